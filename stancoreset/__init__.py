@@ -1,0 +1,3 @@
+"""Bayesian coresets for Stan."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,70 @@
+"""Every error that stancoreset raises on purpose.
+
+One message names the variable, file or option at fault, the value seen, the value
+expected, and what to do. The command line prints it as one line and exits with 2.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CertificateError",
+    "CompileError",
+    "DataError",
+    "EngineError",
+    "EngineNotFoundError",
+    "IdentityError",
+    "OptionError",
+    "OutputError",
+    "ProgramError",
+    "ReferenceError",
+    "SolverError",
+    "StancoresetError",
+]
+
+
+class StancoresetError(Exception):
+    """Base class: catch this to catch everything that stancoreset raises on purpose."""
+
+
+class OptionError(StancoresetError, ValueError):
+    """An argument or command-line option has a value that cannot be used."""
+
+
+class DataError(StancoresetError, ValueError):
+    """The data are missing, unreadable, of the wrong type or shape, or not finite."""
+
+
+class ProgramError(StancoresetError):
+    """A Stan program cannot be used: syntax, no weights, no observation axis, ..."""
+
+
+class IdentityError(ProgramError):
+    """A weighted program's weights do not behave: a numerical identity fails."""
+
+
+class EngineError(StancoresetError):
+    """Stan itself failed; the message carries Stan's own words."""
+
+
+class EngineNotFoundError(EngineError):
+    """The engine asked for is not installed; the message says how to get it."""
+
+
+class CompileError(EngineError, ProgramError):
+    """A Stan program does not compile; the message carries Stan's line and words."""
+
+
+class ReferenceError(StancoresetError):
+    """No usable reference distribution: mode at infinity, Hessian not positive definite, ..."""
+
+
+class SolverError(StancoresetError, ValueError):
+    """The arrays or options given to a selection algorithm cannot be used."""
+
+
+class CertificateError(StancoresetError):
+    """A certificate cannot be computed from what was given."""
+
+
+class OutputError(StancoresetError):
+    """A folder or file cannot be written, or is not one of ours to overwrite."""
