@@ -16,7 +16,7 @@ __all__ = [
     "OptionError",
     "OutputError",
     "ProgramError",
-    "ReferenceError",
+    "ReferenceFitError",
     "SolverError",
     "StancoresetError",
 ]
@@ -54,7 +54,7 @@ class CompileError(EngineError, ProgramError):
     """A Stan program does not compile; the message carries Stan's line and words."""
 
 
-class ReferenceError(StancoresetError):
+class ReferenceFitError(StancoresetError):
     """No usable reference distribution: mode at infinity, Hessian not positive definite, ..."""
 
 

@@ -1,0 +1,157 @@
+"""What every engine can do: the protocol between the numerics and Stan.
+
+An engine compiles Stan code (`Engine.compile`), a compiled program is bound to data
+(`Compiled.bind`), and a bound model evaluates densities and samples. Nothing above this
+room knows how Stan is run.
+
+Conventions
+-----------
+Draws are float64 arrays of shape (S, P): one row per draw, in Stan's *unconstrained*
+coordinates. Log densities include the Jacobian of the constraining transforms and are
+defined up to a constant that depends neither on the parameters nor on the weights.
+Values of variables are arrays of shape (S, *shape of the variable*), in C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BoundModel", "Compiled", "Engine", "Float", "SampleResult", "StanData"]
+
+Float = NDArray[np.float64]
+
+#: Data for a Stan program: a variable's name to an int, a float or an array.
+StanData = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SampleResult:
+    """NUTS draws as an engine returns them, before they become an ArviZ container.
+
+    Attributes
+    ----------
+    variables : dict of str to ndarray, shape (chains, draws, *shape)
+        Parameters and transformed parameters on their constrained scale.
+    stats : dict of str to ndarray, shape (chains, draws)
+        Sampler statistics under ArviZ's names: ``lp``, ``acceptance_rate``, ``step_size``,
+        ``tree_depth``, ``n_steps``, ``diverging``, ``energy``.
+    unconstrained : ndarray, shape (chains, draws, P)
+        The same draws in unconstrained coordinates.
+    seconds : float
+        Wall-clock time of warm-up and sampling.
+    settings : dict
+        ``chains``, ``iter_warmup``, ``iter_sampling``, ``seed``, ``adapt_delta``, ...
+    native : object
+        The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``.
+    """
+
+    variables: Mapping[str, Float]
+    stats: Mapping[str, NDArray[Any]]
+    unconstrained: Float
+    seconds: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    native: Any = None
+
+
+@runtime_checkable
+class BoundModel(Protocol):
+    """A compiled Stan program together with its data."""
+
+    #: Number of unconstrained parameters, P.
+    n_params: int
+    #: Names of the unconstrained parameters, for example ``beta.1``.
+    param_names: tuple[str, ...]
+    #: Whether several threads may call `log_density` and its like at the same time.
+    concurrent: bool
+
+    def log_density(self, draws: Float) -> Float:
+        """Log posterior density of each draw: (S, P) → (S,); −inf where Stan rejects."""
+        ...
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        """Log density (S,) and its gradient (S, P)."""
+        ...
+
+    def log_lik(self, draws: Float) -> Float:
+        """The generated quantity ``log_lik`` of each draw and row, shape (S, n)."""
+        ...
+
+    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+        """Generated quantities by name, each (S, *shape)."""
+        ...
+
+    def constrain(self, draws: Float) -> dict[str, Float]:
+        """Parameters on their constrained scale, by name, each (S, *shape)."""
+        ...
+
+    def unconstrain(self, values: Mapping[str, Float]) -> Float:
+        """Inverse of `constrain`: values (S, *shape) by name → (S, P)."""
+        ...
+
+    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
+        """The posterior mode in unconstrained coordinates (Jacobian included), (P,)."""
+        ...
+
+    def sample(
+        self,
+        *,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        seed: int = 0,
+        inits: Float | None = None,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        metric: str = "diag_e",
+        parallel_chains: int | None = None,
+        show_progress: bool = False,
+        output_dir: str | None = None,
+    ) -> SampleResult:
+        """NUTS draws of the density; `inits` is (P,) or (chains, P), unconstrained."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and temporary files; calling it twice is harmless."""
+        ...
+
+    def __enter__(self) -> BoundModel: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+@runtime_checkable
+class Compiled(Protocol):
+    """A compiled Stan program, waiting for data."""
+
+    code: str
+    name: str
+
+    def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
+        """Join the program to its data; raises `DataError` with Stan's own message."""
+        ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A way of running Stan."""
+
+    name: str
+    #: Engine and Stan version for people, for example ``"CmdStan 2.35.0"``.
+    version: str
+    #: True if evaluation happens in this process, so that many small models are cheap.
+    in_process: bool
+
+    def compile(self, code: str, *, name: str = "model") -> Compiled:
+        """Compile Stan code, or take it from the cache; raises `CompileError`."""
+        ...
