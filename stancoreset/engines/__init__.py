@@ -1,0 +1,51 @@
+"""Ways of running Stan: CmdStan and stanli behind one protocol."""
+
+from __future__ import annotations
+
+from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult
+from stancoreset.errors import EngineNotFoundError, OptionError
+
+__all__ = ["BoundModel", "Compiled", "Engine", "SampleResult", "resolve_engine"]
+
+_HOW_TO = (
+    'install the embedded engine with  pip install "stancoreset[embedded]"  or CmdStan with  '
+    "install_cmdstan  (comes with cmdstanpy; needs a C++ compiler); "
+    "stancoreset doctor  says what is there"
+)
+
+
+def resolve_engine(engine: str | Engine = "auto") -> Engine:
+    """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
+
+    ``"auto"`` is CmdStan if it is installed, else stanli.
+
+    Raises
+    ------
+    OptionError
+        If the name is not known.
+    EngineNotFoundError
+        If the engine, or with ``"auto"`` any engine, is not installed.
+
+    Examples
+    --------
+    >>> resolve_engine("stanli").name
+    'stanli'
+    """
+    if not isinstance(engine, str):
+        return engine
+    if engine == "cmdstan":
+        from stancoreset.engines.cmdstan import CmdStanEngine
+
+        return CmdStanEngine()
+    if engine == "stanli":
+        from stancoreset.engines.stanli import StanliEngine
+
+        return StanliEngine()
+    if engine != "auto":
+        raise OptionError(f"engine is {engine!r}, expected 'auto', 'cmdstan' or 'stanli'")
+    for name in ("cmdstan", "stanli"):
+        try:
+            return resolve_engine(name)
+        except EngineNotFoundError:
+            continue
+    raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}")

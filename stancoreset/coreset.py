@@ -1,0 +1,217 @@
+"""The coreset: which rows, with which weights, and where they came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines.base import Float, StanData
+from stancoreset.errors import DataError, OptionError
+from stancoreset.files import atomic_path
+from stancoreset.projection import Projection, heldout_error
+from stancoreset.solvers import SolverResult, solve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Coreset", "select"]
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """A few weighted rows that stand for all of them.
+
+    Attributes
+    ----------
+    indices : ndarray of int, shape (k,)
+        Row numbers in the full data, from 0, ascending.
+    weights : ndarray, shape (k,)
+        Positive weights.
+    n_obs : int
+        N, rows of the full data.
+    method : str
+        Selection algorithm.
+    relative_error : float
+        ‖b − Φw‖ / ‖b‖ on the draws the rows were fitted to.
+    heldout_error : float
+        The same on draws they were not fitted to; the one to trust.
+    trace : tuple of float
+        Relative error after each round of the algorithm.
+    rows : dict of str to int
+        Data variables that carry observations, and on which axis.
+    obs : str
+        Name of the data integer that counts observations.
+    provenance : dict
+        Seeds, hashes of program and data, versions.
+    """
+
+    indices: NDArray[np.int64] = field(repr=False)
+    weights: Float = field(repr=False)
+    n_obs: int
+    method: str
+    relative_error: float
+    heldout_error: float
+    trace: tuple[float, ...] = field(default=(), repr=False)
+    rows: Mapping[str, int] = field(default_factory=dict, repr=False)
+    obs: str = "N"
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        """k, the number of rows."""
+        return len(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A table with one line per row: ``row`` (from 0) and ``weight``."""
+        import pandas as pd
+
+        return pd.DataFrame({"row": self.indices, "weight": self.weights})
+
+    def subset(self, data: StanData) -> dict[str, Any]:
+        """The data of the coreset, ready for the weighted Stan program.
+
+        Parameters
+        ----------
+        data : mapping
+            The full data, N rows.
+
+        Returns
+        -------
+        dict
+            Row variables cut down to the coreset's rows, ``weights`` filled in, the count
+            of observations replaced by k, everything else as it was.
+
+        Raises
+        ------
+        DataError
+            If a row variable is missing or has not N rows.
+        """
+        out = dict(data)
+        for name, axis in self.rows.items():
+            if name not in data:
+                raise DataError(f"the data lack '{name}', which carries observations")
+            value = np.asarray(data[name])
+            if value.ndim <= axis or value.shape[axis] != self.n_obs:
+                raise DataError(
+                    f"'{name}' has shape {value.shape}, expected {self.n_obs} rows on axis {axis}: "
+                    "these are not the data that the coreset was selected from"
+                )
+            out[name] = np.take(value, self.indices, axis=axis)
+        out[self.obs] = self.size
+        out["weights"] = self.weights.copy()
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write ``coreset.csv``-like rows and weights, and the rest beside it as JSON.
+
+        `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance.
+        """
+        path = Path(path)
+        with atomic_path(path) as temporary:
+            self.to_frame().to_csv(temporary, index=False)
+        with atomic_path(path.with_suffix(".json")) as temporary:
+            temporary.write_text(json.dumps(self.describe(), indent=2) + "\n")
+
+    def describe(self) -> dict[str, Any]:
+        """Everything but rows and weights, as plain values for JSON."""
+        return {
+            "size": self.size,
+            "n_obs": self.n_obs,
+            "method": self.method,
+            "relative_error": self.relative_error,
+            "heldout_error": self.heldout_error,
+            "trace": list(self.trace),
+            "rows": dict(self.rows),
+            "obs": self.obs,
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> Coreset:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If a file is missing or not a coreset.
+        """
+        import pandas as pd
+
+        path = Path(path)
+        try:
+            table = pd.read_csv(path, float_precision="round_trip")
+            about = json.loads(path.with_suffix(".json").read_text())
+            about.pop("size")
+            return cls(
+                indices=table["row"].to_numpy(np.int64),
+                weights=table["weight"].to_numpy(np.float64),
+                **{**about, "trace": tuple(about["trace"])},
+            )
+        except FileNotFoundError as error:
+            raise DataError(f"no coreset at {path}: {error.filename} does not exist") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} is not a saved coreset: {error}") from None
+
+
+def select(
+    projection: Projection,
+    size: int,
+    method: str = "pursuit",
+    *,
+    seed: int = 0,
+    **options: Any,
+) -> Coreset:
+    """Choose rows and weights on a projection.
+
+    Parameters
+    ----------
+    projection : Projection
+    size : int
+        At most this many rows, k.
+    method : str
+        One of ``stancoreset.solvers.METHODS``.
+    seed : int
+    **options
+        Passed to the algorithm; see `stancoreset.solvers.solve`.
+
+    Returns
+    -------
+    Coreset
+
+    Raises
+    ------
+    OptionError
+        If `size` is below 1 or above the number of rows.
+    SolverError
+        If the algorithm cannot use what it is given.
+    """
+    if not 1 <= size <= projection.n_obs:
+        raise OptionError(
+            f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
+        )
+    result = run(projection, size, method, seed, options)
+    return Coreset(
+        indices=projection.candidates[result.indices],
+        weights=result.weights,
+        n_obs=projection.n_obs,
+        method=method,
+        relative_error=result.relative_error,
+        heldout_error=heldout_error(projection, result.indices, result.weights),
+        trace=tuple(float(e) for e in result.trace),
+    )
+
+
+def run(
+    projection: Projection, size: int, method: str, seed: int, options: Mapping[str, Any]
+) -> SolverResult:
+    """The solver on a projection; unweighted methods are told how many rows there really are."""
+    return solve(projection.phi, projection.target, size, method=method, seed=seed, **options)

@@ -1,0 +1,314 @@
+"""The embedded engine: Stan programs interpreted in this process by stanli.
+
+No C++ toolchain and no compilation: a program is ready in milliseconds. stanli speaks
+BridgeStan's C interface for densities, gradients and generated quantities, and its calls
+release the GIL, so draws are spread over threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.layout import Layout
+from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
+from stancoreset.parallel import available_cores, map_rows
+from stancoreset.stan.data import json_text
+
+__all__ = ["StanliBound", "StanliCompiled", "StanliEngine"]
+
+# stanli's sampler columns under the names that ArviZ gives to CmdStan's.
+_STATS = {
+    "lp__": "lp",
+    "accept_stat__": "acceptance_rate",
+    "stepsize__": "step_size",
+    "treedepth__": "tree_depth",
+    "n_leapfrog__": "n_steps",
+    "divergent__": "diverging",
+    "energy__": "energy",
+}
+
+
+@dataclass(frozen=True)
+class StanliEngine:
+    """Stan in process, through the packages ``stanli`` and ``bridgestan``.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads that evaluate draws at the same time; default: the available cores.
+
+    Raises
+    ------
+    EngineNotFoundError
+        If stanli or bridgestan is not installed.
+    """
+
+    threads: int = field(default_factory=available_cores)
+    name: str = "stanli"
+    in_process: bool = True
+
+    def __post_init__(self) -> None:
+        for package in ("stanli", "bridgestan"):
+            if importlib.util.find_spec(package) is None:
+                raise EngineNotFoundError(
+                    f"engine 'stanli' needs the package {package}, which is not installed; "
+                    'install it with: pip install "stancoreset[embedded]"'
+                )
+
+    @property
+    def version(self) -> str:
+        """Engine name and version, for reports."""
+        import stanli
+
+        return f"stanli {stanli.__version__}"
+
+    def compile(self, code: str, *, name: str = "model") -> StanliCompiled:
+        """Translate Stan code to stanli's own format; raises `CompileError`."""
+        return StanliCompiled(code=code, name=name, mir=_translate(code), threads=self.threads)
+
+
+@functools.lru_cache(maxsize=64)
+def _translate(code: str) -> str:
+    import stanli
+
+    try:
+        return str(stanli.stan_to_mir(code))
+    except RuntimeError as error:
+        raise CompileError(f"the Stan program does not compile:\n{error}") from None
+
+
+@dataclass(frozen=True)
+class StanliCompiled:
+    """A translated program."""
+
+    code: str
+    name: str
+    mir: str = field(repr=False)
+    threads: int
+
+    def bind(self, data: StanData, *, seed: int = 0) -> StanliBound:
+        """Join the program to data; raises `DataError` with Stan's own message."""
+        return StanliBound(self, data, seed)
+
+
+class StanliBound:
+    """A translated program with its data; see `stancoreset.engines.base.BoundModel`."""
+
+    concurrent = True
+
+    def __init__(self, compiled: StanliCompiled, data: StanData, seed: int) -> None:
+        self._compiled = compiled
+        self._data = data
+        self._seed = seed
+        self._model: Any = self._construct()
+        self.n_params = int(self._model.param_unc_num())
+        self.param_names = tuple(self._model.param_unc_names())
+        self._layout = Layout.from_names(self._model.param_names())
+
+    def _construct(self) -> Any:
+        import bridgestan
+        import stanli
+
+        # What stanli.bridgestan_model does, less its two passes of Python's json over
+        # the data: the program travels under the reserved key "__stanli".
+        head = json.dumps(
+            {"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": self._compiled.name}
+        )
+        rest = json_text(self._data).lstrip()[1:].lstrip()
+        payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
+        try:
+            return bridgestan.StanModel(
+                stanli._runtime_lib_path(), payload, seed=self._seed, warn=False
+            )
+        except RuntimeError as error:
+            raise DataError(f"Stan refuses the data of '{self._compiled.name}': {error}") from None
+
+    def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
+        rows = np.ascontiguousarray(np.atleast_2d(draws), dtype=np.float64)
+        if rows.shape[1] != self.n_params:
+            raise EngineError(
+                f"draws have {rows.shape[1]} columns, but '{self._compiled.name}' has "
+                f"{self.n_params} unconstrained parameters"
+            )
+        return map_rows(function, rows, self._compiled.threads)
+
+    def log_density(self, draws: Float) -> Float:
+        """See `BoundModel.log_density`."""
+
+        def one(row: Float) -> float:
+            try:
+                return float(self._model.log_density(row))
+            except RuntimeError:  # Stan rejects this point: outside the support
+                return -np.inf
+
+        return np.array(self._map(one, draws), dtype=np.float64)
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        """See `BoundModel.log_density_gradient`."""
+
+        def one(row: Float) -> tuple[float, Float]:
+            try:
+                value, gradient = self._model.log_density_gradient(row)
+            except RuntimeError:
+                return -np.inf, np.full(self.n_params, np.nan)
+            return float(value), np.array(gradient)
+
+        pairs = self._map(one, draws)
+        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+    @functools.cached_property
+    def _generated_columns(self) -> tuple[Layout, int]:
+        names = self._model.param_names(include_tp=True, include_gq=True)
+        skip = len(self._model.param_names(include_tp=True))
+        return Layout.from_names(names[skip:]), skip
+
+    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+        """See `BoundModel.generated`."""
+        layout, skip = self._generated_columns
+        missing = [name for name in names if name not in layout.shapes]
+        if missing:
+            raise EngineError(
+                f"'{self._compiled.name}' has no generated quantity {missing[0]}; "
+                f"it has {', '.join(layout.shapes) or 'none'}"
+            )
+        keep = np.concatenate([layout.columns[name].ravel() for name in names]) + skip
+        rows = np.atleast_2d(draws)
+        out = np.empty((len(rows), len(keep)))
+
+        def one(index: int) -> None:
+            try:
+                values = self._model.param_constrain(
+                    rows[index],
+                    include_tp=True,
+                    include_gq=True,
+                    rng=self._model.new_rng(seed + index),
+                )
+            except RuntimeError as error:
+                raise EngineError(
+                    f"Stan cannot evaluate generated quantities at draw {index}: {error}"
+                ) from None
+            out[index] = values[keep]
+
+        with ThreadPoolExecutor(self._compiled.threads) as pool:
+            list(pool.map(one, range(len(rows))))
+        result, start = {}, 0
+        for name in names:
+            size = layout.columns[name].size
+            shape = layout.shapes[name]
+            result[name] = out[:, start : start + size].reshape(len(rows), *shape)
+            start += size
+        return result
+
+    def log_lik(self, draws: Float) -> Float:
+        """See `BoundModel.log_lik`."""
+        return self.generated(draws, ("log_lik",))["log_lik"]
+
+    def constrain(self, draws: Float) -> dict[str, Float]:
+        """See `BoundModel.constrain`."""
+        return self._layout.split(np.array(self._map(self._model.param_constrain, draws)))
+
+    def unconstrain(self, values: Mapping[str, Float]) -> Float:
+        """See `BoundModel.unconstrain`."""
+        try:
+            rows = map_rows(self._model.param_unconstrain, self._layout.join(values), 1)
+        except RuntimeError as error:
+            raise DataError(f"a draw lies outside the parameters' support: {error}") from None
+        return np.array(rows, dtype=np.float64).reshape(-1, self.n_params)
+
+    def _sampler(self) -> Any:
+        import stanli
+
+        # Stan's constructor takes its own copy of the data; it is made only for fitting.
+        return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
+
+    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
+        """See `BoundModel.mode`; Stan's L-BFGS."""
+        try:
+            result = self._sampler().optimize(seed=seed, iter=max_iter, init=init)
+        except RuntimeError as error:
+            raise EngineError(f"Stan's optimizer failed: {error}") from None
+        return np.array(result.unconstrained, dtype=np.float64)
+
+    def sample(
+        self,
+        *,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        seed: int = 0,
+        inits: Float | None = None,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        metric: str = "diag_e",
+        parallel_chains: int | None = None,
+        show_progress: bool = False,
+        output_dir: str | None = None,
+    ) -> SampleResult:
+        """See `BoundModel.sample`; `output_dir` has no meaning here, nothing touches disk."""
+        import stanli
+
+        started = time.perf_counter()
+        try:
+            fit = self._sampler().sample(
+                chains=chains,
+                warmup=iter_warmup,
+                samples=iter_sampling,
+                seed=seed,
+                inits=inits,
+                delta=adapt_delta,
+                max_depth=max_treedepth,
+                metric=metric,
+                parallel_chains=parallel_chains or min(chains, self._compiled.threads),
+                refresh=0,
+            )
+        except RuntimeError as error:
+            raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
+        seconds = time.perf_counter() - started
+        variables = {name: np.asarray(fit.draws(name)) for name in fit.variables}
+        stats: dict[str, Any] = {
+            _STATS[column]: fit.sampler_stats[:, :, i]
+            for i, column in enumerate(stanli.SAMPLER_COLUMNS)
+        }
+        for count in ("tree_depth", "n_steps"):
+            stats[count] = stats[count].astype(np.int64)
+        stats["diverging"] = stats["diverging"].astype(bool)
+        flat = {
+            name: variables[name].reshape(-1, *shape) for name, shape in self._layout.shapes.items()
+        }
+        return SampleResult(
+            variables=variables,
+            stats=stats,
+            unconstrained=self.unconstrain(flat).reshape(chains, iter_sampling, self.n_params),
+            seconds=seconds,
+            settings={
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "seed": seed,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+                "metric": metric,
+            },
+            native=fit,
+        )
+
+    def close(self) -> None:
+        """Release Stan's copy of the data."""
+        self._model = None
+        self._data = {}
+
+    def __enter__(self) -> StanliBound:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

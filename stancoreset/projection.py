@@ -1,0 +1,217 @@
+"""The projection: a Stan posterior becomes vectors.
+
+    φ_n = S^(-1/2) · [L_n(θ_s) − mean_s L_n(θ_s)]_s        b = Σ_{n=1}^N φ_n
+
+The target b needs no per-row output: it is the full log likelihood at S draws, centred.
+Only the candidates, a random pool of M rows, need columns of their own.
+
+References
+----------
+Campbell & Broderick (2018), section 4.3; Zhang et al. (2021), eq. 1-3. That the target
+is exact for all N rows while Φ holds only M candidates is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines.base import BoundModel, Float
+from stancoreset.errors import ReferenceFitError
+from stancoreset.full_data import FullData
+from stancoreset.reference.base import Reference
+
+__all__ = ["Projection", "centred", "default_candidates", "heldout_error", "project"]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Target and candidate matrix, and a held-out pair from draws of their own.
+
+    Attributes
+    ----------
+    phi : ndarray, shape (S, M)
+        Columns of the candidate rows.
+    target : ndarray, shape (S,)
+        b, the sum of the columns of all N rows.
+    candidates : ndarray of int, shape (M,)
+        Row numbers of the candidates, ascending.
+    heldout_phi, heldout_target : ndarray, shapes (H, M) and (H,)
+        The same at draws that selection never sees.
+    n_obs : int
+        N, the number of rows of the full data.
+    log_prior, log_likelihood : ndarray, shape (S,)
+        At the reference draws; their sum is the log posterior density.
+    seed : int
+    means : ndarray, shape (M,)
+        What centring took away from each column.
+    """
+
+    phi: Float = field(repr=False)
+    target: Float = field(repr=False)
+    candidates: NDArray[np.int64] = field(repr=False)
+    heldout_phi: Float = field(repr=False)
+    heldout_target: Float = field(repr=False)
+    n_obs: int
+    log_prior: Float = field(repr=False)
+    log_likelihood: Float = field(repr=False)
+    means: Float = field(repr=False)
+    seed: int = 0
+
+    @property
+    def n_draws(self) -> int:
+        """S, the number of draws that selection sees."""
+        return len(self.target)
+
+
+def default_candidates(n_obs: int, size: int) -> int:
+    """M = min(N, max(20,000, 50·k))."""
+    return min(n_obs, max(20_000, 50 * size))
+
+
+def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: Float) -> float:
+    """‖b − Φ w‖ / ‖b‖ on the held-out draws.
+
+    Parameters
+    ----------
+    projection : Projection
+    columns : ndarray of int
+        Candidate columns with a weight.
+    weights : ndarray
+    """
+    residual = projection.heldout_target - projection.heldout_phi[:, columns] @ weights
+    return float(np.linalg.norm(residual) / np.linalg.norm(projection.heldout_target))
+
+
+def project(
+    full: FullData,
+    pool: BoundModel,
+    candidates: NDArray[np.int64],
+    reference: Reference,
+    *,
+    heldout: int,
+    seed: int = 0,
+    progress: Callable[[int], object] | None = None,
+) -> Projection:
+    """Evaluate target and candidates at the reference draws and at held-out draws.
+
+    Parameters
+    ----------
+    full : FullData
+    pool : BoundModel
+        The program with ``log_lik``, bound to the candidate rows.
+    candidates : ndarray of int, shape (M,)
+        Row numbers of the candidates, in the order of the pool's rows.
+    reference : Reference
+    heldout : int
+        Number of held-out draws, H.
+    seed : int
+    progress : callable, optional
+        Called with the number of draws done since the last call.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the log likelihood is not finite at a draw, or does not vary.
+    """
+    train = _evaluate(full, pool, reference.draws, progress)
+    test = _evaluate(full, pool, reference.more(heldout, stream=0), progress)
+    phi, means = centred(train.log_lik)
+    heldout_phi, _ = centred(test.log_lik)
+    target, _ = centred(train.log_likelihood[:, None])
+    heldout_target, _ = centred(test.log_likelihood[:, None])
+    if not np.any(target):
+        raise ReferenceFitError(
+            "the log likelihood is the same at every reference draw: the reference has no spread, "
+            "or the data say nothing about the parameters"
+        )
+    return Projection(
+        phi=phi,
+        target=target[:, 0],
+        candidates=candidates,
+        heldout_phi=heldout_phi,
+        heldout_target=heldout_target[:, 0],
+        n_obs=full.n_obs,
+        log_prior=train.log_prior,
+        log_likelihood=train.log_likelihood,
+        means=means,
+        seed=seed,
+    )
+
+
+def extend(
+    projection: Projection,
+    full: FullData,
+    pool: BoundModel,
+    draws: Float,
+    progress: Callable[[int], object] | None = None,
+) -> Projection:
+    """The same projection with further draws; what was evaluated before is kept.
+
+    Parameters
+    ----------
+    projection : Projection
+    full, pool
+        As in `project`.
+    draws : ndarray, shape (S', P)
+        Draws to add.
+    """
+    new = _evaluate(full, pool, draws, progress)
+    old = projection.n_draws
+    log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
+    np.multiply(projection.phi, np.sqrt(old), out=log_lik[:old])
+    log_lik[:old] += projection.means
+    log_lik[old:] = new.log_lik
+    log_likelihood = np.concatenate([projection.log_likelihood, new.log_likelihood])
+    phi, means = centred(log_lik)
+    return replace(
+        projection,
+        phi=phi,
+        target=centred(log_likelihood[:, None].copy())[0][:, 0],
+        log_prior=np.concatenate([projection.log_prior, new.log_prior]),
+        log_likelihood=log_likelihood,
+        means=means,
+    )
+
+
+def centred(values: Float) -> tuple[Float, Float]:
+    """S^(-1/2)·(values − mean over draws), in place; returns it and the means."""
+    means = values.mean(axis=0)
+    values -= means
+    values /= np.sqrt(len(values))
+    return values, means
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    log_likelihood: Float
+    log_prior: Float
+    log_lik: Float
+
+
+def _evaluate(
+    full: FullData,
+    pool: BoundModel,
+    draws: Float,
+    progress: Callable[[int], object] | None,
+) -> _Evaluation:
+    log_likelihood = full.log_likelihood(draws, progress)
+    if not np.all(np.isfinite(log_likelihood)):
+        bad = int(np.argmin(np.isfinite(log_likelihood)))
+        raise ReferenceFitError(
+            f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
+            f"({np.count_nonzero(~np.isfinite(log_likelihood))} of {len(draws)} draws): the "
+            "reference reaches where the model has no density; try a narrower reference, or "
+            'posterior draws of your own with reference="draws"'
+        )
+    log_lik = pool.log_lik(draws)
+    if not np.all(np.isfinite(log_lik)):
+        draw, row = np.argwhere(~np.isfinite(log_lik))[0]
+        raise ReferenceFitError(
+            f"log_lik[{row + 1}] of the candidate rows is {log_lik[draw, row]} at reference draw "
+            f"{draw}: every row needs a finite log likelihood wherever the reference has mass"
+        )
+    return _Evaluation(log_likelihood, full.log_prior(draws), log_lik)

@@ -1,0 +1,115 @@
+"""The reference (weighting) distribution π̂: where the log likelihood is to be matched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stancoreset.engines.base import Float
+from stancoreset.errors import ReferenceFitError
+
+__all__ = ["GaussianFit", "Reference"]
+
+
+@dataclass(frozen=True)
+class GaussianFit:
+    """A Gaussian in unconstrained coordinates: N(mean, chol cholᵀ).
+
+    Attributes
+    ----------
+    mean : ndarray, shape (P,)
+    chol : ndarray, shape (P, P)
+        Lower-triangular (or any square) factor of the covariance.
+    """
+
+    mean: Float
+    chol: Float
+
+    @property
+    def cov(self) -> Float:
+        """Covariance matrix, (P, P)."""
+        return self.chol @ self.chol.T
+
+    @property
+    def sd(self) -> Float:
+        """Standard deviations, (P,)."""
+        return np.sqrt(np.sum(self.chol**2, axis=1))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Float:
+        """Independent draws, (count, P)."""
+        noise = rng.standard_normal((count, len(self.mean)))
+        return np.asarray(self.mean + noise @ self.chol.T)
+
+    def log_density(self, draws: Float) -> Float:
+        """log N(draws | mean, cov), (S,)."""
+        z = np.linalg.solve(self.chol, (draws - self.mean).T)
+        log_det = np.linalg.slogdet(self.chol)[1]
+        return np.asarray(
+            -0.5 * np.sum(z**2, axis=0) - log_det - 0.5 * len(self.mean) * np.log(2 * np.pi)
+        )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Draws from the reference distribution, in unconstrained coordinates.
+
+    Attributes
+    ----------
+    method : str
+        ``"laplace"`` or ``"draws"``.
+    draws : ndarray, shape (S, P)
+        Draws that the projection is built on.
+    param_names : tuple of str
+        Names of the unconstrained parameters.
+    seed : int
+        Seed of the draws; more draws come from streams derived from it.
+    gaussian : GaussianFit or None
+        The fitted Gaussian; for ``"draws"`` its mean and covariance are the draws' own.
+    log_p, log_q : ndarray, shape (S,), or None
+        Log posterior density on the full data and log density under the reference.
+    spare : ndarray, shape (R, P), or None
+        For ``"draws"``: the user's draws that `draws` does not hold.
+
+    References
+    ----------
+    The weighting distribution of Campbell & Broderick (2018), section 4.3; Zhang et al.
+    (2021), section 2.
+    """
+
+    method: str
+    draws: Float = field(repr=False)
+    param_names: tuple[str, ...]
+    seed: int
+    gaussian: GaussianFit
+    log_p: Float | None = field(default=None, repr=False)
+    log_q: Float | None = field(default=None, repr=False)
+    spare: Float | None = field(default=None, repr=False)
+
+    def more(self, count: int, stream: int) -> Float:
+        """`count` further draws, (count, P), that `draws` does not hold.
+
+        A Gaussian reference makes fresh ones; the user's own draws come from what was set
+        aside, so a request may get fewer than it asks for (never fewer than two).
+
+        Parameters
+        ----------
+        count : int
+        stream : int
+            Number of the random stream: 0, 1, 2, … are independent.
+
+        Raises
+        ------
+        ReferenceFitError
+            If the user's draws are used up.
+        """
+        rng = np.random.default_rng([self.seed, 1 + stream])
+        if self.spare is None:
+            return self.gaussian.draw(count, rng)
+        if len(self.spare) < 2:
+            raise ReferenceFitError(
+                f"reference draws are used up: {len(self.draws)} are given, and at least 2 more "
+                "are needed to measure the held-out error; pass more draws or a smaller 'draws='"
+            )
+        start = int(rng.integers(len(self.spare))) if count < len(self.spare) else 0
+        return np.roll(self.spare, -start, axis=0)[:count]

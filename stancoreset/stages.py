@@ -1,0 +1,70 @@
+"""Named stages of long work: how long each took, and a progress bar where one is wanted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Stages"]
+
+
+class Stages:
+    """A stopwatch with a name for each stage.
+
+    Parameters
+    ----------
+    show_progress : bool, optional
+        Draw bars on standard error; default: only if it is a terminal.
+    on_done : callable, optional
+        Called as ``on_done(name, seconds)`` when a stage ends.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Wall-clock time of each finished stage, in the order of first entry; a stage that
+        is entered again adds to its time.
+
+    Examples
+    --------
+    >>> stages = Stages(show_progress=False)
+    >>> with stages("target", total=10) as tick:
+    ...     _ = tick(10)
+    >>> list(stages.seconds)
+    ['target']
+    """
+
+    def __init__(
+        self,
+        show_progress: bool | None = None,
+        on_done: Callable[[str, float], object] | None = None,
+    ) -> None:
+        self.seconds: dict[str, float] = {}
+        self._show = sys.stderr.isatty() if show_progress is None else show_progress
+        self._on_done = on_done
+
+    @contextmanager
+    def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+        """Time a block; what it yields takes the number of steps done since the last call."""
+        started = time.perf_counter()
+        bar = self._bar(name, total) if self._show and total else None
+        try:
+            yield bar.update if bar is not None else _ignore
+        finally:
+            if bar is not None:
+                bar.close()
+        elapsed = time.perf_counter() - started
+        self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
+        if self._on_done is not None:
+            self._on_done(name, elapsed)
+
+    @staticmethod
+    def _bar(name: str, total: int):  # type: ignore[no-untyped-def]
+        from tqdm.auto import tqdm
+
+        return tqdm(total=total, desc=name, leave=False, file=sys.stderr)
+
+
+def _ignore(_steps: int) -> None:
+    return None
