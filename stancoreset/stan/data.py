@@ -344,16 +344,16 @@ def near_misses(name: str, names: Iterable[str]) -> list[str]:
 # --- writing -----------------------------------------------------------------------------
 
 
-def json_text(data: Mapping[str, Value]) -> bytes:
-    """Stan JSON of the data, UTF-8; doubles are written so that they read back exactly.
+def json_text(data: Mapping[str, Value]) -> str:
+    """Stan JSON of the data; doubles are written so that they read back exactly.
 
     Examples
     --------
     >>> json_text({"N": 2, "y": np.array([0.1, 2.0])})
-    b'{"N":2,"y":[0.1,2.0]}'
+    '{"N":2,"y":[0.1,2.0]}'
     """
-    members = (json.dumps(name).encode() + b":" + _json_value(name, data[name]) for name in data)
-    return b"{" + b",".join(members) + b"}"
+    members = (f"{json.dumps(name)}:{_json_value(name, data[name]).decode()}" for name in data)
+    return "{" + ",".join(members) + "}"
 
 
 def to_json(data: Mapping[str, Value], path: str | os.PathLike[str]) -> Path:
