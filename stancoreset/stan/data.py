@@ -238,6 +238,8 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
             if isinstance(value, list | tuple):
                 raise DataError(f"data variable {name!r} {_ragged(value)}") from error
             raise DataError(f"data variable {name!r} is not an array: {error}") from error
+        if array.dtype.kind in "US":  # numpy has turned the numbers beside a text into text
+            array = np.asarray(value, dtype=object)
     return _from_objects(name, array) if array.dtype.kind == "O" else array
 
 
@@ -296,11 +298,13 @@ def _not_numeric(array: NDArray[Any]) -> str:
         return "is complex, which is not supported"
     if array.dtype.kind in "mM":
         return "holds dates or times"
-    for index in np.ndindex(array.shape):
-        item = array[index]
+    items = array.astype(object)
+    for at in np.ndindex(items.shape):
+        item = items[at]
         if not isinstance(item, int | float | np.number | np.bool_):
-            return f"holds {item!r} ({type(item).__name__}) at {_index(name='', at=index)}"
-    return f"is an array of Python objects (dtype {array.dtype})"
+            where = f" at {_index(at)}" if at else ""
+            return f"holds {item!r} ({type(item).__name__}){where}"
+    return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
 
 
 def _require_finite(name: str, array: NDArray[np.float64]) -> None:
@@ -322,8 +326,8 @@ def _require_finite(name: str, array: NDArray[np.float64]) -> None:
     )
 
 
-def _index(name: str, at: tuple[int, ...]) -> str:
-    return f"{name}[{', '.join(map(str, at))}] (counting from 0)"
+def _index(at: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, at))}] (counting from 0)"
 
 
 def _is_pandas(value: Any, *classes: str) -> bool:
