@@ -1,3 +1,57 @@
-"""Bayesian coresets for Stan."""
+"""Bayesian coresets for Stan: NUTS on a few hundred weighted rows, certified on the full data.
+
+>>> import stancoreset as sc
+>>> model = sc.CoresetModel(sc.stan_model_path("logistic"))      # doctest: +SKIP
+>>> fit = model.fit("data.json", size=200, seed=1)               # doctest: +SKIP
+>>> print(fit.certificate)                                       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Public names and the rooms they live in. They are imported on first use, so that
+# `import stancoreset` costs nothing.
+_PUBLIC = {
+    "Certificate": "certificate",
+    "Coreset": "coreset",
+    "CoresetFit": "fit",
+    "CoresetModel": "workflow",
+    "StancoresetError": "errors",
+    "certify": "certificate",
+    "compare": "compare",
+    "load_fit": "fit",
+    "select": "coreset",
+    "stan_model_path": "stan.program",
+    "stan_models": "stan.program",
+    "summarise": "compare",
+}
+_ROOMS = ("divergences", "engines", "errors", "plots", "solvers")
+
+__all__ = sorted([*_PUBLIC, *_ROOMS, "__version__"])
+
+if TYPE_CHECKING:
+    from stancoreset import divergences, engines, errors, plots, solvers
+    from stancoreset.certificate import Certificate, certify
+    from stancoreset.compare import compare, summarise
+    from stancoreset.coreset import Coreset, select
+    from stancoreset.errors import StancoresetError
+    from stancoreset.fit import CoresetFit, load_fit
+    from stancoreset.stan.program import stan_model_path, stan_models
+    from stancoreset.workflow import CoresetModel
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        module = importlib.import_module(f"stancoreset.{_PUBLIC[name]}")
+        return getattr(module, name)
+    if name in _ROOMS:
+        return importlib.import_module(f"stancoreset.{name}")
+    raise AttributeError(f"module 'stancoreset' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

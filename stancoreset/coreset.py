@@ -15,7 +15,7 @@ from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.files import atomic_path
 from stancoreset.projection import Projection, heldout_error
-from stancoreset.solvers import SolverResult, solve
+from stancoreset.solvers import solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +198,9 @@ def select(
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
         )
-    result = run(projection, size, method, seed, options)
+    result = solve(
+        projection.phi, projection.target, size, method=method, seed=seed, **options
+    )
     return Coreset(
         indices=projection.candidates[result.indices],
         weights=result.weights,
@@ -209,9 +211,3 @@ def select(
         trace=tuple(float(e) for e in result.trace),
     )
 
-
-def run(
-    projection: Projection, size: int, method: str, seed: int, options: Mapping[str, Any]
-) -> SolverResult:
-    """The solver on a projection; unweighted methods are told how many rows there really are."""
-    return solve(projection.phi, projection.target, size, method=method, seed=seed, **options)

@@ -37,6 +37,14 @@ class _Passes:
     densities: int = 0
     gradients: int = 0
 
+    def reset(self) -> None:
+        """Start counting again."""
+        self.densities = self.gradients = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Counts by name."""
+        return {"densities": self.densities, "gradients": self.gradients}
+
 
 class FullData:
     """A weighted program bound to all rows with weight one.
@@ -104,6 +112,11 @@ class FullData:
         if self._chunks is None:
             self._chunks = self._each(self._bind, self._slices)
         return self._chunks
+
+    def bind(self) -> FullData:
+        """Bind the chunks now instead of on first use; returns itself."""
+        _ = self.chunks
+        return self
 
     def _each(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         if len(items) == 1:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
-from stancoreset.reference.base import Reference
+from stancoreset.reference.base import Reference, evaluated
 
-__all__ = ["Projection", "centred", "default_candidates", "heldout_error", "project"]
+__all__ = ["Projection", "centred", "default_candidates", "extend", "heldout_error", "project"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,10 @@ class Projection:
         The same at draws that selection never sees.
     n_obs : int
         N, the number of rows of the full data.
-    log_prior, log_likelihood : ndarray, shape (S,)
-        At the reference draws; their sum is the log posterior density.
-    seed : int
+    log_likelihood : ndarray, shape (S,)
+        Of the full data at the draws, before centring.
     means : ndarray, shape (M,)
-        What centring took away from each column.
+        What centring took away from each column of Φ.
     """
 
     phi: Float = field(repr=False)
@@ -56,10 +55,8 @@ class Projection:
     heldout_phi: Float = field(repr=False)
     heldout_target: Float = field(repr=False)
     n_obs: int
-    log_prior: Float = field(repr=False)
     log_likelihood: Float = field(repr=False)
     means: Float = field(repr=False)
-    seed: int = 0
 
     @property
     def n_draws(self) -> int:
@@ -93,7 +90,6 @@ def project(
     reference: Reference,
     *,
     heldout: int,
-    seed: int = 0,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
     """Evaluate target and candidates at the reference draws and at held-out draws.
@@ -108,7 +104,6 @@ def project(
     reference : Reference
     heldout : int
         Number of held-out draws, H.
-    seed : int
     progress : callable, optional
         Called with the number of draws done since the last call.
 
@@ -117,28 +112,26 @@ def project(
     ReferenceFitError
         If the log likelihood is not finite at a draw, or does not vary.
     """
-    train = _evaluate(full, pool, reference.draws, progress)
-    test = _evaluate(full, pool, reference.more(heldout, stream=0), progress)
-    phi, means = centred(train.log_lik)
-    heldout_phi, _ = centred(test.log_lik)
-    target, _ = centred(train.log_likelihood[:, None])
-    heldout_target, _ = centred(test.log_likelihood[:, None])
-    if not np.any(target):
+    unseen = reference.more(heldout, stream=0)
+    _, unseen_log_likelihood = evaluated(full, unseen, progress)
+    phi, means = centred(_log_lik(pool, reference.draws))
+    heldout_phi, _ = centred(_log_lik(pool, unseen))
+    target, _ = centred(reference.log_likelihood.copy())
+    heldout_target, _ = centred(unseen_log_likelihood)
+    if not np.any(target) or not np.any(heldout_target):
         raise ReferenceFitError(
             "the log likelihood is the same at every reference draw: the reference has no spread, "
             "or the data say nothing about the parameters"
         )
     return Projection(
         phi=phi,
-        target=target[:, 0],
+        target=target,
         candidates=candidates,
         heldout_phi=heldout_phi,
-        heldout_target=heldout_target[:, 0],
+        heldout_target=heldout_target,
         n_obs=full.n_obs,
-        log_prior=train.log_prior,
-        log_likelihood=train.log_likelihood,
+        log_likelihood=reference.log_likelihood,
         means=means,
-        seed=seed,
     )
 
 
@@ -159,19 +152,18 @@ def extend(
     draws : ndarray, shape (S', P)
         Draws to add.
     """
-    new = _evaluate(full, pool, draws, progress)
+    _, added = evaluated(full, draws, progress)
     old = projection.n_draws
     log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
     np.multiply(projection.phi, np.sqrt(old), out=log_lik[:old])
     log_lik[:old] += projection.means
-    log_lik[old:] = new.log_lik
-    log_likelihood = np.concatenate([projection.log_likelihood, new.log_likelihood])
+    log_lik[old:] = _log_lik(pool, draws)
     phi, means = centred(log_lik)
+    log_likelihood = np.concatenate([projection.log_likelihood, added])
     return replace(
         projection,
         phi=phi,
-        target=centred(log_likelihood[:, None].copy())[0][:, 0],
-        log_prior=np.concatenate([projection.log_prior, new.log_prior]),
+        target=centred(log_likelihood.copy())[0],
         log_likelihood=log_likelihood,
         means=means,
     )
@@ -185,28 +177,7 @@ def centred(values: Float) -> tuple[Float, Float]:
     return values, means
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    log_likelihood: Float
-    log_prior: Float
-    log_lik: Float
-
-
-def _evaluate(
-    full: FullData,
-    pool: BoundModel,
-    draws: Float,
-    progress: Callable[[int], object] | None,
-) -> _Evaluation:
-    log_likelihood = full.log_likelihood(draws, progress)
-    if not np.all(np.isfinite(log_likelihood)):
-        bad = int(np.argmin(np.isfinite(log_likelihood)))
-        raise ReferenceFitError(
-            f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
-            f"({np.count_nonzero(~np.isfinite(log_likelihood))} of {len(draws)} draws): the "
-            "reference reaches where the model has no density; try a narrower reference, or "
-            'posterior draws of your own with reference="draws"'
-        )
+def _log_lik(pool: BoundModel, draws: Float) -> Float:
     log_lik = pool.log_lik(draws)
     if not np.all(np.isfinite(log_lik)):
         draw, row = np.argwhere(~np.isfinite(log_lik))[0]
@@ -214,4 +185,4 @@ def _evaluate(
             f"log_lik[{row + 1}] of the candidate rows is {log_lik[draw, row]} at reference draw "
             f"{draw}: every row needs a finite log likelihood wherever the reference has mass"
         )
-    return _Evaluation(log_likelihood, full.log_prior(draws), log_lik)
+    return log_lik

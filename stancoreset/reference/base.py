@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from stancoreset.engines.base import Float
 from stancoreset.errors import ReferenceFitError
+from stancoreset.full_data import FullData
 
-__all__ = ["GaussianFit", "Reference"]
+__all__ = ["GaussianFit", "Reference", "evaluated"]
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,11 @@ class Reference:
         Seed of the draws; more draws come from streams derived from it.
     gaussian : GaussianFit or None
         The fitted Gaussian; for ``"draws"`` its mean and covariance are the draws' own.
-    log_p, log_q : ndarray, shape (S,), or None
-        Log posterior density on the full data and log density under the reference.
+    log_prior, log_likelihood : ndarray, shape (S,)
+        Of the full data at the draws, each up to a constant; evaluating them here means
+        that the target of the projection comes free with the reference.
+    log_q : ndarray, shape (S,), or None
+        Log density under the reference, if it has one.
     spare : ndarray, shape (R, P), or None
         For ``"draws"``: the user's draws that `draws` does not hold.
 
@@ -82,9 +87,15 @@ class Reference:
     param_names: tuple[str, ...]
     seed: int
     gaussian: GaussianFit
-    log_p: Float | None = field(default=None, repr=False)
+    log_prior: Float = field(repr=False)
+    log_likelihood: Float = field(repr=False)
     log_q: Float | None = field(default=None, repr=False)
     spare: Float | None = field(default=None, repr=False)
+
+    @property
+    def log_p(self) -> Float:
+        """Log posterior density on the full data at the draws, up to a constant, (S,)."""
+        return self.log_prior + self.log_likelihood
 
     def more(self, count: int, stream: int) -> Float:
         """`count` further draws, (count, P), that `draws` does not hold.
@@ -113,3 +124,26 @@ class Reference:
             )
         start = int(rng.integers(len(self.spare))) if count < len(self.spare) else 0
         return np.roll(self.spare, -start, axis=0)[:count]
+
+
+def evaluated(
+    full: FullData, draws: Float, progress: Callable[[int], object] | None = None
+) -> tuple[Float, Float]:
+    """Log prior and log likelihood of the full data at reference draws, (S,) each.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the log likelihood is not finite at a draw.
+    """
+    log_likelihood = full.log_likelihood(draws, progress)
+    finite = np.isfinite(log_likelihood)
+    if not np.all(finite):
+        bad = int(np.argmin(finite))
+        raise ReferenceFitError(
+            f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
+            f"({np.count_nonzero(~finite)} of {len(draws)} draws): the reference reaches where the "
+            "model has no density; use a narrower reference, for example posterior draws of your "
+            'own with reference="draws"'
+        )
+    return full.log_prior(draws), log_likelihood

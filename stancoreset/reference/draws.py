@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,18 @@ from stancoreset.arviz_compat import variables_of
 from stancoreset.engines.base import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
-from stancoreset.reference.base import GaussianFit, Reference
+from stancoreset.reference.base import GaussianFit, Reference, evaluated
 
 __all__ = ["from_draws"]
 
 
-def from_draws(full: FullData, source: Any, draws: int, seed: int) -> Reference:
+def from_draws(
+    full: FullData,
+    source: Any,
+    draws: int,
+    seed: int,
+    progress: Callable[[int], object] | None = None,
+) -> Reference:
     """Reference made of posterior draws that the user already has.
 
     Parameters
@@ -28,6 +35,8 @@ def from_draws(full: FullData, source: Any, draws: int, seed: int) -> Reference:
         How many build the projection; the others measure the held-out error.
     seed : int
         Which draws go where is random, by this seed.
+    progress : callable, optional
+        Called with the number of draws evaluated since the last call.
 
     Returns
     -------
@@ -61,12 +70,15 @@ def from_draws(full: FullData, source: Any, draws: int, seed: int) -> Reference:
     rows = rows[rng.permutation(len(rows))]
     # A held-out share is always kept: an in-sample error says nothing (design fact 3).
     count = min(draws, len(rows) - max(2, len(rows) // 5))
+    log_prior, log_likelihood = evaluated(full, rows[:count], progress)
     return Reference(
         method="draws",
         draws=rows[:count],
         param_names=full.param_names,
         seed=seed,
         gaussian=_moments(rows),
+        log_prior=log_prior,
+        log_likelihood=log_likelihood,
         spare=rows[count:],
     )
 

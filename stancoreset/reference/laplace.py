@@ -9,6 +9,7 @@ where NUTS lives.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
@@ -17,9 +18,11 @@ from scipy.optimize import minimize
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import EngineError, ReferenceFitError
 from stancoreset.full_data import FullData, central_hessian
-from stancoreset.reference.base import GaussianFit, Reference
+from stancoreset.reference.base import GaussianFit, Reference, evaluated
 
-__all__ = ["laplace"]
+__all__ = ["gaussian_at", "laplace"]
+
+Gradient = Callable[[Float], tuple[Float, Float]]
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +34,13 @@ _ADVICE = (
 _GRADIENT_GOAL = 1e-2
 # No posterior of a sensibly scaled model is this wide in unconstrained coordinates.
 _FAR_AWAY = 1e8
+# Nor is its Gaussian, next to how far from zero its mode is.
+_TOO_WIDE = 1e4
 
 
-def laplace(full: FullData, draws: int, seed: int) -> Reference:
+def laplace(
+    full: FullData, draws: int, seed: int, progress: Callable[[int], object] | None = None
+) -> Reference:
     """Laplace approximation of the full-data posterior.
 
     For engines in this process the mode is found on a subsample first; its Hessian then
@@ -46,11 +53,12 @@ def laplace(full: FullData, draws: int, seed: int) -> Reference:
     draws : int
         Number of draws, S.
     seed : int
+    progress : callable, optional
+        Called with the number of draws evaluated since the last call.
 
     Returns
     -------
     Reference
-        With `log_p` not set: the projection evaluates it.
 
     Raises
     ------
@@ -68,16 +76,19 @@ def laplace(full: FullData, draws: int, seed: int) -> Reference:
         except EngineError as error:
             raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
-    scale = start.sd if start is not None else _scale_at(full, mode)
+    scale = start.sd if start is not None else _width(full.log_density_gradient, mode)
     gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
     rng = np.random.default_rng(seed)
     sample = gaussian.draw(draws, rng)
+    log_prior, log_likelihood = evaluated(full, sample, progress)
     return Reference(
         method="laplace",
         draws=sample,
         param_names=full.param_names,
         seed=seed,
         gaussian=gaussian,
+        log_prior=log_prior,
+        log_likelihood=log_likelihood,
         log_q=gaussian.log_density(sample),
     )
 
@@ -108,7 +119,15 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
         )
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
     factor = solve_triangular(lower, np.eye(len(mode)), lower=True).T / d[:, None]
-    return GaussianFit(mode, factor)
+    fit = GaussianFit(mode, factor)
+    widest = int(np.argmax(fit.sd / (1 + np.abs(mode))))
+    if fit.sd[widest] > _TOO_WIDE * (1 + abs(mode[widest])):
+        raise ReferenceFitError(
+            f"the posterior mode lies at infinity along {names[widest]}: at {mode[widest]:.3g} its "
+            f"standard deviation is still {fit.sd[widest]:.3g} (separated data, or a flat prior); "
+            f"{_ADVICE}"
+        )
+    return fit
 
 
 def _subsample_start(full: FullData, seed: int) -> GaussianFit:
@@ -117,7 +136,9 @@ def _subsample_start(full: FullData, seed: int) -> GaussianFit:
     with full.subsample(size, np.random.default_rng(seed)) as small:
         mode = _stan_mode(small, seed)
         _check_finite_mode(mode, full.param_names)
-        precision = -central_hessian(small.log_density_gradient, mode, _scale_of(small, mode))
+        precision = -central_hessian(
+            small.log_density_gradient, mode, _width(small.log_density_gradient, mode)
+        )
     return gaussian_at(mode, precision, full.param_names)
 
 
@@ -182,19 +203,11 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
         )
 
 
-def _scale_of(model: BoundModel, theta: Float) -> Float:
-    return _width(model.log_density_gradient, theta)
-
-
-def _scale_at(full: FullData, theta: Float) -> Float:
-    return _width(full.log_density_gradient, theta)
-
-
-def _width(gradient: object, theta: Float) -> Float:
+def _width(gradient: Gradient, theta: Float) -> Float:
     """1/√curvature in each coordinate, from a first difference at a tiny step."""
     step = 1e-5 * np.maximum(1.0, np.abs(theta))
     p = len(theta)
-    _, grads = gradient(theta + np.concatenate([np.diag(step), -np.diag(step)]))  # type: ignore[operator]
+    _, grads = gradient(theta + np.concatenate([np.diag(step), -np.diag(step)]))
     curvature = -(np.diagonal(grads[:p]) - np.diagonal(grads[p:])) / (2 * step)
     with np.errstate(divide="ignore", invalid="ignore"):
         width = 1 / np.sqrt(curvature)

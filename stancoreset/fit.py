@@ -1,0 +1,212 @@
+"""The result of a fit: coreset, posterior, certificate, and where they came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset import arviz_compat
+from stancoreset.certificate import Certificate
+from stancoreset.coreset import Coreset
+from stancoreset.engines.base import Float
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path
+from stancoreset.reference.base import Reference
+from stancoreset.run_folder import RunFolder, load_stage
+
+__all__ = ["CoresetFit", "load_fit"]
+
+
+@dataclass(frozen=True)
+class CoresetFit:
+    """What `CoresetModel.fit` returns.
+
+    Attributes
+    ----------
+    coreset : Coreset
+        Rows and weights.
+    posterior : arviz.InferenceData or xarray.DataTree
+        NUTS draws on the coreset, with sampler statistics.
+    certificate : Certificate
+        The verdict, computed on the full data.
+    reference : Reference
+        Draws that the rows were selected with.
+    laplace : arviz.InferenceData or xarray.DataTree
+        The reference draws on the parameters' own scale, to be compared with.
+    timings : dict of str to float
+        Seconds of each stage.
+    settings : dict
+        What `fit` was called with.
+    provenance : dict
+        Versions, seeds, hashes of program and data.
+    passes : dict of str to int
+        How often the full data were evaluated: ``densities`` and ``gradients``.
+    native : object
+        The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
+        in this session.
+    """
+
+    coreset: Coreset
+    posterior: Any = field(repr=False)
+    certificate: Certificate
+    reference: Reference = field(repr=False)
+    laplace: Any = field(repr=False)
+    timings: Mapping[str, float] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+    provenance: Mapping[str, Any] = field(repr=False)
+    passes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    native: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all stages together."""
+        return float(sum(self.timings.values()))
+
+    @property
+    def weights(self) -> Float | None:
+        """Importance weights of `certified_draws` if the verdict asks for them, else None."""
+        return self.certificate.weights if self.certificate.verdict == "corrected" else None
+
+    def certified_draws(self) -> dict[str, Float]:
+        """The draws that the certificate looked at, (n_draws, *shape) by name.
+
+        With ``fit.certificate.expectation(f(draws))`` they give expectations under the
+        full posterior, corrected by the smoothed weights.
+        """
+        variables = arviz_compat.variables_of(self.posterior)
+        index = self.certificate.draw_index
+        return {
+            name: value.reshape(-1, *value.shape[2:])[index] for name, value in variables.items()
+        }
+
+    def summary(self, **options: Any) -> Any:
+        """ArviZ's summary table of the coreset posterior."""
+        return arviz_compat.summary(self.posterior, **options)
+
+    def report(self) -> dict[str, Any]:
+        """Everything worth telling, as plain values: what ``report.json`` holds."""
+        certificate = self.certificate
+        return {
+            "certificate": {
+                "verdict": certificate.verdict,
+                "khat": certificate.khat if np.isfinite(certificate.khat) else None,
+                "ess": certificate.ess,
+                "n_draws": certificate.n_draws,
+                "heldout_error": certificate.heldout_error,
+                "reasons": list(certificate.reasons),
+            },
+            "coreset": self.coreset.describe(),
+            "reference": {"method": self.reference.method, "draws": len(self.reference.draws)},
+            "seconds": self.seconds,
+            "timings": dict(self.timings),
+            "passes": dict(self.passes),
+            "settings": dict(self.settings),
+            "provenance": dict(self.provenance),
+        }
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fit into a folder; `load_fit` reads it back whole.
+
+        ``coreset.csv`` (row, weight), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
+        ``certificate.csv``, ``reference.npz``, ``report.json`` and ``report.md``.
+
+        Parameters
+        ----------
+        path : path
+            An empty or new folder; a folder that `fit` has written its stages to is
+            completed.
+        overwrite : bool
+            Replace an earlier fit of ours.
+
+        Raises
+        ------
+        OutputError
+            If the folder is not ours, or holds another fit.
+        """
+        folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
+        folder.once("reference", lambda: self.reference)
+        folder.once("coreset", lambda: self.coreset)
+        folder.once("posterior", lambda: self.posterior)
+        folder.once("certificate", lambda: self.certificate)
+        path = Path(path)
+        arviz_compat.save(self.laplace, path / "laplace.nc")
+        with atomic_path(path / "report.md") as temporary:
+            temporary.write_text(self.markdown())
+        with atomic_path(path / "report.json") as temporary:
+            temporary.write_text(json.dumps(self.report(), indent=2, default=str) + "\n")
+        return path
+
+    def markdown(self) -> str:
+        """The report in prose and tables, what ``report.md`` holds."""
+        certificate, coreset = self.certificate, self.coreset
+        lines = [
+            f"# Coreset posterior of {self.provenance.get('program', 'a Stan program')}",
+            "",
+            f"**{certificate.verdict}** — {coreset.size} weighted rows of {coreset.n_obs:,}. "
+            f"Pareto k̂ {certificate.khat:.2f}; {certificate.ess:.1f} effective draws of "
+            f"{certificate.n_draws}; held-out error {certificate.heldout_error:.2g}.",
+            "",
+        ]
+        lines += [f"- {reason}" for reason in certificate.reasons]
+        lines += ["", "| stage | seconds |", "|---|---|"]
+        lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
+        lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
+        lines += [
+            f"Full-data evaluations: {self.passes.get('densities', 0)} log densities, "
+            f"{self.passes.get('gradients', 0)} gradients.",
+            "",
+            "| parameter | mean | sd |",
+            "|---|---|---|",
+        ]
+        for name, value in arviz_compat.variables_of(self.posterior).items():
+            flat = value.reshape(-1, *value.shape[2:])
+            for index in np.ndindex(*flat.shape[1:]):
+                label = name + (f"[{', '.join(str(i + 1) for i in index)}]" if index else "")
+                column = flat[(slice(None), *index)]
+                lines.append(f"| {label} | {column.mean():.4g} | {column.std(ddof=1):.4g} |")
+        lines += ["", "| provenance | |", "|---|---|"]
+        lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
+        return "\n".join(lines) + "\n"
+
+
+def load_fit(path: str | Path) -> CoresetFit:
+    """Read a fit that `CoresetFit.save`, ``fit(output_dir=…)`` or the command line wrote.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    CoresetFit
+
+    Raises
+    ------
+    OutputError
+        If the folder does not exist, is not ours, or the run in it was not finished.
+    """
+    path = Path(path)
+    report_file = path / "report.json"
+    if not report_file.exists():
+        raise OutputError(
+            f"{path} holds no finished fit (no report.json); "
+            + ("resume the run with --resume" if path.is_dir() else "there is no such folder")
+        )
+    report = json.loads(report_file.read_text())
+    return CoresetFit(
+        coreset=load_stage(path, "coreset"),
+        posterior=load_stage(path, "posterior"),
+        certificate=load_stage(path, "certificate"),
+        reference=load_stage(path, "reference"),
+        laplace=arviz_compat.load(path / "laplace.nc"),
+        timings=report["timings"],
+        settings=report["settings"],
+        provenance=report["provenance"],
+        passes=report["passes"],
+    )

@@ -1,0 +1,587 @@
+"""CoresetModel: the one place that knows the order of the steps.
+
+    program → engine → reference → projection → solver → coreset → NUTS → certificate
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset import __version__, arviz_compat
+from stancoreset.adaptive import initial_draws, select_adaptively
+from stancoreset.certificate import Certificate, certify
+from stancoreset.coreset import Coreset, select
+from stancoreset.engines import resolve_engine
+from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
+from stancoreset.errors import OptionError
+from stancoreset.fit import CoresetFit
+from stancoreset.full_data import FullData
+from stancoreset.projection import Projection, default_candidates, extend, project
+from stancoreset.reference.base import Reference
+from stancoreset.reference.draws import from_draws
+from stancoreset.reference.laplace import laplace
+from stancoreset.run_folder import RunFolder
+from stancoreset.stages import Stages
+from stancoreset.stan.data import data_hash, read_data
+from stancoreset.stan.identities import require_identities
+from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
+
+__all__ = ["CoresetModel"]
+
+_HELDOUT_DRAWS = 200
+_CERTIFIED_DRAWS = 1_000
+
+
+class CoresetModel:
+    """A Stan program whose posterior is to be had from a few weighted rows.
+
+    Parameters
+    ----------
+    stan_file : str or Path, optional
+        A Stan program whose likelihood is weighted row by row; see Notes.
+    stan_code : str, optional
+        The program's text, instead of a file.
+    engine : {"auto", "cmdstan", "stanli"} or Engine
+        How Stan is run; ``"auto"`` takes CmdStan if it is installed, else stanli.
+    obs : str, optional
+        Name of the data integer that counts observations; found by itself unless
+        ambiguous.
+
+    Attributes
+    ----------
+    program : WeightedProgram
+    engine : Engine
+
+    Raises
+    ------
+    DataError
+        If there is no such file.
+    ProgramError
+        If the program has no weights, or cannot be sliced by rows.
+    CompileError
+        If Stan refuses the program; the message carries Stan's line and words.
+    EngineNotFoundError
+        If the engine is not installed.
+
+    Notes
+    -----
+    A weighted program declares the number of observations and
+    ``vector<lower=0>[N] weights`` in its data block, adds ``weights[n] *`` the log density
+    of each row in the model block, and defines ``vector[N] log_lik`` without weights in
+    generated quantities.
+
+    Examples
+    --------
+    >>> import numpy as np, stancoreset as sc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5000, 2))
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> data = dict(N=5000, D=2, X=X, y=y.astype(int), alpha_scale=5.0, beta_scale=2.5)
+    >>> model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    >>> fit = model.fit(data, size=50, seed=1)
+    >>> fit.certificate.verdict
+    'certified'
+    """
+
+    def __init__(
+        self,
+        stan_file: str | Path | None = None,
+        *,
+        stan_code: str | None = None,
+        engine: str | Engine = "auto",
+        obs: str | None = None,
+    ) -> None:
+        if (stan_file is None) == (stan_code is None):
+            raise OptionError("give either stan_file or stan_code, and not both")
+        program = (
+            StanProgram.from_file(stan_file)
+            if stan_file is not None
+            else StanProgram.from_code(str(stan_code))
+        )
+        self.program: WeightedProgram = weighted_program(program, obs=obs)
+        self.engine = resolve_engine(engine)
+        self._compiled: dict[str, Compiled] = {}
+        self._full: tuple[str, FullData] | None = None
+
+    def __repr__(self) -> str:
+        return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
+
+    # The steps ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        size: int = 200,
+        method: str = "pursuit",
+        reference: Any = "laplace",
+        draws: int | None = None,
+        candidates: int | None = None,
+        seed: int = 0,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        parallel_chains: int | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        engine_output_dir: str | Path | None = None,
+        stages: Stages | None = None,
+        **options: Any,
+    ) -> CoresetFit:
+        """Reference, projection, selection, NUTS on the coreset, certificate.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data: a dict of arrays, or a path to Stan JSON, ``.npz`` or
+            ``.parquet``. ``weights`` need not be there.
+        size : int
+            At most this many rows in the coreset, k.
+        method : str
+            Selection algorithm, one of ``stancoreset.solvers.METHODS``.
+        reference : "laplace", or posterior draws
+            Where the log likelihood is matched: the Laplace fit, or draws that you have
+            (ArviZ container, cmdstanpy fit, dict of arrays, or array (S, P) of
+            unconstrained draws).
+        draws : int, optional
+            Reference draws S that selection sees; default: doubled until the held-out
+            error stops improving, up to 2,000.
+        candidates : int, optional
+            Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
+        seed : int
+            Seed of everything random.
+        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
+            As in cmdstanpy's ``sample``.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
+        output_dir : path, optional
+            Folder for the results; finished stages are written as they end.
+        resume : bool
+            Go on in `output_dir` from the stages that an interrupted run has finished.
+        overwrite : bool
+            Replace an earlier run of ours in `output_dir`.
+        engine_output_dir : path, optional
+            Where CmdStan's own CSV files are kept; default: they are temporary.
+        stages : Stages, optional
+            A stopwatch of your own.
+        **options
+            Passed to the selection algorithm.
+
+        Returns
+        -------
+        CoresetFit
+
+        Raises
+        ------
+        DataError, OptionError, IdentityError, ReferenceFitError, SolverError, EngineError
+            Each names what is at fault and what to do.
+        """
+        stages = stages or Stages(show_progress)
+        sampler = {
+            "chains": chains,
+            "iter_warmup": iter_warmup,
+            "iter_sampling": iter_sampling,
+            "adapt_delta": adapt_delta,
+            "max_treedepth": max_treedepth,
+        }
+        settings: dict[str, Any] = {
+            "size": size,
+            "method": method,
+            "reference": reference if isinstance(reference, str) else "draws",
+            "draws": draws,
+            "candidates": candidates,
+            "seed": seed,
+            **sampler,
+            **options,
+        }
+        with stages("read data"):
+            checked = self.read(data)
+            n_obs = self.program.n_obs(checked)
+            require_size(size, n_obs)
+            provenance = self._provenance(checked, settings)
+        folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
+        with stages("compile"):
+            self._compile_all()
+        if not folder.finished("reference"):
+            with stages("check program"):
+                require_identities(self.program, self.engine, checked, seed=seed)
+        full = self._full_data(checked, stages)
+        full.passes.reset()
+
+        def make_reference() -> Reference:
+            count = draws or initial_draws(size)
+            with stages("reference", total=count) as tick:
+                return self._reference(full, reference, count, seed, tick)
+
+        ref = folder.once("reference", make_reference)
+
+        def make_coreset() -> Coreset:
+            pool_size = candidates or default_candidates(n_obs, size)
+            chosen = self._select(
+                full,
+                checked,
+                ref,
+                pool_size,
+                stages,
+                lambda projection: select(projection, size, method, seed=seed, **options),
+                adaptive=draws is None,
+                seed=seed,
+            )
+            return replace(chosen, provenance=provenance)
+
+        coreset = folder.once("coreset", make_coreset)
+        native: list[Any] = []
+
+        def make_posterior() -> Any:
+            with stages("sample"):
+                result = self._sample(
+                    coreset.subset(checked),
+                    inits=initial_points(ref, chains, seed),
+                    seed=seed,
+                    parallel_chains=parallel_chains,
+                    output_dir=engine_output_dir,
+                    **sampler,
+                )
+            native.append(result.native)
+            return self._container(result, coreset, provenance)
+
+        posterior = folder.once("posterior", make_posterior)
+
+        def make_certificate() -> Certificate:
+            with stages("certify", total=_CERTIFIED_DRAWS) as tick:
+                return self._certify(full, checked, coreset, posterior, _CERTIFIED_DRAWS, tick)
+
+        fit = CoresetFit(
+            coreset=coreset,
+            posterior=posterior,
+            certificate=folder.once("certificate", make_certificate),
+            reference=ref,
+            laplace=arviz_compat.posterior_container(
+                {name: value[None] for name, value in full.prior.constrain(ref.draws).items()}
+            ),
+            timings=stages.seconds,
+            settings=settings,
+            provenance=provenance,
+            passes=full.passes.as_dict(),
+            native=native[0] if native else None,
+        )
+        if folder.path is not None:
+            fit.save(folder.path)
+        return fit
+
+    def reference(
+        self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0
+    ) -> Reference:
+        """Draws from the reference distribution.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        method : "laplace", or posterior draws
+            See `fit`.
+        draws : int
+            How many, S.
+        seed : int
+
+        Returns
+        -------
+        Reference
+        """
+        return self._reference(self._full_data(self.read(data)), method, draws, seed, None)
+
+    def project(
+        self,
+        data: Any,
+        reference: Reference,
+        *,
+        candidates: int = 20_000,
+        heldout: int = _HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> Projection:
+        """Target, candidate matrix and held-out pair on a reference.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        reference : Reference
+        candidates : int
+            Rows M that selection may choose from; all rows if there are fewer.
+        heldout : int
+            Draws that measure the held-out error.
+        seed : int
+            Which rows are candidates.
+
+        Returns
+        -------
+        Projection
+        """
+        checked = self.read(data)
+        rows, pool = self._pool(checked, candidates, seed)
+        with pool:
+            return project(self._full_data(checked), pool, rows, reference, heldout=heldout)
+
+    def sample(
+        self,
+        data: Any,
+        coreset: Coreset | None = None,
+        *,
+        inits: np.ndarray | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> Any:
+        """NUTS on the coreset, or on the full data if `coreset` is None.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        inits : ndarray, shape (P,) or (chains, P), optional
+            Unconstrained starting points; default: Stan's random inits.
+        seed : int
+        **options
+            ``chains``, ``iter_warmup``, ``iter_sampling``, ``adapt_delta``,
+            ``max_treedepth``, ``parallel_chains``, ``output_dir`` (keeps CmdStan's files).
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Posterior and sampler statistics.
+        """
+        checked = self.read(data)
+        rows = (
+            coreset.subset(checked)
+            if coreset is not None
+            else self.program.with_weights(checked, np.ones(self.program.n_obs(checked)))
+        )
+        result = self._sample(rows, inits=inits, seed=seed, **options)
+        provenance = self._provenance(checked, {"seed": seed, **options})
+        return self._container(result, coreset, provenance)
+
+    def certify(
+        self, data: Any, coreset: Coreset, posterior: Any, *, draws: int = _CERTIFIED_DRAWS
+    ) -> Certificate:
+        """Judge coreset draws on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        posterior : ArviZ container, cmdstanpy fit or dict of arrays
+            Draws of the coreset posterior, as from `sample`.
+        draws : int
+            How many of them are looked at, evenly spaced.
+
+        Returns
+        -------
+        Certificate
+        """
+        checked = self.read(data)
+        return self._certify(self._full_data(checked), checked, coreset, posterior, draws, None)
+
+    def read(self, data: Any) -> dict[str, Any]:
+        """Read and check the full data; weights need not be there.
+
+        Raises
+        ------
+        DataError
+            If something is missing, not finite, or of the wrong type or shape.
+        """
+        return self.program.check(read_data(data))
+
+    def close(self) -> None:
+        """Release the engine's copy of the full data."""
+        if self._full is not None:
+            self._full[1].close()
+            self._full = None
+
+    def __enter__(self) -> CoresetModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # How the steps are done --------------------------------------------------------------
+
+    def _compile(self, kind: str) -> Compiled:
+        if kind not in self._compiled:
+            code = self.program.density_code if kind == "density" else self.program.code
+            self._compiled[kind] = self.engine.compile(code, name=self.program.program.name)
+        return self._compiled[kind]
+
+    def _compile_all(self) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(self._compile, ("density", "log_lik")))
+
+    def _full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
+        """The full data bound to the engine; kept until other data come."""
+        key = data_hash(checked)
+        if self._full is None or self._full[0] != key:
+            self.close()
+            with (stages or Stages(False))("bind data"):
+                full = FullData(
+                    self._compile("density"),
+                    self.program,
+                    checked,
+                    in_process=self.engine.in_process,
+                ).bind()
+            self._full = (key, full)
+        return self._full[1]
+
+    def _reference(
+        self,
+        full: FullData,
+        method: Any,
+        draws: int,
+        seed: int,
+        tick: Callable[[int], object] | None,
+    ) -> Reference:
+        if draws < 2:
+            raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
+        if not isinstance(method, str):
+            return from_draws(full, method, draws, seed, tick)
+        if method == "laplace":
+            return laplace(full, draws, seed, tick)
+        raise OptionError(
+            f"reference is {method!r}, expected 'laplace' or posterior draws "
+            "(ArviZ container, cmdstanpy fit, dict of arrays, or array)"
+        )
+
+    def _pool(self, checked: StanData, candidates: int, seed: int) -> tuple[np.ndarray, BoundModel]:
+        """A random pool of rows, bound to the program that has log_lik."""
+        n_obs = self.program.n_obs(checked)
+        if candidates < 1:
+            raise OptionError(f"candidates is {candidates}, expected at least 1")
+        count = min(candidates, n_obs)
+        rng = np.random.default_rng([seed, 7])
+        rows = np.sort(rng.choice(n_obs, size=count, replace=False)).astype(np.int64)
+        subset = self.program.subset(checked, rows, np.ones(count))
+        return rows, self._compile("log_lik").bind(subset)
+
+    def _select(
+        self,
+        full: FullData,
+        checked: StanData,
+        reference: Reference,
+        candidates: int,
+        stages: Stages,
+        choose: Callable[[Projection], Coreset],
+        adaptive: bool,
+        seed: int,
+    ) -> Coreset:
+        """Project and select; with `adaptive`, double the draws while it helps."""
+        with stages("bind candidates"):
+            rows, pool = self._pool(checked, candidates, seed)
+
+        def timed(projection: Projection) -> Coreset:
+            with stages("select"):
+                return choose(projection)
+
+        def enlarge(projection: Projection) -> Projection:
+            more = reference.more(projection.n_draws, stream=projection.n_draws)
+            with stages("project", total=len(more)) as tick:
+                return extend(projection, full, pool, more, tick)
+
+        with pool:
+            with stages("project", total=_HELDOUT_DRAWS) as tick:
+                first = project(
+                    full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick
+                )
+            # A user's own draws cannot be doubled.
+            if adaptive and reference.spare is None:
+                chosen = select_adaptively(first, timed, enlarge)
+            else:
+                chosen = timed(first)
+        return replace(chosen, rows=self.program.rows, obs=self.program.obs)
+
+    def _sample(
+        self,
+        rows: StanData,
+        *,
+        inits: np.ndarray | None,
+        seed: int,
+        output_dir: str | Path | None = None,
+        **options: Any,
+    ) -> SampleResult:
+        with self._compile("density").bind(rows) as bound:
+            return bound.sample(
+                inits=inits,
+                seed=seed,
+                output_dir=None if output_dir is None else str(output_dir),
+                **options,
+            )
+
+    def _container(
+        self, result: SampleResult, coreset: Coreset | None, provenance: dict[str, Any]
+    ) -> Any:
+        """An ArviZ container without the variables that have one value per row."""
+        dropped = self.program.row_parameters
+        kept = {k: v for k, v in result.variables.items() if k not in dropped}
+        constant = (
+            {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
+            if coreset is not None
+            else None
+        )
+        return arviz_compat.from_result(
+            replace(result, variables=kept), constant_data=constant, attrs=provenance
+        )
+
+    def _certify(
+        self,
+        full: FullData,
+        checked: StanData,
+        coreset: Coreset,
+        posterior: Any,
+        count: int,
+        tick: Callable[[int], object] | None,
+    ) -> Certificate:
+        variables = arviz_compat.variables_of(posterior)
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
+        total = len(next(iter(flat.values())))
+        index = np.unique(np.linspace(0, total - 1, min(count, total)).round().astype(np.int64))
+        draws = full.prior.unconstrain({name: value[index] for name, value in flat.items()})
+        with self._compile("density").bind(coreset.subset(checked)) as bound:
+            coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
+        log_weights = full.log_likelihood(draws, tick) - coreset_log_likelihood
+        return certify(log_weights, coreset.heldout_error, index)
+
+    def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "program": self.program.program.name,
+            "program_hash": self.program.program.hash,
+            "data_hash": data_hash(checked),
+            "n_obs": self.program.n_obs(checked),
+            "engine": self.engine.version,
+            "stancoreset": __version__,
+            "python": platform.python_version(),
+            **settings,
+        }
+
+
+def require_size(size: int, n_obs: int) -> None:
+    """Raise `OptionError` unless 1 ≤ size ≤ n_obs."""
+    if not 1 <= size <= n_obs:
+        raise OptionError(
+            f"size is {size}, expected a number from 1 to {n_obs}, the rows of the data"
+        )
+
+
+def initial_points(reference: Reference, chains: int, seed: int) -> np.ndarray:
+    """Starting points of the chains: draws of the reference, where the posterior is."""
+    rng = np.random.default_rng([seed, 11])
+    rows = rng.choice(len(reference.draws), size=chains, replace=len(reference.draws) < chains)
+    return reference.draws[rows]
