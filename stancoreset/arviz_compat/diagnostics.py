@@ -1,0 +1,214 @@
+"""ArviZ's diagnostics, the same on both lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.arviz_compat.line import arviz, is_v1, quiet
+from stancoreset.arviz_compat.reading import select, variables_of
+from stancoreset.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Float = NDArray[np.float64]
+
+
+def ess(draws: Any, method: str = "bulk") -> Any:
+    """Effective sample size by ArviZ.
+
+    Parameters
+    ----------
+    draws : array, shape (chains, draws, *shape), or a posterior
+    method : {"bulk", "tail", "mean", "sd", ...}
+
+    Returns
+    -------
+    ndarray of `shape` (a float for a scalar), or a dict of these for a posterior
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(ess(np.random.default_rng(0).normal(size=(4, 1000)))) > 3000
+    True
+    """
+    return _diagnose("ess", draws, method=method)
+
+
+def rhat(draws: Any, method: str = "rank") -> Any:
+    """Rank-normalised split R̂ by ArviZ; NaN for a single chain. Arguments as in `ess`."""
+    return _diagnose("rhat", draws, method=method)
+
+
+def mcse(draws: Any, method: str = "mean") -> Any:
+    """Monte-Carlo standard error by ArviZ (``mean`` or ``sd``). Arguments as in `ess`."""
+    return _diagnose("mcse", draws, method=method)
+
+
+def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
+    if not isinstance(draws, np.ndarray):
+        return {
+            name: _diagnose(kind, values, **options) for name, values in variables_of(draws).items()
+        }
+    if draws.ndim < 2:
+        raise DataError(f"{kind} needs an array (chains, draws, *shape), got shape {draws.shape}")
+    shape = draws.shape[2:]
+    if draws.shape[1] < 4 or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
+        return np.full(shape, np.nan)[()]
+    flat = draws.reshape(*draws.shape[:2], -1).astype(float)
+    function = getattr(arviz(), kind)
+    with quiet():
+        values = [float(function(flat[..., j], **options)) for j in range(flat.shape[2])]
+    return np.asarray(values).reshape(shape)[()]
+
+
+def relative_efficiency(draws: ArrayLike) -> float:
+    """Effective over actual number of draws for a mean, at most 1: ``reff`` of `psislw`.
+
+    Parameters
+    ----------
+    draws : array, shape (chains, draws)
+        For importance sampling, the importance ratios themselves (not their logarithms).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relative_efficiency(np.random.default_rng(0).normal(size=(4, 1000))) > 0.9
+    True
+    """
+    values = np.asarray(draws, dtype=float)
+    efficiency = float(ess(values, method="mean")) / values.size
+    return min(1.0, efficiency) if np.isfinite(efficiency) and efficiency > 0 else 1.0
+
+
+def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
+    """Pareto-smoothed importance weights, by ArviZ.
+
+    Parameters
+    ----------
+    log_weights : array
+        Log importance ratios, up to a constant; −∞ is a weight of zero.
+    reff : float
+        Relative efficiency of the draws, in (0, 1]; see `relative_efficiency`.
+
+    Returns
+    -------
+    log_weights : ndarray
+        Smoothed and normalised (their exponentials sum to 1), in the shape given.
+    khat : float
+        Shape k̂ of the generalised Pareto distribution fitted to the largest weights. Equal
+        weights (to 1e-8) have no tail: they give 0. Where a tail cannot be fitted (fewer
+        than 25 draws, or the largest weights all tied) the weights are normalised but not
+        smoothed, and k̂ is infinite.
+
+    Raises
+    ------
+    DataError
+        NaN or +∞ among the weights, or no weight above zero.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lw, khat = psislw(np.random.default_rng(0).normal(0, 0.1, size=1000))
+    >>> round(float(np.exp(lw).sum()), 10), khat < 0.5
+    (1.0, True)
+    """
+    raw = np.asarray(log_weights, dtype=float)
+    if not 0 < reff <= 1:
+        raise OptionError(f"reff must be in (0, 1], got {reff}")
+    flat = raw.ravel()
+    bad = np.isnan(flat) | (flat == np.inf)
+    if bad.any():
+        raise DataError(f"{int(bad.sum())} of {flat.size} log weights are NaN or +inf")
+    if not flat.size or not np.isfinite(flat).any():
+        raise DataError("no log weight is finite: every draw has weight zero")
+    # a weight of e^-800 is as good as zero and keeps ArviZ's arithmetic finite
+    flat = np.maximum(flat - flat.max(), -800.0)
+    plain = flat - np.log(np.exp(flat).sum())
+    if np.ptp(flat) < 1e-8:
+        return plain.reshape(raw.shape), 0.0
+    tail = min(flat.size // 5, int(3 * np.sqrt(flat.size / reff)))
+    if tail < 5 or _mostly_tied(np.sort(flat)[-tail:]):
+        return plain.reshape(raw.shape), np.inf
+    with quiet():
+        smoothed, khat = _arviz_psislw(flat, reff)
+    if np.isnan(khat):
+        return plain.reshape(raw.shape), np.inf
+    return smoothed.reshape(raw.shape), khat
+
+
+def _mostly_tied(tail: Float) -> bool:
+    """Whether a quarter of a sorted tail equals its minimum: no generalised Pareto law."""
+    return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
+
+
+def _arviz_psislw(log_weights: Float, reff: float) -> tuple[Float, float]:
+    if is_v1():
+        from arviz_stats.base import array_stats
+
+        # ArviZ 1.x takes minus the log weights (log likelihoods, as LOO has them)
+        smoothed, khat = array_stats.psislw(-log_weights, r_eff=reff)
+    else:
+        smoothed, khat = arviz().psislw(log_weights, reff=reff)
+    return np.asarray(smoothed, dtype=float), float(khat)
+
+
+def summary(
+    posterior: Any, var_names: Sequence[str] | None = None, *, prob: float = 0.9
+) -> pd.DataFrame:
+    """ArviZ's summary with the same unrounded columns on both lines.
+
+    Parameters
+    ----------
+    posterior : object
+        Anything `dataset_of` reads.
+    var_names : sequence of str, optional
+        All variables by default.
+    prob : float
+        Mass of the central interval; 0.9 gives the columns ``q5`` and ``q95``.
+
+    Returns
+    -------
+    DataFrame
+        ``mean, sd, q5, q95, mcse_mean, mcse_sd, ess_bulk, ess_tail, r_hat``, one row per
+        scalar, labelled as ArviZ labels them (``beta[0]``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    >>> list(summary({"beta": draws}).index)
+    ['beta[0]', 'beta[1]']
+    """
+    import pandas as pd
+
+    if not 0 < prob < 1:
+        raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
+    dataset = select(posterior, var_names)
+    low, high = (1 - prob) / 2, (1 + prob) / 2
+    names = {q: f"q{100 * q:.4g}" for q in (low, high)}
+    kept = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat"]
+    with quiet():
+        if is_v1():
+            table = arviz().summary(dataset, ci_prob=prob, ci_kind="eti", round_to="none")
+            bounds = [column for column in table.columns if column.startswith("eti")]
+            table = table.rename(columns=dict(zip(bounds, names.values(), strict=True)))
+        else:
+            functions = {name: _quantile_function(q) for q, name in names.items()}
+            table = arviz().summary(dataset, stat_funcs=functions, round_to="none")
+    table = pd.DataFrame(table[["mean", "sd", *names.values(), *kept]]).astype(float)
+    if dataset.sizes["chain"] == 1:
+        table["r_hat"] = np.nan
+    return table
+
+
+def _quantile_function(q: float) -> Any:
+    return lambda values: np.quantile(values, q)

@@ -1,0 +1,67 @@
+"""Which ArviZ is installed, imported quietly, and what its containers are made of."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
+Container: TypeAlias = Any
+
+_LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence ArviZ: its banner on import, and remarks on what is documented here."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    # 0.23 also writes to a logger of its own, outside logging's tree
+    module = sys.modules.get("arviz")
+    own = getattr(module, "_log", None)
+    if isinstance(own, logging.Logger):
+        loggers.append(own)
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@cache
+def arviz() -> Any:
+    """The ``arviz`` module, imported on first use and without its banner."""
+    with quiet():
+        import arviz
+    return arviz
+
+
+@cache
+def is_v1() -> bool:
+    """Whether the installed ArviZ is of the 1.x line (DataTree)."""
+    return int(arviz().__version__.split(".")[0]) >= 1
+
+
+def build(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) -> Container:
+    """Datasets by group name → a container of the installed ArviZ."""
+    import xarray as xr
+
+    if not is_v1():
+        return arviz().InferenceData(attrs=dict(attrs), **groups)
+    tree = xr.DataTree.from_dict({f"/{name}": ds for name, ds in groups.items()})
+    tree.attrs = dict(attrs)
+    return tree
