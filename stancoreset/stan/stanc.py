@@ -1,0 +1,162 @@
+"""Stan's own compiler front end, run on source text: check, format, describe, parse.
+
+``stanc`` comes with CmdStan; without CmdStan it is the binary inside the ``httpstan``
+wheel. Nothing here compiles C++.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
+
+__all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "info", "version"]
+
+_EXE = "stanc.exe" if os.name == "nt" else "stanc"
+_CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
+
+
+def find_stanc() -> Path:
+    """Find the ``stanc`` binary.
+
+    The order is: CmdStan (the ``CMDSTAN`` variable, then cmdstanpy's ``~/.cmdstan``), then
+    the binary in the ``httpstan`` package, which is located without importing it.
+
+    Returns
+    -------
+    Path
+        An existing file.
+
+    Raises
+    ------
+    EngineNotFoundError
+        Neither is installed.
+
+    Examples
+    --------
+    >>> find_stanc().name
+    'stanc'
+    """
+    for candidate in _candidates():
+        if candidate.is_file():
+            return candidate
+    raise EngineNotFoundError(
+        "no stanc found (Stan's compiler front end): install CmdStan "
+        "(cmdstanpy.install_cmdstan()), set CMDSTAN to its folder, or "
+        'pip install "stancoreset[embedded]"'
+    )
+
+
+def _candidates() -> list[Path]:
+    found: list[Path] = []
+    if os.environ.get("CMDSTAN"):
+        found.append(Path(os.environ["CMDSTAN"], "bin", _EXE))
+    elif Path("~/.cmdstan").expanduser().is_dir():
+        import cmdstanpy
+
+        with suppress(ValueError):  # the folder holds no CmdStan
+            found.append(Path(cmdstanpy.cmdstan_path(), "bin", _EXE))
+    spec = importlib.util.find_spec("httpstan")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        found.append(Path(folder, _EXE))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="stancoreset-") as folder:
+        # stanc insists on the suffix; its messages name `filename` instead.
+        path = Path(folder, "model.stan")
+        path.write_text(code, encoding="utf-8")
+        command = [str(stanc), *options, f"--filename-in-msg={filename}", str(path)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, encoding="utf-8", cwd=folder, check=False
+            )
+        except OSError as error:
+            raise EngineError(f"cannot run {stanc}: {error}") from error
+    if done.returncode != 0:
+        raise CompileError((done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}")
+    return done.stdout
+
+
+def _run(
+    options: Sequence[str], code: str, include_paths: Sequence[str | Path], filename: str
+) -> str:
+    options = list(options)
+    if include_paths:
+        folders = ",".join(str(Path(p).resolve()) for p in include_paths)
+        options.append(f"--include-paths={folders}")
+    # Included files may change behind an unchanged text: such a program is never cached.
+    run = _run_cached.__wrapped__ if "#include" in code else _run_cached
+    return run(find_stanc(), tuple(options), code, filename)
+
+
+def check(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> None:
+    """Check syntax and types of a Stan program.
+
+    Raises
+    ------
+    CompileError
+        With Stan's message, which names the line.
+
+    Examples
+    --------
+    >>> check("parameters { real x; } model { x ~ std_normal(); }")
+    """
+    _run(["--info"], code, include_paths, filename)
+
+
+def auto_format(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> str:
+    """The program as Stan's formatter lays it out (comments kept, 78 columns)."""
+    return _run(["--auto-format"], code, include_paths, filename)
+
+
+def canonical(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> str:
+    """The program formatted, without comments, deprecations and includes, with all braces."""
+    return _run(["--auto-format", _CANONICAL], code, include_paths, filename)
+
+
+def info(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> dict[str, Any]:
+    """What ``stanc --info`` says: inputs, parameters, generated quantities, distributions."""
+    result: dict[str, Any] = json.loads(_run(["--info"], code, include_paths, filename))
+    return result
+
+
+def decorated_ast(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> str:
+    """The typed syntax tree as stanc prints it, an S-expression."""
+    return _run(["--debug-decorated-ast"], code, include_paths, filename)
+
+
+def version() -> tuple[int, ...]:
+    """Version of the stanc that `find_stanc` finds, for example ``(2, 35, 0)``."""
+    return _version(find_stanc())
+
+
+@lru_cache(maxsize=8)
+def _version(stanc: Path) -> tuple[int, ...]:
+    done = subprocess.run([str(stanc), "--version"], capture_output=True, text=True, check=False)
+    for word in done.stdout.split():
+        parts = word.lstrip("v").split(".")
+        if len(parts) >= 2 and all(p.isdigit() for p in parts):
+            return tuple(int(p) for p in parts)
+    raise EngineError(f"{stanc} --version says nothing that reads as a version: {done.stdout!r}")

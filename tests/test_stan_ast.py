@@ -1,0 +1,210 @@
+"""Stan's front end, the tree read from it, and the tree printed back."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
+from stancoreset.stan import ast, nodes, printer, stanc
+
+EVERYTHING = """\
+functions {
+  real foo(real x, vector y, array[,] int z, tuple(real, int) t) {
+    real a;
+    if (x > 0) return 1.0; else if (x < -1) { return 2; } else return 3;
+    for (i in 1:3) { if (i == 2) break; continue; }
+    while (x > 3) { print("a \t// no comment ", x); }
+    profile("s") { a = 1; }
+    return a + t.1;
+  }
+  real ahead(real x);
+  void bar_lp(real x) { target += x; x ~ normal(0,1); return; }
+  real my_lpdf(real x, data real m) { return normal_lpdf(x | m, 1); }
+  real ahead(real x) { return x; }
+  vector ode(real t, vector y, real a) { return -a * y; }
+  real psum_lpmf(array[] int y, int s, int e, real p) { return bernoulli_lupmf(y | p); }
+}
+data {
+  int<lower=0, upper=100> N; /* several
+  lines */ array[N] int<lower=0,upper=1> y;
+  vector<lower=0>[N] x;
+  array[2, N] vector[3] V;
+  complex z;  complex_matrix[2, 2] cm;
+  tuple(int, array[N] real<lower=0>) tp;
+}
+transformed data {
+  int a, b = 3, c;
+  matrix[2,3] I = [[1,0,0],[0,1,0]];
+  complex zz = 3i;
+  tuple(int, real) tt = (1, 2.0);
+  ;
+  a = 3; tt.1 = 3;
+  if (N < 1) reject("bad", N);
+}
+parameters {
+  real<lower=0, upper=1> p;
+  real<offset=1, multiplier=2> q;
+  vector<upper=((p > 0.5) ? 1 : 2)>[3] b_;
+  simplex[3] s;  ordered[3] o;  positive_ordered[2] po;
+  cholesky_factor_corr[3] L;  corr_matrix[3] R;  cov_matrix[3] S;
+  array[2] unit_vector[3] u;  cholesky_factor_cov[3, 2] Lc;
+  row_vector<multiplier=p>[3] rv;
+}
+transformed parameters {
+  vector[N] mu = x * q;
+  mu[1:2] += 3 * b_[1];
+  mu[:2] .*= 2;
+  mu[2:] = x[2:];
+  mu[{1, 2}] = mu[{2, 1}];
+  { real loc = 3; }
+}
+model {
+  array[3] vector[2] r = ode_rk45(ode, [1.0, p]', 0.0, {1.0,2,3}, 1);
+  y ~ bernoulli_logit(mu);
+  target += normal_lpdf(q | 0, 1) + normal_lupdf(q | 0, 1);
+  p ~ beta(2, 2) T[0.1, 0.9];
+  p ~ beta(2, 2) T[ , 0.9];
+  p ~ beta(2, 2) T[0.1, ];
+  q ~ my(2);
+  bar_lp(q);
+  for (v in x) { v ~ normal(0,1); }
+  for (row in V[1]) row ~ normal(0, 1);
+  target += log_mix(p, normal_lpdf(q | 0,1), -2.5e-3);
+  target += (y[1] == 1 && !(p > 0.5) || N != 3) ? sum(mu') : -mu[1]^2;
+  target += I[1, :] * b_ + I[1] * b_ - (b %/% 2 - b % 2) + q .^ 2 - (I[1,1] ./ 2 - 1);
+  target += -(-q) ^ 2 + (-q) ^ (-2) + 2 ^ 3 ^ q;
+  target += target() + reduce_sum(psum_lupmf, y, 1, p);
+}
+generated quantities {
+  real g = normal_rng(0, 1);
+}
+"""
+
+
+def test_program_survives_printing_and_reparsing():
+    tree = ast.parse(EVERYTHING)
+    again = ast.parse(printer.program(tree))
+    assert printer.program(again) == printer.program(tree)
+    # stanc's own formatter sees the same program, up to split declarations and braces.
+    words = "".join(stanc.canonical(EVERYTHING).split())
+    ours = "".join(stanc.canonical(printer.program(tree)).split())
+    ours = ours.replace("inta;intb=3;intc;", "inta,b=3,c;")
+    ours = ours.replace("for(rowinV[1]){row~normal(0,1);}", "for(rowinV[1])row~normal(0,1);")
+    assert ours == words
+
+
+def test_printer_adds_the_parentheses_that_a_tree_needs():
+    def strip(node):
+        return nodes.transform(node, lambda e: strip(e.arg) if isinstance(e, nodes.Paren) else None)
+
+    def unplaced(node):
+        """The tree without lines."""
+        if not isinstance(node, nodes.Node):
+            return tuple(map(unplaced, node)) if isinstance(node, tuple) else node
+        new = {f.name: unplaced(getattr(node, f.name)) for f in dataclasses.fields(node)}
+        return dataclasses.replace(node, **new | ({"line": 0} if "line" in new else {}))
+
+    bare = strip(ast.parse(EVERYTHING))
+    assert not any(isinstance(x, nodes.Paren) for x in nodes.walk(bare))
+    again = strip(ast.parse(printer.program(bare)))
+    assert unplaced(again.model) == unplaced(bare.model)
+    assert unplaced(again.functions) == unplaced(bare.functions)
+
+
+def test_statements_know_their_source_line():
+    tree = ast.parse(EVERYTHING)
+    source = EVERYTHING.split("\n")
+    for line, s in printer.program_lines(tree):
+        if s is None:
+            continue
+        first = line.strip().lstrip("} ").split("(")[0].split("[")[0].split("<")[0].split(" ")[0]
+        if isinstance(s, nodes.Decl):
+            first = s.name
+        assert first.rstrip(";") in source[s.line - 1], (line, s.line, source[s.line - 1])
+    last = tree.model[-1]
+    assert source[last.line - 1].strip() == "target += target() + reduce_sum(psum_lupmf, y, 1, p);"
+
+
+def test_declarations_and_types():
+    tree = ast.parse(EVERYTHING)
+    data = {d.name: d for d in tree.data}
+    assert [printer.expression(e) for e in data["V"].size.dims] == ["2", "N", "3"]
+    assert data["V"].type == nodes.Type("vector", 2)
+    assert data["V"].type.rank == 3
+    assert data["y"].constraint.kind == "bounds"
+    assert printer.expression(data["N"].constraint.upper) == "100"
+    assert data["tp"].size.items[1].type == nodes.Type("real", 1)
+    parameters = {d.name: d for d in tree.parameters}
+    assert parameters["s"].constraint.kind == "simplex"
+    assert parameters["rv"].constraint.multiplier == nodes.Var("p", type=nodes.REAL)
+    names = [d.name for d in tree.transformed_data if isinstance(d, nodes.Decl)]
+    assert names[:3] == ["a", "b", "c"]
+    tilde = next(s for s in tree.model if isinstance(s, nodes.Tilde))
+    assert tilde.arg.data_only
+    assert not tilde.args[0].data_only
+    assert tilde.args[0].type == nodes.Type("vector")
+
+
+def test_includes_are_expanded_and_take_the_line_of_the_include(tmp_path):
+    (tmp_path / "priors.stan").write_text("  a ~ normal(0, 1);\n  b ~ normal(0, 2);\n")
+    code = (
+        "parameters {\n  real a;\n  real b;\n}\n"
+        "model {\n  // priors\n  #include priors.stan\n  target += a * b;\n}\n"
+    )
+    tree = ast.parse(code, include_paths=[tmp_path])
+    assert [s.line for s in tree.model] == [7, 7, 8]
+    (tmp_path / "priors.stan").write_text("  a ~ cauchy(0, 1);\n")
+    assert len(ast.parse(code, include_paths=[tmp_path]).model) == 2
+
+
+def test_errors_carry_stans_words_and_line():
+    with pytest.raises(CompileError, match=r"'mine.stan', line 2.*(?s:.*)\"?'?N'?\"? is already"):
+        ast.parse("data {\n  int N; real N;\n}\n", filename="mine.stan")
+    with pytest.raises(CompileError, match=r"model\.stan"):
+        stanc.check("parameters { real a; ")
+    assert stanc.info("data { int N; } model { }")["inputs"] == {
+        "N": {"type": "int", "dimensions": 0}
+    }
+
+
+def test_unknown_tree_format_is_refused():
+    good = stanc.decorated_ast("parameters { real a; } model { a ~ normal(0, 1); }")
+    assert len(ast.parse_tree(good).model) == 1
+    for old, new in [("Tilde", "Twiddle"), ("truncation", "cut"), ("Variable", "Name")]:
+        with pytest.raises(ProgramError, match=r"not known here.*2\.35"):
+            ast.parse_tree(good.replace(old, new))
+    with pytest.raises(ProgramError, match="not known here"):
+        ast.parse_tree(good.rstrip()[:-1])
+
+
+def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
+    monkeypatch.delenv("CMDSTAN", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    binary = stanc.find_stanc()
+    assert binary.parent.name == "httpstan"
+    probe = (
+        "import sys, stancoreset.stan.stanc as s; s.find_stanc(); print('httpstan' in sys.modules)"
+    )
+    root = Path(__file__).parents[1]
+    out = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, cwd=root, check=True
+    )
+    assert out.stdout.strip() == "False"
+
+    fake = tmp_path / "cmdstan" / "bin" / binary.name
+    fake.parent.mkdir(parents=True)
+    os.symlink(binary, fake)
+    monkeypatch.setenv("CMDSTAN", str(tmp_path / "cmdstan"))
+    assert stanc.find_stanc() == fake
+    assert stanc.version() >= (2, 35)
+
+    monkeypatch.delenv("CMDSTAN")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(EngineNotFoundError, match=r"stancoreset\[embedded\]"):
+        stanc.find_stanc()
