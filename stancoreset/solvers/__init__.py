@@ -1,0 +1,19 @@
+"""Selection algorithms: Φ, b and a size in, indices and weights out. NumPy alone, no Stan.
+
+Examples
+--------
+>>> import numpy as np
+>>> import stancoreset.solvers as solvers
+>>> phi = np.random.default_rng(1).standard_normal((4, 100))
+>>> result = solvers.solve(phi, phi.sum(axis=1), size=4, method="pursuit")
+>>> bool((result.weights > 0).all())
+True
+"""
+
+from __future__ import annotations
+
+from .base import METHODS, SolverResult, solve
+from .pursuit import pursuit
+from .subsampling import importance, uniform
+
+__all__ = ["METHODS", "SolverResult", "importance", "pursuit", "solve", "uniform"]

@@ -1,0 +1,137 @@
+"""Φ as the corrective solvers see it: a dictionary of columns that is never copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Columns", "column_blocks", "column_norms"]
+
+# Columns worked on at a time where a pass over Φ needs a temporary array.
+BLOCK = 4096
+
+
+def column_blocks(phi: NDArray[np.floating], block: int = BLOCK) -> Iterator[slice]:
+    """Yield slices that cut the columns of `phi` into blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(column_blocks(np.zeros((2, 5)), block=3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    for start in range(0, phi.shape[1], block):
+        yield slice(start, min(start + block, phi.shape[1]))
+
+
+def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return ‖φ_n‖ for every column, in double precision, without a copy of `phi`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column_norms(np.array([[3.0, 0.0], [4.0, 1.0]]))
+    array([5., 1.])
+    """
+    norms = np.empty(phi.shape[1])
+    for cut in column_blocks(phi):
+        block = phi[:, cut].astype(np.float64, copy=False)
+        norms[cut] = np.sqrt(np.einsum("sn,sn->n", block, block))
+    return norms
+
+
+class Columns:
+    """The columns and the target of min ‖target − Σ x_n a_n‖, x ≥ 0.
+
+    Without a sum constraint a_n = φ_n and the target is b. With Σ w_n = W the problem is
+
+        min ‖Σ v_n (φ_n − b/W)‖  over the simplex v = w/W,
+
+    the point of a convex hull that is nearest to the origin. Its non-negative least-squares form
+
+        min ‖Σ u_n (φ_n − b/W)‖² + τ² (1 − Σ u_n)²,   u ≥ 0,
+
+    has the same solution v = u/Σu for every τ > 0: with u = s·v the best s gives the value
+    τ² q/(τ² + q), q = ‖Σ v_n (φ_n − b/W)‖², which rises with q. So a_n = (φ_n − b/W, τ) and the
+    target is (0, τ): every solver for the free problem solves the constrained one, exactly.
+
+    Parameters
+    ----------
+    phi : (S, M) float32 or float64
+        Never copied, never changed.
+    target : (S,) float64
+        b.
+    norms : (M,) float64
+        ‖φ_n‖.
+    weights_sum
+        W, or None for weights that are free.
+    """
+
+    def __init__(
+        self,
+        phi: NDArray[np.floating],
+        target: NDArray[np.float64],
+        norms: NDArray[np.float64],
+        weights_sum: float | None = None,
+    ) -> None:
+        self._phi = phi
+        self._b = target
+        self._scale = float(np.linalg.norm(target))
+        self.weights_sum = weights_sum
+        self._dtype = phi.dtype
+        if weights_sum is None:
+            self.target = target
+            self.norms = norms
+            return
+        self._shift = target / weights_sum
+        squared = norms**2 - 2.0 * self._phi_dot(self._shift) + self._shift @ self._shift
+        squared = np.maximum(squared, 0.0)
+        self._tau = float(np.sqrt(squared.mean()))
+        self.norms = np.sqrt(squared + self._tau**2)
+        self.target = np.append(np.zeros_like(target), self._tau)
+
+    def __len__(self) -> int:
+        return self._phi.shape[1]
+
+    def take(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return these columns, in double precision: (d, len(indices))."""
+        block = np.take(self._phi, indices, axis=1).astype(np.float64, copy=False)
+        if self.weights_sum is None:
+            return block
+        return np.vstack([block - self._shift[:, None], np.full(len(indices), self._tau)])
+
+    def correlate(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ⟨a_n, residual⟩ for every column: one pass over Φ, in Φ's own precision."""
+        if self.weights_sum is None:
+            return self._phi_dot(residual)
+        head, last = residual[:-1], residual[-1]
+        return self._phi_dot(head) + (self._tau * last - self._shift @ head)
+
+    def relative_error(
+        self, residual: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> float:
+        """Return ‖b − Φ w‖ / ‖b‖ for the weights that `coreset_weights` makes of `weights`."""
+        if self.weights_sum is None:
+            return float(np.linalg.norm(residual)) / self._scale
+        total = float(weights.sum())
+        if total <= 0:
+            return 1.0
+        return float(np.linalg.norm(residual[:-1])) * self.weights_sum / total / self._scale
+
+    def coreset_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
+        """Return w for the weights x of the columns a_n."""
+        weights = np.asarray(weights, dtype=np.float64)
+        total = weights.sum()
+        if self.weights_sum is None or total <= 0:
+            return weights
+        return weights * (self.weights_sum / total)
+
+    def _phi_dot(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        product = self._phi.T @ vector.astype(self._dtype, copy=False)
+        return product.astype(np.float64, copy=False)

@@ -1,0 +1,256 @@
+"""Non-negative least squares on an active set that grows and shrinks.
+
+`ActiveSet` keeps the factorisation A = Q R of the active columns and updates it: new columns are
+orthogonalised against Q; when columns leave, what follows them is made triangular again. R is the
+Cholesky factor of the Gram matrix AᵀA, but the Gram matrix, whose condition is squared, is never
+formed: errors down to 1e-12 of the target stay visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .columns import Columns
+
+__all__ = ["ActiveSet", "largest", "nonnegative_weights"]
+
+# A column whose part outside the active span is below this share of its norm is dependent.
+DEPENDENT = 1e-11
+
+
+class ActiveSet:
+    """min ‖target − A x‖ with x > 0 over the active columns A, for a set that changes.
+
+    Parameters
+    ----------
+    columns
+        The dictionary the active columns are taken from.
+
+    Attributes
+    ----------
+    indices : (K,) int64
+        The active columns, in order of entry.
+    weights : (K,) float64
+        Their weights: after `descend`, the non-negative least-squares solution, all positive.
+    residual : (d,) float64
+        target − A x.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.target = columns.target
+        d = len(self.target)
+        self.indices: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.weights: NDArray[np.float64] = np.zeros(0)
+        self.residual: NDArray[np.float64] = self.target.copy()
+        self._q: NDArray[np.float64] = np.zeros((d, 0))
+        self._r: NDArray[np.float64] = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def error(self) -> float:
+        """‖b − Φ w‖ / ‖b‖ at the current weights."""
+        return self.columns.relative_error(self.residual, self.weights)
+
+    def copy(self) -> ActiveSet:
+        """Return a copy that can be changed without changing this one."""
+        other = object.__new__(ActiveSet)
+        # The arrays are replaced, never written to, so that sharing them is safe.
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def append(self, candidates: NDArray[np.int64]) -> int:
+        """Let columns enter with weight zero; return how many did (dependent ones do not)."""
+        candidates = candidates[~np.isin(candidates, self.indices)]
+        room = self._q.shape[0] - len(self)
+        candidates = candidates[: max(room, 0)]
+        if len(candidates) == 0:
+            return 0
+        new = self.columns.take(candidates)
+        norms = np.linalg.norm(new, axis=0)
+        along = self._q.T @ new
+        rest = new - self._q @ along
+        again = self._q.T @ rest  # twice is enough (Kahan): orthogonal to rounding error
+        along += again
+        rest -= self._q @ again
+        q, r = np.linalg.qr(rest)
+        keep = np.abs(np.diag(r)) > DEPENDENT * norms
+        if not keep.all():
+            candidates, along, rest = candidates[keep], along[:, keep], rest[:, keep]
+            if len(candidates) == 0:
+                return 0
+            q, r = np.linalg.qr(rest)
+        k, p = len(self), len(candidates)
+        triangle = np.zeros((k + p, k + p))
+        triangle[:k, :k] = self._r
+        triangle[:k, k:] = along
+        triangle[k:, k:] = r
+        self._q = np.hstack([self._q, q])
+        self._r = triangle
+        self.indices = np.concatenate([self.indices, candidates])
+        self.weights = np.concatenate([self.weights, np.zeros(p)])
+        return p
+
+    def remove(self, positions: NDArray[np.intp]) -> None:
+        """Let the columns at these positions leave; the others keep their weights."""
+        keep = np.ones(len(self), dtype=bool)
+        keep[positions] = False
+        first = int(np.argmin(keep))
+        if keep[first]:
+            return
+        # R without those columns is triangular up to `first`; triangularise what follows.
+        q, tail = np.linalg.qr(self._r[first:, first:][:, keep[first:]])
+        left = first + tail.shape[1]
+        triangle = np.zeros((left, left))
+        triangle[:first] = self._r[:first, keep]
+        triangle[first:, first:] = tail
+        self._q = np.hstack([self._q[:, :first], self._q[:, first:] @ q])
+        self._r = triangle
+        self.indices = self.indices[keep]
+        self.weights = self.weights[keep]
+
+    def least_squares(self) -> NDArray[np.float64]:
+        """Return the unconstrained least-squares weights of the active columns."""
+        if len(self) == 0:
+            return np.zeros(0)
+        return solve_triangular(self._r, self._q.T @ self.target, check_finite=False)
+
+    def descend(self) -> None:
+        """Move to the non-negative least-squares solution on a subset of the active columns.
+
+        First boldly: all columns whose unconstrained weight is negative leave at once, until no
+        weight is negative. If that would raise the error, the inner loop of Lawson & Hanson (1974,
+        chapter 23), under which the error never rises: step towards the unconstrained solution
+        until a weight meets zero, let that column leave, repeat.
+        """
+        bold = self.copy()
+        bold._drop_negatives()
+        if bold.residual @ bold.residual <= self.residual @ self.residual:
+            self.__dict__.update(bold.__dict__)
+            return
+        while len(self):
+            goal = self.least_squares()
+            blocked = goal <= 0
+            if not blocked.any():
+                break
+            x = self.weights
+            ratio = np.full(len(x), np.inf)
+            ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(goal[blocked], -1e-300))
+            step = ratio.min()
+            self.weights = np.maximum(x + step * (goal - x), 0.0)
+            self.remove(np.flatnonzero(ratio <= step))
+        self._settle()
+
+    def _drop_negatives(self) -> None:
+        while len(self):
+            negative = np.flatnonzero(self.least_squares() <= 0)
+            if len(negative) == 0:
+                break
+            self.remove(negative)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take the least-squares weights, and their residual to rounding error."""
+        self.weights = self.least_squares()
+        residual = self.target - self._q @ (self._q.T @ self.target)
+        self.residual = residual - self._q @ (self._q.T @ residual)
+
+    def prune(self, size: int) -> None:
+        """Let the cheapest columns leave until `size` are left.
+
+        Removing column j from a least-squares fit raises the squared error by x_j² / (G⁻¹)_jj,
+        G the Gram matrix; the inverse and x follow by a rank-one downdate each time.
+        """
+        if len(self) <= size:
+            return
+        half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
+        inverse = half @ half.T
+        x = self.weights.copy()
+        alive = np.ones(len(self), dtype=bool)
+        for _ in range(len(self) - size):
+            pivot = np.where(alive, np.diag(inverse), 1.0)
+            # A weight that earlier removals turned negative would have to leave anyway.
+            cost = np.where(alive, np.where(x > 0, x * x / pivot, 0.0), np.inf)
+            j = int(np.argmin(cost))
+            column = inverse[:, j] / inverse[j, j]
+            x -= column * x[j]
+            inverse -= np.outer(column, inverse[j])
+            alive[j] = False
+        self.remove(np.flatnonzero(~alive))
+        self._drop_negatives()
+
+    def enter(self, candidates: NDArray[np.int64]) -> bool:
+        """Let candidates enter, then `descend`; return whether the error fell.
+
+        Candidates come in descending order of merit. If all together bring nothing, the first
+        enters alone: alone, a column that correlates with the residual must lower the error.
+        """
+        before = self.residual @ self.residual
+        for batch in (candidates, candidates[:1]):
+            trial = self.copy()
+            if trial.append(batch):
+                trial.descend()
+                if trial.residual @ trial.residual < before:
+                    self.__dict__.update(trial.__dict__)
+                    return True
+        return False
+
+
+def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Return where the `count` largest positive scores stand, largest first, ties in order.
+
+    A partial selection, not a sort of everything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest(np.array([0.5, -1.0, 2.0, 1.0]), 2)
+    array([2, 3])
+    """
+    count = min(count, len(scores))
+    if count <= 0:
+        return np.zeros(0, dtype=np.intp)
+    if count < len(scores):
+        threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
+        chosen = np.flatnonzero(scores >= max(threshold, 0.0))
+    else:
+        chosen = np.arange(len(scores))
+    chosen = chosen[scores[chosen] > 0]
+    return chosen[np.argsort(-scores[chosen], kind="stable")][:count]
+
+
+def nonnegative_weights(
+    columns: Columns, indices: NDArray[np.int64], batch: int = 32
+) -> NDArray[np.float64]:
+    """Return the non-negative least-squares weights of the columns `indices`, zeros included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stancoreset.solvers.columns import Columns, column_norms
+    >>> phi = np.eye(3)
+    >>> columns = Columns(phi, np.array([1.0, -1.0, 2.0]), column_norms(phi))
+    >>> nonnegative_weights(columns, np.array([0, 1, 2]))
+    array([1., 0., 2.])
+    """
+    active = ActiveSet(columns)
+    local = columns.take(indices)
+    norms = np.where(columns.norms[indices] > 0, columns.norms[indices], np.inf)
+    while True:
+        scores = (active.residual @ local) / norms
+        scores[np.isin(indices, active.indices)] = 0.0
+        if not active.enter(indices[largest(scores, batch)]):
+            break
+    weights = np.zeros(len(indices))
+    order = np.argsort(indices)
+    place = order[np.searchsorted(indices, active.indices, sorter=order)]
+    weights[place] = columns.coreset_weights(active.weights)
+    return weights
