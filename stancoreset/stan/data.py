@@ -73,19 +73,17 @@ def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[
     >>> read_data({"N": np.int64(2), "y": [True, False], "x": [1.5, 2]})
     {'N': 2, 'y': array([1, 0]), 'x': array([1.5, 2. ])}
     """
-    wanted = None if only is None else frozenset(only)
+    found = raw_data(source)
+    names = found if only is None else found.keys() & set(only)
+    return {str(name): as_value(str(name), found[name]) for name in found if name in names}
+
+
+def raw_data(source: DataSource) -> dict[str, Any]:
+    """The source's variables by name, values as they come: what `read_data` then checks."""
     found: dict[str, Any] = {}
-    for part in _sources(source):
+    for part in source if isinstance(source, list | tuple) else (source,):
         found.update(_load(part))
-    return {
-        str(name): as_value(str(name), value)
-        for name, value in found.items()
-        if wanted is None or name in wanted
-    }
-
-
-def _sources(source: DataSource) -> Sequence[DataSource]:
-    return source if isinstance(source, list | tuple) else (source,)
+    return found
 
 
 def _load(source: DataSource) -> Mapping[str, Any]:
@@ -318,7 +316,7 @@ def _require_finite(name: str, array: NDArray[np.float64]) -> None:
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
     count = int(bad.sum())
     raise DataError(
-        f"data variable {name!r} has {array[first]} at {_index('', first)} "
+        f"data variable {name!r} has {array[first]} at {_index(first)} "
         f"({count} of {array.size} values are not finite); "
         "expected finite numbers: remove or impute these rows first"
         if array.ndim

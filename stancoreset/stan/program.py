@@ -1,0 +1,436 @@
+"""Stan programs: their declarations, the observation contract, slicing data to rows.
+
+A weighted program declares the number of observations and ``vector<lower=0>[N] weights``,
+adds ``weights[n]`` times each row's log density in the model block, and defines
+``vector[N] log_lik`` without weights. `weighted_program` recognises such a program from its
+declarations alone; `stancoreset.stan.identities` checks by numbers that it behaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.errors import DataError, ProgramError
+from stancoreset.stan import nodes as n
+from stancoreset.stan.ast import parse
+from stancoreset.stan.contract import (
+    LOG_LIK,
+    WEIGHTS,
+    check_contract,
+    has_size,
+    observation_axes,
+    observation_count,
+)
+from stancoreset.stan.data import DataSource, Value, raw_data
+from stancoreset.stan.declarations import check_data
+
+__all__ = [
+    "StanProgram",
+    "WeightedProgram",
+    "has_weights",
+    "stan_model_names",
+    "stan_model_path",
+    "weighted_program",
+]
+
+Rows = slice | ArrayLike
+
+
+@dataclass(frozen=True)
+class StanProgram:
+    """A Stan program and its declarations.
+
+    Attributes
+    ----------
+    name : str
+        For messages and files: the file's stem, or ``model``.
+    code : str
+        Complete text, includes expanded.
+    tree : nodes.Program
+        The typed syntax tree.
+    path : Path or None
+        The file it came from.
+
+    Examples
+    --------
+    >>> p = StanProgram.from_code("data { int N; vector[N] y; } parameters { real m; } model {}")
+    >>> [d.name for d in p.data], [d.name for d in p.parameters]
+    (['N', 'y'], ['m'])
+    """
+
+    name: str
+    code: str = field(repr=False)
+    tree: n.Program = field(repr=False, compare=False)
+    path: Path | None = None
+
+    @classmethod
+    def from_file(
+        cls, path: str | Path, *, include_paths: Sequence[str | Path] = ()
+    ) -> StanProgram:
+        """Read and parse a ``.stan`` file; ``#include`` also looks beside it.
+
+        Raises
+        ------
+        DataError
+            There is no such file, or it is not text.
+        CompileError
+            Stan refuses the program.
+        """
+        path = Path(path).expanduser()
+        if not path.is_file():
+            raise DataError(f"no such Stan program: {path}")
+        try:
+            source = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot read Stan program {path}: {error}") from error
+        folders = (*include_paths, path.parent)
+        tree = parse(source, include_paths=folders, filename=path.name)
+        return cls(path.stem, _expanded(source, tree), tree, path)
+
+    @classmethod
+    def from_code(
+        cls, code: str, *, name: str = "model", include_paths: Sequence[str | Path] = ()
+    ) -> StanProgram:
+        """Parse a program given as text.
+
+        Raises
+        ------
+        CompileError
+            Stan refuses the program.
+        """
+        tree = parse(code, include_paths=include_paths, filename=f"{name}.stan")
+        return cls(name, _expanded(code, tree), tree)
+
+    @property
+    def data(self) -> tuple[n.Decl, ...]:
+        """Declarations of the data block."""
+        return self.tree.data
+
+    @property
+    def parameters(self) -> tuple[n.Decl, ...]:
+        """Declarations of the parameters block."""
+        return self.tree.parameters
+
+    @property
+    def transformed_parameters(self) -> tuple[n.Decl, ...]:
+        """Variables that transformed parameters define."""
+        return _declarations(self.tree.transformed_parameters)
+
+    @property
+    def generated_quantities(self) -> tuple[n.Decl, ...]:
+        """Variables that generated quantities define."""
+        return _declarations(self.tree.generated_quantities)
+
+    @cached_property
+    def density_code(self) -> str:
+        """The program without its generated quantities, lines in place: for fitting."""
+        match = _GENERATED.search(_without_comments(self.code))
+        return self.code if match is None else self.code[: match.start()].rstrip() + "\n"
+
+
+_GENERATED = re.compile(r"\bgenerated\s+quantities\s*\{")
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_INCLUDE = re.compile(r"^\s*#include", re.MULTILINE)
+
+
+def _without_comments(code: str) -> str:
+    """The code with comments and strings blanked, every character in its place."""
+    return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code)
+
+
+def _expanded(source: str, tree: n.Program) -> str:
+    """The user's own text, unless it includes other files."""
+    return tree.code if _INCLUDE.search(_without_comments(source)) else source
+
+
+def _declarations(statements: Sequence[n.Stmt]) -> tuple[n.Decl, ...]:
+    return tuple(s for s in statements if isinstance(s, n.Decl))
+
+
+# --- weighted programs -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WeightedProgram:
+    """A program whose rows can be weighted, and how its data are cut to rows.
+
+    Attributes
+    ----------
+    program : StanProgram
+    obs : str
+        The data integer that counts observations.
+    rows : mapping of str to int
+        Data variables that carry observations, and on which axis; without the weights.
+    weights, log_lik : str
+        Names of the data vector of weights and of the generated log likelihood.
+    origin : {"hand-written", "woven"}
+
+    Examples
+    --------
+    >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    >>> weighted.obs, dict(weighted.rows)
+    ('N', {'X': 0, 'y': 0})
+    """
+
+    program: StanProgram
+    obs: str
+    rows: Mapping[str, int]
+    weights: str = WEIGHTS
+    log_lik: str = LOG_LIK
+    origin: Literal["hand-written", "woven"] = "hand-written"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", dict(self.rows))
+
+    @property
+    def code(self) -> str:
+        """The complete program, with ``log_lik``."""
+        return self.program.code
+
+    @property
+    def density_code(self) -> str:
+        """The program without generated quantities, for fitting and sampling."""
+        return self.program.density_code
+
+    @cached_property
+    def row_parameters(self) -> frozenset[str]:
+        """Transformed parameters with one element per observation: no part of a posterior."""
+        return frozenset(
+            decl.name
+            for decl in self.program.transformed_parameters
+            if any(has_size(size, self.obs) for size in decl.size.dims)
+        )
+
+    # Data ------------------------------------------------------------------------------
+
+    def check(self, data: DataSource) -> dict[str, Value]:
+        """Complete, typed and shaped data; weights are one where they are not given.
+
+        Parameters
+        ----------
+        data : mapping, table, path, or a list of these
+            See `stancoreset.stan.data.read_data`.
+
+        Raises
+        ------
+        DataError
+            A variable is missing, of the wrong type or shape; there are no observations; a
+            weight is negative.
+        """
+        raw = raw_data(data)
+        given = check_data(_WithoutWeights(self.program.data, self.weights), raw)
+        n_obs = self.n_obs(given)
+        if n_obs < 1:
+            raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
+        weights = raw.get(self.weights)
+        return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
+
+    def n_obs(self, data: Mapping[str, Any]) -> int:
+        """N, the number of observations in `data`."""
+        if self.obs not in data:
+            raise DataError(f"the data lack '{self.obs}', which counts the observations")
+        return int(data[self.obs])
+
+    def with_weights(self, data: Mapping[str, Any], weights: ArrayLike) -> dict[str, Any]:
+        """The same rows with other weights; nothing is copied.
+
+        Raises
+        ------
+        DataError
+            Not one finite weight >= 0 for each row.
+        """
+        return {**data, self.weights: self._valid_weights(weights, self.n_obs(data))}
+
+    def subset(
+        self, data: Mapping[str, Any], indices: Rows, weights: ArrayLike | None = None
+    ) -> dict[str, Any]:
+        """Some rows of the data, in the order given; an index may come more than once.
+
+        Parameters
+        ----------
+        data : mapping
+            Checked data.
+        indices : slice, array of int or of bool
+            Rows, counted from 0. With a slice the result shares memory with `data`.
+        weights : array, shape (k,), optional
+            Their weights; one by default.
+
+        Returns
+        -------
+        dict
+            Row variables cut to k rows, the count of observations k, all else as it was.
+
+        Raises
+        ------
+        DataError
+            An index that is no row, no row at all, or unsuitable weights.
+        """
+        n_obs = self.n_obs(data)
+        take, size = _selector(indices, n_obs)
+        cut = dict(data)
+        for name, axis in self.rows.items():
+            if name not in data:
+                raise DataError(f"the data lack '{name}', which carries observations")
+            value = np.asarray(data[name])
+            if value.ndim <= axis or value.shape[axis] != n_obs:
+                raise DataError(
+                    f"data variable '{name}' has shape {value.shape}; expected {n_obs} rows "
+                    f"({self.obs}) on axis {axis}"
+                )
+            cut[name] = (
+                value[(slice(None),) * axis + (take,)]
+                if isinstance(take, slice)
+                else value.take(take, axis=axis)
+            )
+        cut[self.obs] = size
+        cut[self.weights] = self._valid_weights(np.ones(size) if weights is None else weights, size)
+        return cut
+
+    def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """One row of weight zero: with these data the program is its prior."""
+        return self.subset(data, slice(0, 1), np.zeros(1))
+
+    def _valid_weights(self, weights: ArrayLike, size: int) -> NDArray[np.float64]:
+        try:
+            array = np.array(weights, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self.weights} are not numbers: {error}") from error
+        if array.shape == () and size == 1:
+            array = array.reshape(1)
+        if array.shape != (size,):
+            raise DataError(
+                f"{self.weights} have shape {array.shape}; expected one for each of {size} rows"
+            )
+        bad = ~(np.isfinite(array) & (array >= 0))
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise DataError(
+                f"{self.weights}[{first}] (counting from 0) is {array[first]}; "
+                "expected a finite number >= 0"
+            )
+        return array
+
+
+@dataclass(frozen=True)
+class _WithoutWeights:
+    """A data block less the weights, which users need not give."""
+
+    declarations: tuple[n.Decl, ...]
+    weights: str
+
+    @property
+    def data(self) -> tuple[n.Decl, ...]:
+        return tuple(d for d in self.declarations if d.name != self.weights)
+
+
+def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:
+    """Rows as something numpy can index with, and how many they are."""
+    if isinstance(indices, slice):
+        size = len(range(*indices.indices(n_obs)))
+        if size < 1:
+            raise DataError(f"rows {indices} of {n_obs} are no row; expected at least one")
+        return indices, size
+    chosen = np.asarray(indices)
+    if chosen.dtype == bool and chosen.shape == (n_obs,):
+        chosen = np.flatnonzero(chosen)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not chosen.size:
+        raise DataError(
+            f"row indices of shape {chosen.shape} and type {chosen.dtype}; expected a list of at "
+            f"least one whole number from 0 to {n_obs - 1}"
+        )
+    if chosen.min() < 0 or chosen.max() >= n_obs:
+        worst = chosen.min() if chosen.min() < 0 else chosen.max()
+        raise DataError(f"row {worst} does not exist; expected 0 to {n_obs - 1}")
+    return chosen.astype(np.intp, copy=False), len(chosen)
+
+
+def has_weights(program: StanProgram) -> bool:
+    """Whether the data block declares ``weights``: if not, the program must be woven.
+
+    Examples
+    --------
+    >>> has_weights(StanProgram.from_file(stan_model_path("logistic")))
+    True
+    """
+    return any(decl.name == WEIGHTS for decl in program.data)
+
+
+def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedProgram:
+    """Recognise a program that weights its rows, and find which data carry observations.
+
+    Parameters
+    ----------
+    program : StanProgram
+    obs : str, optional
+        Name of the data integer that counts observations; by default the size of ``weights``.
+
+    Raises
+    ------
+    ProgramError
+        The program does not meet the contract; the message names the variable and its line
+        and says what to write.
+
+    Examples
+    --------
+    >>> weighted_program(StanProgram.from_file(stan_model_path("gaussian_mean"))).obs
+    'N'
+    """
+    count = observation_count(program.tree, program.name, obs)
+    rows = observation_axes(program.data, count)
+    check_contract(program.tree, count, rows)
+    return WeightedProgram(program, count, {k: v for k, v in rows.items() if k != WEIGHTS})
+
+
+# --- the ready programs ------------------------------------------------------------------
+
+
+def _model_folder() -> Path:
+    """``stan_models`` in the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "stan_models", package.parent / "stan_models"):
+        if folder.is_dir():
+            return folder
+    raise ProgramError(
+        f"the ready Stan programs are missing: there is no folder stan_models in {package}; "
+        "reinstall stancoreset"
+    )
+
+
+def stan_model_names() -> tuple[str, ...]:
+    """Names of the ready weighted programs, for `stan_model_path`.
+
+    Examples
+    --------
+    >>> "logistic" in stan_model_names()
+    True
+    """
+    return tuple(sorted(path.stem for path in _model_folder().glob("*.stan")))
+
+
+def stan_model_path(name: str) -> Path:
+    """Path of a ready weighted program.
+
+    Raises
+    ------
+    ProgramError
+        There is none of that name.
+
+    Examples
+    --------
+    >>> stan_model_path("logistic").name
+    'logistic.stan'
+    """
+    stem = name.removesuffix(".stan")
+    if stem not in stan_model_names():
+        raise ProgramError(
+            f"no ready Stan program {name!r}; there are {', '.join(stan_model_names())}"
+        )
+    return _model_folder() / f"{stem}.stan"
