@@ -26,7 +26,7 @@ _PUBLIC = {
     "load_fit": "fit",
     "select": "coreset",
     "stan_model_path": "stan.program",
-    "stan_models": "stan.program",
+    "stan_model_names": "stan.program",
     "summarise": "compare",
 }
 _ROOMS = ("divergences", "engines", "errors", "plots", "solvers")
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stancoreset.coreset import Coreset, select
     from stancoreset.errors import StancoresetError
     from stancoreset.fit import CoresetFit, load_fit
-    from stancoreset.stan.program import stan_model_path, stan_models
+    from stancoreset.stan.program import stan_model_path, stan_model_names
     from stancoreset.workflow import CoresetModel
 
 

@@ -260,9 +260,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _models_epilog() -> str:
-    from stancoreset.stan.program import stan_model_path, stan_models
+    from stancoreset.stan.program import stan_model_path, stan_model_names
 
-    names = ", ".join(stan_models())
+    names = ", ".join(stan_model_names())
     return f"ready weighted programs in {stan_model_path('logistic').parent}:\n  {names}\n"
 
 

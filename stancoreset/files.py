@@ -1,16 +1,31 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Files that nobody ever sees half of, and names made from content."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from stancoreset.errors import OutputError
 
-__all__ = ["atomic_path"]
+__all__ = ["atomic_path", "content_key"]
+
+
+def content_key(*parts: Any) -> str:
+    """A short hash of texts and plain values, for names and fingerprints.
+
+    Examples
+    --------
+    >>> content_key("model", {"a": 1}) == content_key("model", {"a": 1})
+    True
+    """
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @contextmanager

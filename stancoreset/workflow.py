@@ -20,7 +20,8 @@ from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
-from stancoreset.errors import OptionError
+from stancoreset.errors import DataError, OptionError
+from stancoreset.files import content_key
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, default_candidates, extend, project
@@ -29,7 +30,7 @@ from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import laplace
 from stancoreset.run_folder import RunFolder
 from stancoreset.stages import Stages
-from stancoreset.stan.data import data_hash, read_data
+from stancoreset.stan.data import data_hash
 from stancoreset.stan.identities import require_identities
 from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
 
@@ -246,7 +247,7 @@ class CoresetModel:
         def make_posterior() -> Any:
             with stages("sample"):
                 result = self._sample(
-                    coreset.subset(checked),
+                    self._rows_of(checked, coreset),
                     inits=initial_points(ref, chains, seed),
                     seed=seed,
                     parallel_chains=parallel_chains,
@@ -362,11 +363,7 @@ class CoresetModel:
             Posterior and sampler statistics.
         """
         checked = self.read(data)
-        rows = (
-            coreset.subset(checked)
-            if coreset is not None
-            else self.program.with_weights(checked, np.ones(self.program.n_obs(checked)))
-        )
+        rows = self._rows_of(checked, coreset)
         result = self._sample(rows, inits=inits, seed=seed, **options)
         provenance = self._provenance(checked, {"seed": seed, **options})
         return self._container(result, coreset, provenance)
@@ -401,7 +398,7 @@ class CoresetModel:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        return self.program.check(read_data(data))
+        return self.program.check(data)
 
     def close(self) -> None:
         """Release the engine's copy of the full data."""
@@ -508,6 +505,17 @@ class CoresetModel:
                 chosen = timed(first)
         return replace(chosen, rows=self.program.rows, obs=self.program.obs)
 
+    def _rows_of(self, checked: StanData, coreset: Coreset | None) -> StanData:
+        """The coreset's rows, or all rows with weight one."""
+        if coreset is None:
+            return self.program.with_weights(checked, np.ones(self.program.n_obs(checked)))
+        if coreset.n_obs != self.program.n_obs(checked):
+            raise DataError(
+                f"the coreset was selected from {coreset.n_obs} rows, the data have "
+                f"{self.program.n_obs(checked)}: these are not the data it was selected from"
+            )
+        return self.program.subset(checked, coreset.indices, coreset.weights)
+
     def _sample(
         self,
         rows: StanData,
@@ -554,7 +562,7 @@ class CoresetModel:
         total = len(next(iter(flat.values())))
         index = np.unique(np.linspace(0, total - 1, min(count, total)).round().astype(np.int64))
         draws = full.prior.unconstrain({name: value[index] for name, value in flat.items()})
-        with self._compile("density").bind(coreset.subset(checked)) as bound:
+        with self._compile("density").bind(self._rows_of(checked, coreset)) as bound:
             coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
         log_weights = full.log_likelihood(draws, tick) - coreset_log_likelihood
         return certify(log_weights, coreset.heldout_error, index)
@@ -562,7 +570,7 @@ class CoresetModel:
     def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:
         return {
             "program": self.program.program.name,
-            "program_hash": self.program.program.hash,
+            "program_hash": content_key(self.program.code),
             "data_hash": data_hash(checked),
             "n_obs": self.program.n_obs(checked),
             "engine": self.engine.version,

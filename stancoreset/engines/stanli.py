@@ -124,7 +124,7 @@ class StanliBound:
         head = json.dumps(
             {"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": self._compiled.name}
         )
-        rest = json_text(self._data).decode().lstrip()[1:].lstrip()
+        rest = json_text(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         try:
             return bridgestan.StanModel(
@@ -229,7 +229,7 @@ class StanliBound:
         import stanli
 
         # Stan's constructor takes its own copy of the data; it is made only for fitting.
-        return stanli.Model(mir=self._compiled.mir, data=json_text(self._data).decode(), seed=self._seed)
+        return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`; Stan's L-BFGS."""

@@ -1,0 +1,108 @@
+"""CmdStan's files: draws in, results out, and folders that appear only when complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from stancoreset.engines.base import Float
+from stancoreset.errors import OutputError
+
+__all__ = ["built_folder", "read_csv", "write_draws"]
+
+
+@contextmanager
+def built_folder(folder: Path) -> Iterator[Path]:
+    """A fresh folder that becomes `folder` when the block ends well.
+
+    Two processes may build the same one at a time: the first to finish wins, and the
+    other's is the same by content.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be made.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    except OSError as error:
+        raise OutputError(
+            f"cannot write to the cache {folder.parent}: {error.strerror}; set XDG_CACHE_HOME to "
+            "a folder that can be written"
+        ) from None
+    try:
+        yield fresh
+        # Timestamps within stay as they are: an executable is newer than its source.
+        try:
+            os.replace(fresh, folder)
+        except OSError:
+            shutil.copytree(fresh, folder, dirs_exist_ok=True)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def read_csv(path: Path) -> tuple[list[str], Float]:
+    """Column names and rows of a Stan CSV file; no names if the file has none.
+
+    A last row that was cut short, because the process ended in the middle of it, is left
+    out.
+    """
+    import pandas as pd
+
+    if not path.exists():
+        return [], np.empty((0, 0))
+    with path.open() as stream:
+        header = next((line for line in stream if line.strip() and not line.startswith("#")), "")
+    names = header.strip().split(",") if header.strip() else []
+    if not names:
+        return [], np.empty((0, 0))
+    table = pd.read_csv(path, comment="#", float_precision="round_trip")
+    rows = table.to_numpy(dtype=np.float64)
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        whole = stream.read(1) == b"\n"
+    return names, rows if whole else rows[:-1]
+
+
+def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
+    """Draws as the sampler would have written them, for ``generate_quantities``.
+
+    Parameters
+    ----------
+    path : Path
+    values : dict of str to ndarray, shape (S, *shape)
+        Every parameter, constrained.
+    name : str
+        Of the model.
+    """
+    columns: list[str] = []
+    blocks: list[Float] = []
+    for variable, value in values.items():
+        shape = value.shape[1:]
+        # Stan's order: the first index runs fastest.
+        for index in np.ndindex(*shape[::-1]):
+            place = index[::-1]
+            columns.append(".".join([variable, *(str(i + 1) for i in place)]))
+            blocks.append(value[(slice(None), *place)])
+    count = len(next(iter(values.values()))) if values else 0
+    stats = ["lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__"]
+    stats += ["divergent__", "energy__"]
+    table = np.column_stack([np.zeros((count, len(stats))), *blocks])
+    with path.open("w") as stream:
+        stream.write(
+            f"# model = {name}_model\n# method = sample (Default)\n#   sample\n"
+            f"#     num_samples = {count}\n#     num_warmup = 0\n#     save_warmup = 0\n"
+            "#     thin = 1 (Default)\n"
+        )
+        stream.write(",".join([*stats, *columns]) + "\n")
+        stream.write("# Adaptation terminated\n# Step size = 1\n")
+        stream.write("# Diagonal elements of inverse mass matrix:\n# 1\n")
+        for row in table.tolist():
+            stream.write(",".join(map(repr, row)) + "\n")
