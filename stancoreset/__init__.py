@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stancoreset.coreset import Coreset, select
     from stancoreset.errors import StancoresetError
     from stancoreset.fit import CoresetFit, load_fit
-    from stancoreset.stan.program import stan_model_path, stan_model_names
+    from stancoreset.stan.program import stan_model_names, stan_model_path
     from stancoreset.workflow import CoresetModel
 
 

@@ -260,7 +260,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _models_epilog() -> str:
-    from stancoreset.stan.program import stan_model_path, stan_model_names
+    from stancoreset.stan.program import stan_model_names, stan_model_path
 
     names = ", ".join(stan_model_names())
     return f"ready weighted programs in {stan_model_path('logistic').parent}:\n  {names}\n"

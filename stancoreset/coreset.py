@@ -198,9 +198,7 @@ def select(
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
         )
-    result = solve(
-        projection.phi, projection.target, size, method=method, seed=seed, **options
-    )
+    result = solve(projection.phi, projection.target, size, method=method, seed=seed, **options)
     return Coreset(
         indices=projection.candidates[result.indices],
         weights=result.weights,
@@ -210,4 +208,3 @@ def select(
         heldout_error=heldout_error(projection, result.indices, result.weights),
         trace=tuple(float(e) for e in result.trace),
     )
-

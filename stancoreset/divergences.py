@@ -263,7 +263,7 @@ def _factor(sigma: Float, name: str) -> Float:
     try:
         lower = cholesky(sigma, lower=True)
         # L_ii² / Σ_ii is the share of variance that the dimensions before leave over
-        singular = np.any(np.diag(lower) ** 2 <= 4 * len(sigma) * _EPS * np.diag(sigma))
+        singular = bool(np.any(np.diag(lower) ** 2 <= 4 * len(sigma) * _EPS * np.diag(sigma)))
     except LinAlgError:
         singular = True
     if singular:

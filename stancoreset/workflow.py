@@ -1,13 +1,12 @@
 """CoresetModel: the one place that knows the order of the steps.
 
-    program → engine → reference → projection → solver → coreset → NUTS → certificate
+program → engine → reference → projection → solver → coreset → NUTS → certificate
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from stancoreset.adaptive import initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
 from stancoreset.engines import resolve_engine
-from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
-from stancoreset.errors import DataError, OptionError
+from stancoreset.engines.base import Engine, SampleResult, StanData
+from stancoreset.errors import OptionError
 from stancoreset.files import content_key
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
@@ -29,6 +28,7 @@ from stancoreset.reference.base import Reference
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import laplace
 from stancoreset.run_folder import RunFolder
+from stancoreset.session import Session
 from stancoreset.stages import Stages
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.identities import require_identities
@@ -108,8 +108,7 @@ class CoresetModel:
         )
         self.program: WeightedProgram = weighted_program(program, obs=obs)
         self.engine = resolve_engine(engine)
-        self._compiled: dict[str, Compiled] = {}
-        self._full: tuple[str, FullData] | None = None
+        self._session = Session(self.program, self.engine)
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
@@ -213,11 +212,11 @@ class CoresetModel:
             provenance = self._provenance(checked, settings)
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
-            self._compile_all()
+            self._session.compile()
         if not folder.finished("reference"):
             with stages("check program"):
                 require_identities(self.program, self.engine, checked, seed=seed)
-        full = self._full_data(checked, stages)
+        full = self._session.full_data(checked, stages)
         full.passes.reset()
 
         def make_reference() -> Reference:
@@ -246,8 +245,9 @@ class CoresetModel:
 
         def make_posterior() -> Any:
             with stages("sample"):
-                result = self._sample(
-                    self._rows_of(checked, coreset),
+                result = self._session.sample(
+                    checked,
+                    coreset,
                     inits=initial_points(ref, chains, seed),
                     seed=seed,
                     parallel_chains=parallel_chains,
@@ -261,7 +261,7 @@ class CoresetModel:
 
         def make_certificate() -> Certificate:
             with stages("certify", total=_CERTIFIED_DRAWS) as tick:
-                return self._certify(full, checked, coreset, posterior, _CERTIFIED_DRAWS, tick)
+                return self._certify(checked, coreset, posterior, _CERTIFIED_DRAWS, tick)
 
         fit = CoresetFit(
             coreset=coreset,
@@ -300,7 +300,7 @@ class CoresetModel:
         -------
         Reference
         """
-        return self._reference(self._full_data(self.read(data)), method, draws, seed, None)
+        return self._reference(self._session.full_data(self.read(data)), method, draws, seed, None)
 
     def project(
         self,
@@ -330,9 +330,9 @@ class CoresetModel:
         Projection
         """
         checked = self.read(data)
-        rows, pool = self._pool(checked, candidates, seed)
+        rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            return project(self._full_data(checked), pool, rows, reference, heldout=heldout)
+            return project(self._session.full_data(checked), pool, rows, reference, heldout=heldout)
 
     def sample(
         self,
@@ -363,8 +363,7 @@ class CoresetModel:
             Posterior and sampler statistics.
         """
         checked = self.read(data)
-        rows = self._rows_of(checked, coreset)
-        result = self._sample(rows, inits=inits, seed=seed, **options)
+        result = self._session.sample(checked, coreset, inits=inits, seed=seed, **options)
         provenance = self._provenance(checked, {"seed": seed, **options})
         return self._container(result, coreset, provenance)
 
@@ -388,7 +387,7 @@ class CoresetModel:
         Certificate
         """
         checked = self.read(data)
-        return self._certify(self._full_data(checked), checked, coreset, posterior, draws, None)
+        return self._certify(checked, coreset, posterior, draws)
 
     def read(self, data: Any) -> dict[str, Any]:
         """Read and check the full data; weights need not be there.
@@ -402,9 +401,7 @@ class CoresetModel:
 
     def close(self) -> None:
         """Release the engine's copy of the full data."""
-        if self._full is not None:
-            self._full[1].close()
-            self._full = None
+        self._session.close()
 
     def __enter__(self) -> CoresetModel:
         return self
@@ -413,31 +410,6 @@ class CoresetModel:
         self.close()
 
     # How the steps are done --------------------------------------------------------------
-
-    def _compile(self, kind: str) -> Compiled:
-        if kind not in self._compiled:
-            code = self.program.density_code if kind == "density" else self.program.code
-            self._compiled[kind] = self.engine.compile(code, name=self.program.program.name)
-        return self._compiled[kind]
-
-    def _compile_all(self) -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(self._compile, ("density", "log_lik")))
-
-    def _full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
-        """The full data bound to the engine; kept until other data come."""
-        key = data_hash(checked)
-        if self._full is None or self._full[0] != key:
-            self.close()
-            with (stages or Stages(False))("bind data"):
-                full = FullData(
-                    self._compile("density"),
-                    self.program,
-                    checked,
-                    in_process=self.engine.in_process,
-                ).bind()
-            self._full = (key, full)
-        return self._full[1]
 
     def _reference(
         self,
@@ -458,17 +430,6 @@ class CoresetModel:
             "(ArviZ container, cmdstanpy fit, dict of arrays, or array)"
         )
 
-    def _pool(self, checked: StanData, candidates: int, seed: int) -> tuple[np.ndarray, BoundModel]:
-        """A random pool of rows, bound to the program that has log_lik."""
-        n_obs = self.program.n_obs(checked)
-        if candidates < 1:
-            raise OptionError(f"candidates is {candidates}, expected at least 1")
-        count = min(candidates, n_obs)
-        rng = np.random.default_rng([seed, 7])
-        rows = np.sort(rng.choice(n_obs, size=count, replace=False)).astype(np.int64)
-        subset = self.program.subset(checked, rows, np.ones(count))
-        return rows, self._compile("log_lik").bind(subset)
-
     def _select(
         self,
         full: FullData,
@@ -482,7 +443,7 @@ class CoresetModel:
     ) -> Coreset:
         """Project and select; with `adaptive`, double the draws while it helps."""
         with stages("bind candidates"):
-            rows, pool = self._pool(checked, candidates, seed)
+            rows, pool = self._session.pool(checked, candidates, seed)
 
         def timed(projection: Projection) -> Coreset:
             with stages("select"):
@@ -495,43 +456,13 @@ class CoresetModel:
 
         with pool:
             with stages("project", total=_HELDOUT_DRAWS) as tick:
-                first = project(
-                    full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick
-                )
+                first = project(full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick)
             # A user's own draws cannot be doubled.
             if adaptive and reference.spare is None:
                 chosen = select_adaptively(first, timed, enlarge)
             else:
                 chosen = timed(first)
         return replace(chosen, rows=self.program.rows, obs=self.program.obs)
-
-    def _rows_of(self, checked: StanData, coreset: Coreset | None) -> StanData:
-        """The coreset's rows, or all rows with weight one."""
-        if coreset is None:
-            return self.program.with_weights(checked, np.ones(self.program.n_obs(checked)))
-        if coreset.n_obs != self.program.n_obs(checked):
-            raise DataError(
-                f"the coreset was selected from {coreset.n_obs} rows, the data have "
-                f"{self.program.n_obs(checked)}: these are not the data it was selected from"
-            )
-        return self.program.subset(checked, coreset.indices, coreset.weights)
-
-    def _sample(
-        self,
-        rows: StanData,
-        *,
-        inits: np.ndarray | None,
-        seed: int,
-        output_dir: str | Path | None = None,
-        **options: Any,
-    ) -> SampleResult:
-        with self._compile("density").bind(rows) as bound:
-            return bound.sample(
-                inits=inits,
-                seed=seed,
-                output_dir=None if output_dir is None else str(output_dir),
-                **options,
-            )
 
     def _container(
         self, result: SampleResult, coreset: Coreset | None, provenance: dict[str, Any]
@@ -550,21 +481,13 @@ class CoresetModel:
 
     def _certify(
         self,
-        full: FullData,
         checked: StanData,
         coreset: Coreset,
         posterior: Any,
         count: int,
-        tick: Callable[[int], object] | None,
+        tick: Callable[[int], object] | None = None,
     ) -> Certificate:
-        variables = arviz_compat.variables_of(posterior)
-        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
-        total = len(next(iter(flat.values())))
-        index = np.unique(np.linspace(0, total - 1, min(count, total)).round().astype(np.int64))
-        draws = full.prior.unconstrain({name: value[index] for name, value in flat.items()})
-        with self._compile("density").bind(self._rows_of(checked, coreset)) as bound:
-            coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
-        log_weights = full.log_likelihood(draws, tick) - coreset_log_likelihood
+        log_weights, index = self._session.log_weights(checked, coreset, posterior, count, tick)
         return certify(log_weights, coreset.heldout_error, index)
 
     def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:

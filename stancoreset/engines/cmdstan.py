@@ -373,7 +373,9 @@ class CmdStanBound:
                 ) from None
         seconds = time.perf_counter() - started
         variables = {
-            name: np.asarray(value, dtype=np.float64).reshape(chains, iter_sampling, *value.shape[1:])
+            name: np.asarray(value, dtype=np.float64).reshape(
+                chains, iter_sampling, *value.shape[1:]
+            )
             for name, value in fit.stan_variables().items()
         }
         stats: dict[str, Any] = {
@@ -421,7 +423,9 @@ def _stan_version(engine: CmdStanEngine) -> tuple[int, int]:
 
     found = cmdstanpy.utils.cmdstan_version()
     if found is None:
-        raise EngineNotFoundError(f"{engine.path} is not a CmdStan folder: its makefile says no version")
+        raise EngineNotFoundError(
+            f"{engine.path} is not a CmdStan folder: its makefile says no version"
+        )
     return (int(found[0]), int(found[1]))
 
 
@@ -430,7 +434,7 @@ def _core(error: Exception) -> str:
     return re.split(r"\nCommand and output files|\nConsider re-running", str(error))[0].strip()
 
 
-class _hushed:  # noqa: N801 - used as a context manager
+class _hushed:
     """cmdstanpy tells of every chain at level INFO; for the length of a call, only errors."""
 
     def __enter__(self) -> None:

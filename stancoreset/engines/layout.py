@@ -54,7 +54,9 @@ class Layout:
             places.setdefault(base, []).append(place)
         shapes, columns = {}, {}
         for base, listed in indices.items():
-            shape = tuple(int(n) + 1 for n in np.max(np.asarray(listed), axis=0)) if listed[0] else ()
+            shape = (
+                tuple(int(n) + 1 for n in np.max(np.asarray(listed), axis=0)) if listed[0] else ()
+            )
             column = np.empty(shape, dtype=np.intp)
             for index, place in zip(listed, places[base], strict=True):
                 column[index] = place

@@ -1,0 +1,131 @@
+"""A weighted program joined to an engine: what the workflow asks of Stan, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset import arviz_compat
+from stancoreset.coreset import Coreset
+from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
+from stancoreset.errors import DataError, OptionError
+from stancoreset.full_data import FullData
+from stancoreset.stages import Stages
+from stancoreset.stan.data import data_hash
+from stancoreset.stan.program import WeightedProgram
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Compiled programs, and the full data while they are in use.
+
+    Parameters
+    ----------
+    program : WeightedProgram
+    engine : Engine
+    """
+
+    def __init__(self, program: WeightedProgram, engine: Engine) -> None:
+        self.program = program
+        self.engine = engine
+        self._compiled: dict[str, Compiled] = {}
+        self._full: tuple[str, FullData] | None = None
+
+    def density(self) -> Compiled:
+        """The program without generated quantities."""
+        return self._compile("density", self.program.density_code)
+
+    def with_log_lik(self) -> Compiled:
+        """The whole program."""
+        return self._compile("log_lik", self.program.code)
+
+    def _compile(self, kind: str, code: str) -> Compiled:
+        if kind not in self._compiled:
+            self._compiled[kind] = self.engine.compile(code, name=self.program.program.name)
+        return self._compiled[kind]
+
+    def compile(self) -> None:
+        """Compile both side by side."""
+        with ThreadPoolExecutor(2) as pool:
+            for done in (pool.submit(self.density), pool.submit(self.with_log_lik)):
+                done.result()
+
+    def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
+        """The full data bound to the engine; kept until other data come."""
+        key = data_hash(checked)
+        if self._full is None or self._full[0] != key:
+            self.close()
+            with (stages or Stages(False))("bind data"):
+                full = FullData(
+                    self.density(), self.program, checked, in_process=self.engine.in_process
+                ).bind()
+            self._full = (key, full)
+        return self._full[1]
+
+    def pool(self, checked: StanData, candidates: int, seed: int) -> tuple[np.ndarray, BoundModel]:
+        """A random pool of candidate rows, and the whole program bound to them."""
+        n_obs = self.program.n_obs(checked)
+        if candidates < 1:
+            raise OptionError(f"candidates is {candidates}, expected at least 1")
+        count = min(candidates, n_obs)
+        rng = np.random.default_rng([seed, 7])
+        rows = np.sort(rng.choice(n_obs, size=count, replace=False)).astype(np.int64)
+        return rows, self.with_log_lik().bind(self.program.subset(checked, rows, np.ones(count)))
+
+    def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
+        """The coreset's rows, or all rows with weight one."""
+        n_obs = self.program.n_obs(checked)
+        if coreset is None:
+            return self.program.with_weights(checked, np.ones(n_obs))
+        if coreset.n_obs != n_obs:
+            raise DataError(
+                f"the coreset was selected from {coreset.n_obs} rows, the data have {n_obs}: "
+                "these are not the data it was selected from"
+            )
+        return self.program.subset(checked, coreset.indices, coreset.weights)
+
+    def sample(
+        self,
+        checked: StanData,
+        coreset: Coreset | None,
+        *,
+        output_dir: str | Path | None = None,
+        **options: Any,
+    ) -> SampleResult:
+        """NUTS on the coreset, or on all rows."""
+        where = None if output_dir is None else str(output_dir)
+        with self.density().bind(self.rows(checked, coreset)) as bound:
+            return bound.sample(output_dir=where, **options)
+
+    def log_weights(
+        self,
+        checked: StanData,
+        coreset: Coreset,
+        posterior: Any,
+        count: int,
+        tick: Callable[[int], object] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log importance weights of `count` evenly spaced posterior draws, and which they are.
+
+        log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
+        """
+        variables = arviz_compat.variables_of(posterior)
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
+        total = len(next(iter(flat.values())))
+        index = np.unique(np.linspace(0, total - 1, min(count, total)).round().astype(np.int64))
+        full = self.full_data(checked)
+        draws = full.prior.unconstrain({name: value[index] for name, value in flat.items()})
+        with self.density().bind(self.rows(checked, coreset)) as bound:
+            coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
+        return full.log_likelihood(draws, tick) - coreset_log_likelihood, index
+
+    def close(self) -> None:
+        """Release the engine's copy of the full data."""
+        if self._full is not None:
+            self._full[1].close()
+            self._full = None

@@ -1,0 +1,89 @@
+"""The certificate against closed forms and against the verdict's own rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stancoreset.certificate import certify
+from stancoreset.errors import CertificateError
+
+
+def gaussian_weights(shift: float, scale: float, draws: int = 4_000, seed: int = 0):
+    """Draws of N(0, 1) and log weights to N(shift, scale²)."""
+    theta = np.random.default_rng(seed).standard_normal(draws)
+    log_p = -0.5 * ((theta - shift) / scale) ** 2
+    return theta, log_p + 0.5 * theta**2
+
+
+def test_equal_posteriors_are_certified_exactly():
+    certificate = certify(np.full(1000, 3.7), heldout_error=0.0)
+    assert certificate.verdict == "certified"
+    assert certificate.ess == pytest.approx(1000)
+    assert certificate.reasons == ()
+
+
+def test_corrected_expectations_match_the_closed_form():
+    theta, log_weights = gaussian_weights(shift=0.5, scale=0.9)
+    certificate = certify(log_weights, heldout_error=0.01)
+    assert certificate.expectation(theta) == pytest.approx(0.5, abs=0.05)
+    assert certificate.expectation(theta**2) == pytest.approx(0.5**2 + 0.9**2, abs=0.08)
+
+
+def test_ess_matches_the_closed_form_for_a_shifted_gaussian():
+    # For unit scale E[r]² / E[r²] = exp(−shift²).
+    _, log_weights = gaussian_weights(shift=0.4, scale=1.0, draws=20_000)
+    certificate = certify(log_weights, heldout_error=0.01)
+    assert certificate.ess / 20_000 == pytest.approx(np.exp(-(0.4**2)), abs=0.02)
+
+
+def test_a_narrow_coreset_posterior_is_rejected():
+    # The full posterior is three times as wide: the weights' variance is infinite.
+    _, log_weights = gaussian_weights(shift=0.0, scale=3.0)
+    certificate = certify(log_weights, heldout_error=0.01)
+    assert certificate.verdict == "rejected"
+    assert certificate.khat > 0.7
+
+
+def test_a_large_heldout_error_forbids_certified_but_not_corrected():
+    _, log_weights = gaussian_weights(shift=0.05, scale=1.0)
+    assert certify(log_weights, heldout_error=0.01).verdict == "certified"
+    certificate = certify(log_weights, heldout_error=0.5)
+    assert certificate.verdict == "corrected"
+    assert "held-out error 0.5" in certificate.reasons[0]
+    assert certify(log_weights).verdict == "corrected"
+
+
+def test_constant_shift_changes_nothing():
+    _, log_weights = gaussian_weights(shift=0.3, scale=1.0)
+    one, two = certify(log_weights), certify(log_weights + 1e4)
+    assert one.khat == pytest.approx(two.khat, abs=1e-6)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-8)
+
+
+def test_zero_density_draws_have_no_weight():
+    _, log_weights = gaussian_weights(shift=0.1, scale=1.0)
+    log_weights[:3] = -np.inf
+    certificate = certify(log_weights, heldout_error=0.01)
+    np.testing.assert_array_equal(certificate.weights[:3], 0.0)
+    assert certificate.weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("log_weights", "words"),
+    [
+        (np.zeros(10), "10 draws are too few"),
+        (np.r_[np.zeros(200), np.nan], "draw 200 is nan"),
+        (np.r_[np.inf, np.zeros(200)], "draw 0 is inf"),
+        (np.full(200, -np.inf), "is -inf"),
+    ],
+)
+def test_bad_log_weights_are_refused(log_weights, words):
+    with pytest.raises(CertificateError, match=words):
+        certify(log_weights)
+
+
+def test_expectation_wants_the_certified_draws():
+    certificate = certify(np.zeros(200))
+    with pytest.raises(CertificateError, match="200"):
+        certificate.expectation(np.zeros(100))

@@ -1,0 +1,265 @@
+"""Both engines behind one protocol: the same numbers, and Stan's own words on failure."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from problems import NORMAL_CODE, logistic_data, normal_data
+from stancoreset.engines import resolve_engine
+from stancoreset.engines.base import BoundModel, Engine
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import (
+    CompileError,
+    DataError,
+    EngineError,
+    EngineNotFoundError,
+    OptionError,
+)
+from stancoreset.stan.program import StanProgram, stan_model_path
+
+POINTS = np.random.default_rng(3).normal(scale=0.4, size=(11, 2))
+
+
+@pytest.fixture(scope="module")
+def stanli() -> Engine:
+    return StanliEngine()
+
+
+@pytest.fixture(scope="module")
+def cmdstan_engine(cmdstan) -> Engine:
+    return resolve_engine("cmdstan")
+
+
+@pytest.fixture(
+    scope="module", params=["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)]
+)
+def engine(request) -> Engine:
+    return request.getfixturevalue("stanli" if request.param == "stanli" else "cmdstan_engine")
+
+
+@pytest.fixture(scope="module")
+def normal(engine):
+    data = normal_data(200)
+    with engine.compile(NORMAL_CODE, name="normal").bind(
+        {**data, "weights": np.ones(200)}
+    ) as bound:
+        yield bound
+
+
+def log_lik_of(data, theta):
+    mu, sigma = theta[:, :1], np.exp(theta[:, 1:])
+    return -0.5 * ((data["y"] - mu) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)
+
+
+def log_density_of(data, theta):
+    """By hand: likelihood, priors and the Jacobian of sigma = exp(θ₂)."""
+    mu, log_sigma = theta.T
+    prior = -0.5 * (mu / 10) ** 2 - 0.1 * np.exp(log_sigma)
+    return log_lik_of(data, theta).sum(axis=1) + prior + log_sigma
+
+
+def test_engines_follow_the_protocol(engine, normal):
+    assert isinstance(engine, Engine)
+    assert isinstance(normal, BoundModel)
+    assert normal.n_params == 2
+    assert normal.param_names == ("mu", "sigma")
+
+
+def test_log_density_equals_the_formula_up_to_a_constant(normal):
+    difference = normal.log_density(POINTS) - log_density_of(normal_data(200), POINTS)
+    np.testing.assert_allclose(difference, difference[0], atol=1e-9)
+
+
+def test_gradient_equals_finite_differences(normal):
+    value, gradient = normal.log_density_gradient(POINTS)
+    np.testing.assert_allclose(value, normal.log_density(POINTS), rtol=1e-13)
+    for j in range(2):
+        step = 1e-5 * np.eye(2)[j]
+        numeric = (normal.log_density(POINTS + step) - normal.log_density(POINTS - step)) / 2e-5
+        np.testing.assert_allclose(gradient[:, j], numeric, rtol=1e-5, atol=1e-4)
+
+
+def test_log_lik_equals_the_formula(normal):
+    expected = log_lik_of(normal_data(200), POINTS)
+    np.testing.assert_allclose(normal.log_lik(POINTS), expected, rtol=1e-12)
+
+
+def test_constrain_and_unconstrain_are_inverse(normal):
+    values = normal.constrain(POINTS)
+    np.testing.assert_allclose(values["sigma"], np.exp(POINTS[:, 1]), rtol=1e-14)
+    np.testing.assert_allclose(normal.unconstrain(values), POINTS, atol=1e-13)
+
+
+def test_a_rejected_point_has_density_zero_and_the_others_keep_theirs(normal):
+    points = POINTS.copy()
+    points[4] = [0.0, 800.0]  # sigma overflows
+    density = normal.log_density(points)
+    assert density[4] == -np.inf
+    np.testing.assert_allclose(np.delete(density, 4), normal.log_density(np.delete(points, 4, 0)))
+
+
+def test_sampling_finds_the_posterior(normal):
+    result = normal.sample(chains=2, iter_warmup=300, iter_sampling=400, seed=3)
+    y = normal_data(200)["y"]
+    assert result.variables["mu"].shape == (2, 400)
+    assert result.variables["mu"].mean() == pytest.approx(y.mean(), abs=0.05)
+    assert result.variables["sigma"].mean() == pytest.approx(y.std(), abs=0.06)
+    np.testing.assert_allclose(
+        np.exp(result.unconstrained[..., 1]), result.variables["sigma"], rtol=1e-12
+    )
+    assert set(result.stats) >= {"lp", "diverging", "tree_depth", "n_steps", "energy"}
+    assert result.stats["diverging"].dtype == bool
+
+
+def test_sampling_is_determined_by_its_seed(normal):
+    runs = [
+        normal.sample(chains=2, iter_warmup=50, iter_sampling=20, seed=s).variables["mu"]
+        for s in (5, 5, 6)
+    ]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_mode_is_where_the_gradient_vanishes(normal):
+    mode = normal.mode(seed=1)
+    _, gradient = normal.log_density_gradient(mode[None])
+    assert np.abs(gradient).max() < 0.05
+    assert mode[0] == pytest.approx(normal_data(200)["y"].mean(), abs=0.02)
+
+
+def test_draws_of_another_dimension_are_refused(normal):
+    with pytest.raises(EngineError, match="3 columns, but 'normal' has 2"):
+        normal.log_density(np.zeros((4, 3)))
+
+
+def test_syntax_errors_carry_stans_words_and_line(engine):
+    with pytest.raises(CompileError, match=r"(?s)line 2.*foo"):
+        engine.compile("parameters { real a; }\nmodel { foo ~ normal(0, 1); }")
+
+
+def test_data_that_stan_refuses(engine):
+    code = "data { int<lower=1> N; vector<lower=0>[N] y; } parameters { real a; } model {}"
+    with pytest.raises((DataError, EngineError), match="y"):
+        engine.compile(code, name="bounded").bind({"N": 2, "y": [1.0, -1.0]}).log_density(
+            np.zeros((1, 1))
+        )
+
+
+def test_missing_generated_quantity_is_named(normal):
+    with pytest.raises(EngineError, match="no generated quantity y_rep; it has log_lik"):
+        normal.generated(POINTS, ("y_rep",))
+
+
+def test_engine_names():
+    assert resolve_engine("stanli").name == "stanli"
+    with pytest.raises(OptionError, match="'jags'"):
+        resolve_engine("jags")
+
+
+def test_without_any_engine_the_error_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    monkeypatch.delenv("CMDSTAN", raising=False)
+    monkeypatch.setattr(
+        "cmdstanpy.cmdstan_path", lambda: (_ for _ in ()).throw(ValueError("no CmdStan"))
+    )
+    with pytest.raises(EngineNotFoundError, match=r"stancoreset\[embedded\].*install_cmdstan"):
+        resolve_engine("auto")
+
+
+MODELS = ["logistic", "hierarchical_logistic", "student_t"]
+
+
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("name", MODELS)
+def test_engines_agree_to_the_last_digits(name, stanli, cmdstan_engine):
+    data = _data_for(name)
+    program = StanProgram.from_file(stan_model_path(name))
+    with (
+        stanli.compile(program.code, name=name).bind(data) as one,
+        cmdstan_engine.compile(program.code, name=name).bind(data) as two,
+    ):
+        assert one.param_names == two.param_names
+        points = np.random.default_rng(1).normal(scale=0.3, size=(9, one.n_params))
+        np.testing.assert_allclose(one.log_density(points), two.log_density(points), rtol=1e-10)
+        np.testing.assert_allclose(
+            one.log_density_gradient(points)[1],
+            two.log_density_gradient(points)[1],
+            rtol=1e-7,
+            atol=1e-9,
+        )
+        np.testing.assert_allclose(one.log_lik(points), two.log_lik(points), rtol=1e-10)
+        for key, value in one.constrain(points).items():
+            np.testing.assert_allclose(value, two.constrain(points)[key], rtol=1e-12)
+
+
+@pytest.mark.cmdstan
+def test_engines_agree_on_the_posterior(stanli, cmdstan_engine):
+    data = {**logistic_data(400), "weights": np.ones(400)}
+    code = StanProgram.from_file(stan_model_path("logistic")).density_code
+    means = []
+    for engine in (stanli, cmdstan_engine):
+        with engine.compile(code, name="logistic").bind(data) as bound:
+            result = bound.sample(chains=2, iter_warmup=400, iter_sampling=1000, seed=2)
+            means.append(result.unconstrained.reshape(-1, bound.n_params))
+    one, two = means
+    error = np.sqrt((one.var(axis=0) + two.var(axis=0)) / 400)  # at least 400 effective draws
+    assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4 * error)
+
+
+@pytest.mark.cmdstan
+def test_cmdstan_compiles_once(cmdstan_engine, monkeypatch):
+    cmdstan_engine.compile(NORMAL_CODE, name="normal")
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr("stancoreset.engines.cmdstan.CmdStanEngine._build", refuse)
+    assert cmdstan_engine.compile(NORMAL_CODE, name="normal").executable.exists()
+
+
+@pytest.mark.cmdstan
+def test_cmdstan_temporary_files_are_removed(cmdstan_engine):
+    data = {**normal_data(20), "weights": np.ones(20)}
+    bound = cmdstan_engine.compile(NORMAL_CODE, name="normal").bind(data)
+    folder = Path(bound._folder.name)
+    assert (folder / "data.json").exists()
+    bound.log_lik(POINTS)
+    assert [path.name for path in folder.iterdir()] == ["data.json"]
+    bound.close()
+    assert not folder.exists()
+    forgotten = cmdstan_engine.compile(NORMAL_CODE, name="normal").bind(data)
+    folder = Path(forgotten._folder.name)
+    del forgotten
+    gc.collect()
+    assert not folder.exists()
+
+
+@pytest.mark.cmdstan
+def test_cmdstan_files_stay_where_the_user_asks(cmdstan_engine, tmp_path):
+    data = {**normal_data(20), "weights": np.ones(20)}
+    with cmdstan_engine.compile(NORMAL_CODE, name="normal").bind(data) as bound:
+        result = bound.sample(
+            chains=2, iter_warmup=50, iter_sampling=20, seed=1, output_dir=str(tmp_path)
+        )
+    assert len(list(tmp_path.glob("*.csv"))) == 2
+    assert result.native.stan_variable("mu").shape == (40,)
+
+
+def _data_for(name):
+    rng = np.random.default_rng(5)
+    data = {**logistic_data(60), "weights": rng.uniform(0, 2, 60)}
+    if name == "hierarchical_logistic":
+        return {**data, "J": 4, "g": rng.integers(1, 5, 60), **_scales(name)}
+    if name == "student_t":
+        return {**data, "y": rng.normal(size=60), **_scales(name)}
+    return data
+
+
+def _scales(name):
+    """Every prior scale that the program asks for."""
+    program = StanProgram.from_file(stan_model_path(name))
+    return {d.name: 2.0 for d in program.data if d.name.endswith(("_scale", "_shape", "_rate"))}
