@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import Float, StanData
-from stancoreset.errors import DataError, OptionError
+from stancoreset.errors import DataError, OptionError, SolverError
 from stancoreset.files import atomic_path
 from stancoreset.projection import Projection, heldout_error
 from stancoreset.solvers import solve
@@ -199,6 +199,12 @@ def select(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
         )
     result = solve(projection.phi, projection.target, size, method=method, seed=seed, **options)
+    if len(result.indices) == 0:
+        raise SolverError(
+            f"method {method!r} chose no row at all: no non-negative combination of the "
+            f"{projection.phi.shape[1]} candidates is nearer to the target than zero; give more "
+            "candidates or another method"
+        )
     return Coreset(
         indices=projection.candidates[result.indices],
         weights=result.weights,

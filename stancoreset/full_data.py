@@ -10,6 +10,7 @@ in a fixed order; the prior is counted once. Callers never see the chunks.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class FullData:
         threads = threads or available_cores()
         count = min(threads, self.n_obs // _MIN_ROWS_PER_CHUNK) if in_process else 1
         edges = np.linspace(0, self.n_obs, max(count, 1) + 1).astype(int)
-        self._slices = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self._slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
         self.in_process = in_process
         self._chunks: list[BoundModel] | None = None
         self.prior: BoundModel = compiled.bind(weighted.prior_data(data))
@@ -203,7 +204,9 @@ class FullData:
 def central_hessian(
     gradient: Callable[[Float], tuple[Float, Float]], theta: Float, scale: Float
 ) -> Float:
-    """Hessian from central differences of a gradient: H_{·j} = (∇f(θ+h_j e_j) − ∇f(θ−h_j e_j)) / 2h_j.
+    """Hessian from central differences of a gradient.
+
+    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ _STATS = {
 
 
 def cache_root() -> Path:
-    """Folder of compiled programs: ``$XDG_CACHE_HOME/stancoreset``, else ``~/.cache/stancoreset``."""
+    """Folder of compiled programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "stancoreset"
 

@@ -115,7 +115,7 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
         raise ReferenceFitError(
             "the negative Hessian at the posterior mode is not positive definite (smallest "
             f"eigenvalue {values[0]:.3g}, largest {values[-1]:.3g}); the flat direction is along "
-            f"{parts}: the parameters are not identified there, or the mode is degenerate; {_ADVICE}"
+            f"{parts}: not identified there, or the mode is degenerate; {_ADVICE}"
         )
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
     factor = solve_triangular(lower, np.eye(len(mode)), lower=True).T / d[:, None]
