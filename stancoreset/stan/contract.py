@@ -148,8 +148,8 @@ def observation_axes(data: Sequence[n.Decl], obs: str) -> dict[str, int]:
 def _refuse_tuples_of_rows(decl: n.Decl, obs: str) -> None:
     if any(obs in names_in(item) for item in decl.size.items):
         raise ProgramError(
-            f"data variable '{decl.name}' (line {decl.line}) is a tuple with members of size {obs}; "
-            "declare its members as separate variables, which can be cut to rows"
+            f"data variable '{decl.name}' (line {decl.line}) is a tuple with members of size "
+            f"{obs}; declare its members as separate variables, which can be cut to rows"
         )
 
 

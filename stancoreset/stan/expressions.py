@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class Scope:
                 return np.array([_extent(name, arg.type, self._evaluate(arg).shape[1:])])
             case n.Call(name=name, args=args, user=False) if name in _FUNCTIONS:
                 return np.asarray(_FUNCTIONS[name](*(self._evaluate(arg) for arg in args)))
-        _refuse(e)
+        raise _refusal(e)
 
     def _index(self, e: n.Expr, base: Array, indices: Sequence[n.Indexing]) -> Array:
         at: list[Any] = [slice(None)]
@@ -118,7 +118,7 @@ class Scope:
                 case n.Single(index=inner):
                     position = self._evaluate(inner)
                     if len(position) != 1 or (position.ndim > 1 and len(indices) > 1):
-                        _refuse(e)
+                        raise _refusal(e)
                     at.append(position[0] - 1)
                 case n.From(lower=lower):
                     at.append(slice(self._int(lower) - 1, None))
@@ -131,7 +131,7 @@ class Scope:
     def _int(self, e: n.Expr) -> int:
         value = self._evaluate(e)
         if value.size != 1:
-            _refuse(e)
+            raise _refusal(e)
         return int(value.reshape(()))
 
 
@@ -169,8 +169,8 @@ def _definitions(statements: Sequence[n.Stmt]) -> dict[str, n.Expr]:
     return {name: value for name, value in found.items() if assigned[name] == 1}
 
 
-def _refuse(e: n.Expr) -> NoReturn:
-    raise ProgramError(
+def _refusal(e: n.Expr) -> ProgramError:
+    return ProgramError(
         f"`{expression(e)}` is not a simple expression of data, parameters, numbers, arithmetic "
         "and elementary functions"
     )
@@ -259,7 +259,7 @@ def _binary(e: n.Binary, a: Array, b: Array) -> Array:
         if e.type.base == "matrix":
             return product
         return product[:, 0, 0] if e.type.rank == 0 else product.reshape(len(product), -1)
-    _refuse(e)
+    raise _refusal(e)
 
 
 # --- functions ---------------------------------------------------------------------------
@@ -314,7 +314,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _FUNCTIONS |= {
     "abs": np.abs,
-    "fabs": np.abs,
     "round": np.round,
     "inv": lambda x: 1.0 / x,
     "inv_sqrt": lambda x: 1.0 / np.sqrt(x),

@@ -1,0 +1,179 @@
+"""The identities hold for right programs and name what is wrong with broken ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stanli")
+
+from test_stan_models import NAMES, example
+
+from stancoreset.engines.base import Engine
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import IdentityError
+from stancoreset.stan.identities import (
+    TOLERANCE,
+    check_identities,
+    identity_table,
+    require_identities,
+)
+from stancoreset.stan.program import (
+    StanProgram,
+    WeightedProgram,
+    stan_model_path,
+    weighted_program,
+)
+
+PROGRAM = """
+functions {{
+  real coupled(vector y, int n, real mu, real sigma) {{
+    return normal_lpdf(y[n] | n > 1 ? 0.5 * mu + 0.1 * y[n - 1] : mu, sigma);
+  }}
+}}
+data {{
+  int<lower=0> N;
+  vector[N] y;
+  vector<lower=0>[N] weights;
+}}
+parameters {{
+  real mu;
+  real<lower=0> sigma;
+}}
+model {{
+  {prior}
+  for (n in 1 : N) {{
+    {row}
+  }}
+}}
+generated quantities {{
+  vector[N] log_lik;
+  for (n in 1 : N) {{
+    log_lik[n] = {log_lik};
+  }}
+}}
+"""
+PRIOR = "mu ~ normal(0, 2); sigma ~ normal(0, 1);"
+ROW = "target += weights[n] * normal_lpdf(y[n] | mu, sigma);"
+LOG_LIK = "normal_lpdf(y[n] | mu, sigma)"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return StanliEngine()
+
+
+def program(prior: str = PRIOR, row: str = ROW, log_lik: str = LOG_LIK) -> WeightedProgram:
+    code = PROGRAM.format(prior=prior, row=row, log_lik=log_lik)
+    return weighted_program(StanProgram.from_code(code))
+
+
+def data(n: int = 60) -> dict[str, Any]:
+    return {"N": n, "y": np.random.default_rng(1).normal(2.0, 1.5, size=n)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ready_programs_pass(name: str, engine: Engine) -> None:
+    weighted = weighted_program(StanProgram.from_file(stan_model_path(name)))
+    for seed in range(3):
+        checked = weighted.check(example(name))
+        rows = require_identities(weighted, engine, checked, seed=seed)
+        assert [row.name for row in rows] == [
+            "prior", "sum", "weighted", "derivative", "repeated", "slice", "unweighted",
+        ]  # fmt: skip
+        assert max(row.error for row in rows) < TOLERANCE / 100
+
+
+@pytest.mark.parametrize("n", [1, 2, 60])
+def test_any_number_of_rows(n: int, engine: Engine) -> None:
+    weighted = program()
+    require_identities(weighted, engine, weighted.check(data(n)))
+
+
+def test_densities_may_lack_constants(engine: Engine) -> None:
+    """What does not depend on the parameters may be dropped from the model block."""
+    weighted = program(row="target += weights[n] * normal_lupdf(y[n] | mu, sigma);")
+    require_identities(weighted, engine, weighted.check(data()))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "cause"),
+    [
+        ({"row": "target += square(weights[n]) * normal_lpdf(y[n] | mu, sigma);"},
+         "weighted", "exactly once"),
+        ({"row": "target += sqrt(weights[n]) * normal_lpdf(y[n] | mu, sigma);"},
+         "weighted", "exactly once"),
+        ({"row": ROW + " target += -0.1 * square(mu);"}, "prior", "not multiplied by its weight"),
+        ({"row": ROW + " target += normal_lpdf(y[n] | mu, sigma);"}, "prior", "not multiplied"),
+        ({"prior": PRIOR + " target += -0.1 * N * square(mu);"}, "prior", "number"),
+        ({"prior": PRIOR + " mu ~ normal(mean(y), 1);"}, "prior", "means, counts"),
+        ({"log_lik": "normal_lpdf(y[n] | mu, 1)"}, "sum", "disagree"),
+        ({"log_lik": LOG_LIK + " + normal_lpdf(mu | 0, 2)"}, "sum", "a part of the prior"),
+        ({"log_lik": f"weights[n] * {LOG_LIK}"}, "unweighted", "multiplied by the weights"),
+        ({"row": "target += weights[n] * coupled(y, n, mu, sigma);",
+          "log_lik": "coupled(y, n, mu, sigma)"}, "slice", "depends on other rows"),
+        ({"row": "target += weights[n] * normal_lpdf(y[n] | mu + 0.1 * mean(y), sigma);",
+          "log_lik": "normal_lpdf(y[n] | mu + 0.1 * mean(y), sigma)"}, "slice", "all rows"),
+        ({"row": "target += weights[n] * sum(weights) / N * normal_lpdf(y[n] | mu, sigma);"},
+         "weighted", "weights used twice"),
+    ],
+)  # fmt: skip
+def test_broken_programs_fail_closed(
+    change: dict[str, str], name: str, cause: str, engine: Engine
+) -> None:
+    weighted = program(**change)
+    checked = weighted.check(data())
+    rows = check_identities(weighted, engine, checked)
+    failed = {row.name: row for row in rows if not row.passed}
+    assert name in failed
+    assert failed[name].error > 1e-5
+    assert cause in failed[name].cause
+    with pytest.raises(IdentityError, match=r"'model' do not behave: the identity .* fails with"):
+        require_identities(weighted, engine, checked)
+
+
+def test_a_point_far_out_hides_nothing(engine: Engine) -> None:
+    """Rounding where the density is −1e20 must not excuse an error of one where it is −100."""
+    steep = "target += -weights[n] * exp(24 * abs(mu)); " + ROW
+    log_lik = LOG_LIK + " - exp(24 * abs(mu))"
+    good = program(row=steep, log_lik=log_lik)
+    require_identities(good, engine, good.check(data()))
+    bad = program(row=steep, log_lik=log_lik + " + 1e-3 * mu")
+    with pytest.raises(IdentityError, match="'sum'"):
+        require_identities(bad, engine, bad.check(data()), points=20)
+
+
+def test_points_without_a_density_do_not_count(engine: Engine) -> None:
+    half = program(prior=PRIOR + " if (mu < 0) reject(mu);")
+    require_identities(half, engine, half.check(data()))
+    never = program(prior=PRIOR + " if (sigma > 0) reject(sigma);")
+    with pytest.raises(IdentityError, match="finite at 0 of 40 random points"):
+        check_identities(never, engine, never.check(data()))
+
+
+def test_against_the_original(engine: Engine) -> None:
+    weighted = program()
+    text = PROGRAM.split("generated quantities")[0]
+    original = text.replace("  vector<lower=0>[N] weights;\n", "")
+    same = original.format(prior=PRIOR, row="y[n] ~ normal(mu, sigma);")
+    checked = weighted.check(data())
+    rows = require_identities(weighted, engine, checked, original=StanProgram.from_code(same))
+    assert [row.name for row in rows[-2:]] == ["original", "original gradient"]
+    for other in (
+        original.format(prior=PRIOR, row="y[n] ~ normal(mu, 1.1 * sigma);"),
+        same.replace("real mu;", "real mu; real extra;"),
+    ):
+        found = check_identities(weighted, engine, checked, original=StanProgram.from_code(other))
+        assert not found[-2].passed
+        assert not found[-1].passed
+
+
+def test_the_same_seed_gives_the_same_errors(engine: Engine) -> None:
+    weighted = program()
+    checked = weighted.check(data(500))
+    first = identity_table(check_identities(weighted, engine, checked, seed=4))
+    again = identity_table(check_identities(weighted, engine, checked, seed=4))
+    assert first.equals(again)
+    assert list(first.columns) == ["name", "statement", "error", "passed"]
