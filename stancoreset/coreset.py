@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, read_numbers
 from stancoreset.projection import Projection, heldout_error
 from stancoreset.solvers import solve
 
@@ -144,11 +144,9 @@ class Coreset:
         DataError
             If a file is missing or not a coreset.
         """
-        import pandas as pd
-
         path = Path(path)
         try:
-            table = pd.read_csv(path, float_precision="round_trip")
+            table = read_numbers(path)
             about = json.loads(path.with_suffix(".json").read_text())
             about.pop("size")
             return cls(
@@ -198,6 +196,9 @@ def select(
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
         )
+    if method in ("uniform", "importance"):
+        # They choose among the candidates; their weights stand for all rows.
+        options.setdefault("weights_sum", projection.n_obs)
     result = solve(projection.phi, projection.target, size, method=method, seed=seed, **options)
     if len(result.indices) == 0:
         raise SolverError(

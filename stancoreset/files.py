@@ -9,11 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stancoreset.errors import OutputError
 
-__all__ = ["atomic_path", "content_key"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["atomic_path", "content_key", "read_numbers"]
 
 
 def content_key(*parts: Any) -> str:
@@ -69,3 +72,13 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def read_numbers(path: str | Path, **options: Any) -> pd.DataFrame:
+    """A CSV file of numbers, read to the last bit; `options` go to ``pandas.read_csv``."""
+    import pandas as pd
+
+    # From version 3 on that is what pandas does by itself, and the option is deprecated.
+    if int(pd.__version__.split(".")[0]) < 3:
+        options["float_precision"] = "round_trip"
+    return pd.read_csv(path, **options)

@@ -17,7 +17,7 @@ from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, read_numbers
 from stancoreset.reference.base import GaussianFit, Reference
 
 __all__ = ["RunFolder", "load_stage"]
@@ -204,9 +204,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
 
 
 def _load_certificate(path: Path) -> Certificate:
-    import pandas as pd
-
-    table = pd.read_csv(path / "certificate.csv", float_precision="round_trip")
+    table = read_numbers(path / "certificate.csv")
     return certify(
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),

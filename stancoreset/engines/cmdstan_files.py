@@ -13,6 +13,7 @@ import numpy as np
 
 from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
+from stancoreset.files import read_numbers
 
 __all__ = ["built_folder", "read_csv", "write_draws"]
 
@@ -54,8 +55,6 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
     A last row that was cut short, because the process ended in the middle of it, is left
     out.
     """
-    import pandas as pd
-
     if not path.exists():
         return [], np.empty((0, 0))
     with path.open() as stream:
@@ -63,7 +62,7 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
     names = header.strip().split(",") if header.strip() else []
     if not names:
         return [], np.empty((0, 0))
-    table = pd.read_csv(path, comment="#", float_precision="round_trip")
+    table = read_numbers(path, comment="#")
     rows = table.to_numpy(dtype=np.float64)
     with path.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)

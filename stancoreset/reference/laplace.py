@@ -34,8 +34,8 @@ _ADVICE = (
 _GRADIENT_GOAL = 1e-2
 # No posterior of a sensibly scaled model is this wide in unconstrained coordinates.
 _FAR_AWAY = 1e8
-# Nor is its Gaussian, next to how far from zero its mode is.
-_TOO_WIDE = 1e4
+# A Gaussian this much wider than its mode is far from zero is looked at twice.
+_WIDE = 10.0
 
 
 def laplace(
@@ -78,6 +78,7 @@ def laplace(
     _check_finite_mode(mode, full.param_names)
     scale = start.sd if start is not None else _width(full.log_density_gradient, mode)
     gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
+    _require_finite_mode(full, gaussian)
     rng = np.random.default_rng(seed)
     sample = gaussian.draw(draws, rng)
     log_prior, log_likelihood = evaluated(full, sample, progress)
@@ -119,15 +120,27 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
         )
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
     factor = solve_triangular(lower, np.eye(len(mode)), lower=True).T / d[:, None]
-    fit = GaussianFit(mode, factor)
-    widest = int(np.argmax(fit.sd / (1 + np.abs(mode))))
-    if fit.sd[widest] > _TOO_WIDE * (1 + abs(mode[widest])):
+    return GaussianFit(mode, factor)
+
+
+def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
+    """Refuse a "mode" where the density only happens to be flat.
+
+    One sd away from a true mode the log density has fallen by about ½; far out on a slope
+    that never ends it has not fallen at all.
+    """
+    widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
+    if fit.sd[widest] < _WIDE * (1 + abs(fit.mean[widest])):
+        return
+    step = fit.cov[:, widest] / fit.sd[widest]
+    centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
+    if min(centre - below, centre - above) < 0.1:
+        name = full.param_names[widest]
         raise ReferenceFitError(
-            f"the posterior mode lies at infinity along {names[widest]}: at {mode[widest]:.3g} its "
-            f"standard deviation is still {fit.sd[widest]:.3g} (separated data, or a flat prior); "
-            f"{_ADVICE}"
+            f"the posterior mode lies at infinity along {name}: at {fit.mean[widest]:.3g} the "
+            f"standard deviation is {fit.sd[widest]:.3g}, and the density does not fall (separated "
+            f"data, or a flat prior); {_ADVICE}"
         )
-    return fit
 
 
 def _subsample_start(full: FullData, seed: int) -> GaussianFit:

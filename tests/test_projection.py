@@ -1,0 +1,190 @@
+"""Target, candidates and held-out pair, against formulas evaluated in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import logistic_data
+
+from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
+from stancoreset.coreset import Coreset, select
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import DataError, OptionError
+from stancoreset.projection import default_candidates, extend, heldout_error, project
+from stancoreset.reference.laplace import laplace
+from stancoreset.session import Session
+from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
+
+DATA = logistic_data(4_000)
+
+
+@pytest.fixture(scope="module")
+def session():
+    program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    session = Session(program, StanliEngine())
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def parts(session):
+    checked = session.program.check(DATA)
+    full = session.full_data(checked)
+    reference = laplace(full, 120, seed=1)
+    rows, pool = session.pool(checked, 700, seed=2)
+    return full, pool, rows, reference, project(full, pool, rows, reference, heldout=60)
+
+
+def log_lik(theta: np.ndarray) -> np.ndarray:
+    eta = theta[:, :1] + theta[:, 1:] @ DATA["X"].T
+    return DATA["y"] * eta - np.logaddexp(0, eta)
+
+
+def by_hand(theta: np.ndarray) -> np.ndarray:
+    """All N columns of Φ."""
+    matrix = log_lik(theta)
+    return (matrix - matrix.mean(axis=0)) / np.sqrt(len(theta))
+
+
+def test_phi_and_target_equal_the_formula(parts):
+    _, _, rows, reference, projection = parts
+    phi = by_hand(reference.draws)
+    assert projection.phi.shape == (120, 700)
+    np.testing.assert_allclose(projection.phi, phi[:, rows], atol=1e-12)
+    np.testing.assert_allclose(projection.target, phi.sum(axis=1), atol=1e-8)
+    unseen = by_hand(reference.more(60, stream=0))
+    np.testing.assert_allclose(projection.heldout_phi, unseen[:, rows], atol=1e-12)
+    np.testing.assert_allclose(projection.heldout_target, unseen.sum(axis=1), atol=1e-8)
+
+
+def test_candidates_are_distinct_ascending_and_seeded(session):
+    checked = session.program.check(DATA)
+    one, two, three = (session.pool(checked, 300, seed)[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, three)
+    assert np.all(np.diff(one) > 0)
+    assert len(session.pool(checked, 10**9, 1)[0]) == 4_000
+    with pytest.raises(OptionError, match="candidates is 0"):
+        session.pool(checked, 0, 1)
+
+
+def test_extended_projection_equals_one_made_at_once(parts):
+    full, pool, rows, reference, projection = parts
+    more = reference.more(80, stream=5)
+    larger = extend(projection, full, pool, more)
+    draws = np.concatenate([reference.draws, more])
+    np.testing.assert_allclose(larger.phi, by_hand(draws)[:, rows], atol=1e-12)
+    np.testing.assert_allclose(larger.target, by_hand(draws).sum(axis=1), atol=1e-8)
+    assert larger.heldout_target is projection.heldout_target
+
+
+def test_heldout_error_of_all_rows_is_zero(session, parts):
+    full, _, _, reference, _ = parts
+    rows, pool = session.pool(session.program.check(DATA), 4_000, seed=2)
+    everything = project(full, pool, rows, reference, heldout=20)
+    assert heldout_error(everything, np.arange(4_000), np.ones(4_000)) < 1e-9
+
+
+def test_selection_maps_columns_back_to_rows(parts):
+    _, _, rows, _, projection = parts
+    coreset = select(projection, 40, seed=3)
+    assert coreset.size <= 40
+    assert np.isin(coreset.indices, rows).all()
+    assert coreset.n_obs == 4_000
+    columns = np.searchsorted(rows, coreset.indices)
+    residual = projection.target - projection.phi[:, columns] @ coreset.weights
+    error = np.linalg.norm(residual) / np.linalg.norm(projection.target)
+    assert coreset.relative_error == pytest.approx(error, rel=1e-6)
+    assert coreset.heldout_error == heldout_error(projection, columns, coreset.weights)
+
+
+def test_uniform_weights_stand_for_all_rows(parts):
+    projection = parts[-1]
+    coreset = select(projection, 100, method="uniform", seed=3)
+    assert coreset.weights.sum() == pytest.approx(4_000)
+
+
+def test_weights_nearly_sum_to_the_rows_without_being_told(parts):
+    assert select(parts[-1], 60, seed=3).weights.sum() == pytest.approx(4_000, rel=0.2)
+
+
+@pytest.mark.parametrize("size", [0, -3, 4_001])
+def test_sizes_that_make_no_sense(parts, size):
+    with pytest.raises(OptionError, match=f"size is {size}, expected a number from 1 to 4000"):
+        select(parts[-1], size)
+
+
+def test_coreset_round_trip_and_subset(parts, tmp_path):
+    coreset = replace(select(parts[-1], 25, seed=3), rows={"X": 0, "y": 0}, provenance={"seed": 3})
+    coreset.save(tmp_path / "coreset.csv")
+    back = Coreset.load(tmp_path / "coreset.csv")
+    np.testing.assert_array_equal(back.indices, coreset.indices)
+    np.testing.assert_array_equal(back.weights, coreset.weights)  # to the last bit
+    assert back.describe() == coreset.describe()
+    subset = coreset.subset(DATA)
+    assert subset["N"] == 25
+    np.testing.assert_array_equal(subset["X"], DATA["X"][coreset.indices])
+    assert DATA["N"] == 4_000
+    with pytest.raises(DataError, match="4000 rows on axis 0"):
+        coreset.subset({**DATA, "y": DATA["y"][:7]})
+
+
+def test_loading_what_is_no_coreset(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        Coreset.load(tmp_path / "coreset.csv")
+    (tmp_path / "coreset.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "coreset.json").write_text("{}")
+    with pytest.raises(DataError, match="not a saved coreset"):
+        Coreset.load(tmp_path / "coreset.csv")
+
+
+def test_default_candidates():
+    assert default_candidates(327_346, 100) == 20_000
+    assert default_candidates(327_346, 1_000) == 50_000
+    assert default_candidates(500, 100) == 500
+
+
+class _Ladder:
+    """Projections that only count draws, selections whose errors are given."""
+
+    def __init__(self, errors: dict[int, tuple[float, float]]) -> None:
+        self.errors = errors
+        self.asked: list[int] = []
+
+    def choose(self, projection):
+        self.asked.append(projection.n_draws)
+        inside, outside = self.errors[projection.n_draws]
+        return Coreset(np.array([0]), np.array([1.0]), 10, "pursuit", inside, outside)
+
+    def run(self, projection, start=250):
+        first = replace(projection, target=np.zeros(start))
+        return select_adaptively(
+            first, self.choose, lambda p: replace(p, target=np.zeros(2 * p.n_draws))
+        )
+
+
+@pytest.mark.parametrize(
+    ("errors", "asked", "best"),
+    [
+        ({250: (0.1, 0.12)}, [250], 0.12),  # generalises at once
+        ({250: (0.001, 0.009)}, [250], 0.009),  # small enough already
+        ({250: (0.01, 0.4), 500: (0.05, 0.1), 1000: (0.07, 0.08)}, [250, 500, 1000], 0.08),
+        ({250: (0.01, 0.4), 500: (0.02, 0.39)}, [250, 500], 0.39),  # stopped falling
+        ({250: (0.01, 0.4), 500: (0.02, 0.6)}, [250, 500], 0.4),  # got worse: keep the first
+    ],
+)
+def test_draws_double_while_it_helps(parts, errors, asked, best):
+    ladder = _Ladder(errors)
+    assert ladder.run(parts[-1]).heldout_error == best
+    assert ladder.asked == asked
+
+
+def test_draws_have_a_bound(parts):
+    ladder = _Ladder({n: (0.0, 0.5 * 0.5**i) for i, n in enumerate((500, 1000, MAX_DRAWS))})
+    ladder.run(parts[-1], start=500)
+    assert ladder.asked == [500, 1000, MAX_DRAWS]
+    assert initial_draws(10) == 250
+    assert initial_draws(200) == 400
+    assert initial_draws(10_000) == MAX_DRAWS
