@@ -1,7 +1,7 @@
 """Stan's constraining transforms, vectorised: one batch of rows in, one batch out.
 
 Every transform is a `Bijector`: `constrain` maps unconstrained coordinates (B, m) to values
-(B, *shape), `unconstrain` is its inverse, `size(shape)` is m. The formulas, the order of
+(B, *shape), and `unconstrain` is its inverse. The formulas, the order of
 the coordinates and the names follow the Stan Reference Manual, "Constraint transforms", and
 Stan's mathematics library (stan/math/prim/constraint). Transforms that act on each number by
 itself (lower, upper, offset and multiplier) are the plain functions at the top.
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logit, softmax
+from scipy.special import expit, log_expit, softmax
 
 __all__ = [
     "Bijector",
@@ -30,6 +29,9 @@ __all__ = [
 
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]
+
+_Constrain = Callable[[Float, Shape], Float]
+_Unconstrain = Callable[[Float], Float]
 
 #: From this version of Stan on a simplex is an isometric log-ratio, not a broken stick.
 _ILR_SIMPLEX = (2, 37)
@@ -54,15 +56,24 @@ def bounded_constrain(u: Float, lower: Float | None, upper: Float | None) -> Flo
 
 
 def bounded_unconstrain(x: Float, lower: Float | None, upper: Float | None) -> Float:
-    """Inverse of `bounded_constrain`; NaN for a value outside its bounds."""
+    """Inverse of `bounded_constrain`; NaN for a value outside its bounds.
+
+    A value that rounding has put on its bound counts as half a unit in the last place from
+    it: its coordinate is as far out as doubles can tell, and not infinite.
+    """
     lo = np.asarray(-np.inf if lower is None else lower, dtype=float)
     hi = np.asarray(np.inf if upper is None else upper, dtype=float)
     has_lo, has_hi = np.isfinite(lo), np.isfinite(hi)
-    lo0, hi0 = np.where(has_lo, lo, 0.0), np.where(has_hi, hi, 0.0)
+    above = _log_gap(x - np.where(has_lo, lo, 0.0), lo)
+    below = _log_gap(np.where(has_hi, hi, 0.0) - x, hi)
+    both = above - below  # logit((x − l) / (b − l))
+    return np.where(has_lo & has_hi, both, np.where(has_lo, above, np.where(has_hi, below, x)))
+
+
+def _log_gap(gap: Float, bound: Float) -> Float:
     with np.errstate(divide="ignore", invalid="ignore"):
-        one_sided = np.where(has_lo, np.log(x - lo0), np.where(has_hi, np.log(hi0 - x), x))
-        width = np.where(has_lo & has_hi, hi0 - lo0, 1.0)
-        return np.where(has_lo & has_hi, logit((x - lo0) / width), one_sided)
+        least = np.maximum(0.5 * np.spacing(np.abs(bound)), np.finfo(float).smallest_subnormal)
+        return np.log(np.where(gap == 0.0, least, gap))
 
 
 def affine_constrain(u: Float, offset: Float | None, multiplier: Float | None) -> Float:
@@ -90,7 +101,9 @@ def unstack_columns(u: Float, rows: int, cols: int) -> Float:
     return np.swapaxes(u.reshape(*u.shape[:-1], cols, rows), -1, -2)
 
 
-def _lower_triangle(k: int, *, by_column: bool = False) -> tuple[NDArray[np.intp], ...]:
+def _lower_triangle(
+    k: int, *, by_column: bool = False
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions strictly below the diagonal, row by row or column by column."""
     if by_column:
         cols, rows = np.triu_indices(k, 1)
@@ -240,7 +253,8 @@ def _corr_cholesky(u: Float, k: int, *, by_column: bool) -> Float:
     L_ij = z_ij · sqrt(1 − Σ_{m<j} L_im²) below the diagonal; each row has length one.
     """
     z = np.zeros((len(u), k, k))
-    z[(slice(None), *_lower_triangle(k, by_column=by_column))] = np.tanh(u)
+    rows, cols = _lower_triangle(k, by_column=by_column)
+    z[:, rows, cols] = np.tanh(u)
     factor = np.zeros_like(z)
     left = np.ones((len(u), k))  # 1 − Σ_{m<j} L_im²
     for j in range(k):
@@ -277,10 +291,12 @@ def _corr_matrix(u: Float, shape: Shape) -> Float:
 
 
 def _corr_matrix_inverse(x: Float) -> Float:
-    return _corr_cholesky_inverse(np.linalg.cholesky(x), by_column=True)
+    return _corr_cholesky_inverse(
+        np.asarray(np.linalg.cholesky(x), dtype=np.float64), by_column=True
+    )
 
 
-def _lower_trapezoid(rows: int, cols: int) -> tuple[NDArray[np.intp], ...]:
+def _lower_trapezoid(rows: int, cols: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions on and below the diagonal, row by row."""
     return np.tril_indices(rows, 0, cols)
 
@@ -288,7 +304,8 @@ def _lower_trapezoid(rows: int, cols: int) -> tuple[NDArray[np.intp], ...]:
 def _cholesky_cov(u: Float, shape: Shape) -> Float:
     rows, cols = shape
     factor = np.zeros((len(u), rows, cols))
-    factor[(slice(None), *_lower_trapezoid(rows, cols))] = u
+    below, left = _lower_trapezoid(rows, cols)
+    factor[:, below, left] = u
     diagonal = np.arange(cols)
     factor[:, diagonal, diagonal] = np.exp(factor[:, diagonal, diagonal])
     return factor
@@ -298,7 +315,8 @@ def _cholesky_cov_inverse(x: Float) -> Float:
     factor = np.array(x, dtype=float)
     diagonal = np.arange(x.shape[2])
     factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
-    return factor[(slice(None), *_lower_trapezoid(x.shape[1], x.shape[2]))]
+    below, left = _lower_trapezoid(x.shape[1], x.shape[2])
+    return factor[:, below, left]
 
 
 def _cov_matrix(u: Float, shape: Shape) -> Float:
@@ -306,57 +324,66 @@ def _cov_matrix(u: Float, shape: Shape) -> Float:
 
 
 def _cov_matrix_inverse(x: Float) -> Float:
-    return _cholesky_cov_inverse(np.linalg.cholesky(x))
+    return _cholesky_cov_inverse(np.asarray(np.linalg.cholesky(x), dtype=np.float64))
 
 
 # --- the table ---------------------------------------------------------------------------
 
-_Constrain = Callable[[Float, Shape], Float]
-_Unconstrain = Callable[[Float], Float]
-
 
 @dataclass(frozen=True)
 class Bijector:
-    """One constrained type: its size in unconstrained coordinates, and both directions.
+    """One constrained type: its unconstrained coordinates, and both directions.
 
     Attributes
     ----------
-    size : callable
-        Shape of a value → number of unconstrained coordinates m.
+    free_shape : callable
+        Shape of a value → shape of its unconstrained coordinates, of which there are m.
     constrain : callable
         (B, m), shape → (B, *shape).
     unconstrain : callable
         (B, *shape) → (B, m).
     """
 
-    size: Callable[[Shape], int]
+    free_shape: Callable[[Shape], Shape]
     constrain: _Constrain
     unconstrain: _Unconstrain
 
 
-def _one_less(shape: Shape) -> int:
-    return shape[0] - 1
+def _same(shape: Shape) -> Shape:
+    return shape
 
 
-def _pairs(shape: Shape) -> int:
-    return shape[0] * (shape[0] - 1) // 2
+def _one_less(shape: Shape) -> Shape:
+    return (shape[0] - 1,)
 
 
-def _trapezoid(shape: Shape) -> int:
+def _both_less(shape: Shape) -> Shape:
+    return (shape[0] - 1, shape[1] - 1)
+
+
+def _row_less(shape: Shape) -> Shape:
+    return (shape[0] - 1, shape[1])
+
+
+def _column_less(shape: Shape) -> Shape:
+    return (shape[0], shape[1] - 1)
+
+
+def _pairs(shape: Shape) -> Shape:
+    return (shape[0] * (shape[0] - 1) // 2,)
+
+
+def _trapezoid(shape: Shape) -> Shape:
     rows, cols = shape
-    return cols * (cols + 1) // 2 + (rows - cols) * cols
+    return (cols * (cols + 1) // 2 + (rows - cols) * cols,)
 
 
 _BIJECTORS: dict[str, Bijector] = {
-    "ordered": Bijector(prod, _ordered, _ordered_inverse),
-    "positive_ordered": Bijector(prod, _positive_ordered, _positive_ordered_inverse),
-    "unit_vector": Bijector(prod, _unit_vector, _identity_inverse),
+    "ordered": Bijector(_same, _ordered, _ordered_inverse),
+    "positive_ordered": Bijector(_same, _positive_ordered, _positive_ordered_inverse),
+    "unit_vector": Bijector(_same, _unit_vector, _identity_inverse),
     "sum_to_zero_vector": Bijector(_one_less, _sum_to_zero, _ilr_inverse),
-    "sum_to_zero_matrix": Bijector(
-        lambda shape: (shape[0] - 1) * (shape[1] - 1),
-        _sum_to_zero_matrix,
-        _sum_to_zero_matrix_inverse,
-    ),
+    "sum_to_zero_matrix": Bijector(_both_less, _sum_to_zero_matrix, _sum_to_zero_matrix_inverse),
     "cholesky_factor_corr": Bijector(_pairs, _cholesky_corr, _cholesky_corr_inverse),
     "corr_matrix": Bijector(_pairs, _corr_matrix, _corr_matrix_inverse),
     "cholesky_factor_cov": Bijector(_trapezoid, _cholesky_cov, _cholesky_cov_inverse),
@@ -384,13 +411,13 @@ def bijector(kind: str, stan_version: tuple[int, int]) -> Bijector | None:
         return Bijector(_one_less, constrain, unconstrain)
     if kind == "column_stochastic_matrix":
         return Bijector(
-            lambda shape: (shape[0] - 1) * shape[1],
+            _row_less,
             _column_stochastic(constrain),
             _column_stochastic_inverse(unconstrain),
         )
     if kind == "row_stochastic_matrix":
         return Bijector(
-            lambda shape: shape[0] * (shape[1] - 1),
+            _column_less,
             _row_stochastic(constrain),
             _row_stochastic_inverse(unconstrain),
         )

@@ -46,6 +46,13 @@ class Scope:
         self.values: dict[str, Array] = {name: np.asarray(v)[None] for name, v in data.items()}
         self._definitions = _definitions(transformed_data)
 
+    def fork(self) -> Scope:
+        """A scope of its own with the same values so far."""
+        other = Scope({})
+        other.values = dict(self.values)
+        other._definitions = dict(self._definitions)
+        return other
+
     def set_draws(self, name: str, values: Array) -> None:
         """Give a variable one value per draw: (S, *shape)."""
         self.values[name] = values
@@ -87,7 +94,7 @@ class Scope:
                 return self._evaluate(arg)
             case n.Unary(op=op, arg=arg):
                 value = self._evaluate(arg)
-                return {"-": np.negative, "+": np.positive, "!": _not}[op](value)
+                return _not(value) if op == "!" else -value if op == "-" else value
             case n.Transpose(arg=arg):
                 value = self._evaluate(arg)
                 return np.swapaxes(value, -1, -2) if arg.type.base == "matrix" else value
