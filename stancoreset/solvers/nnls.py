@@ -127,39 +127,27 @@ class ActiveSet:
         """Move to the non-negative least-squares solution on a subset of the active columns.
 
         First boldly: all columns whose unconstrained weight is negative leave at once, until no
-        weight is negative. If that would raise the error, the inner loop of Lawson & Hanson (1974,
-        chapter 23), under which the error never rises: step towards the unconstrained solution
-        until a weight meets zero, let that column leave, repeat.
+        weight is negative. If that raises the error, the inner loop of Lawson & Hanson (1974,
+        chapter 23), under which it never rises: step towards the unconstrained solution until a
+        weight meets zero, let that column leave, repeat.
         """
-        bold = self.copy()
-        bold._drop_negatives()
-        if bold.residual @ bold.residual <= self.residual @ self.residual:
-            self.__dict__.update(bold.__dict__)
-            return
-        while len(self):
-            goal = self.least_squares()
-            blocked = goal <= 0
-            if not blocked.any():
-                break
-            x = self.weights
-            ratio = np.full(len(x), np.inf)
-            ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(goal[blocked], -1e-300))
-            step = ratio.min()
-            self.weights = np.maximum(x + step * (goal - x), 0.0)
-            self.remove(np.flatnonzero(ratio <= step))
-        self._settle()
+        z = self._q.T @ self.target
+        gained = float(np.sum(z[self.weights == 0] ** 2))  # by the columns that just entered
+        left, lost = _without_negatives(self._r, z)
+        if lost > gained:
+            left = _lawson_hanson(self._r, z, self.weights)
+        self._keep(left)
 
-    def _drop_negatives(self) -> None:
-        while len(self):
-            negative = np.flatnonzero(self.least_squares() <= 0)
-            if len(negative) == 0:
+    def _keep(self, left: NDArray[np.intp]) -> None:
+        """Let all columns leave but those at `left`, and solve; rounding may cost a few more."""
+        while True:
+            if len(left) < len(self):
+                self.remove(np.setdiff1d(np.arange(len(self)), left))
+            x = self.least_squares()
+            if (x > 0).all():
                 break
-            self.remove(negative)
-        self._settle()
-
-    def _settle(self) -> None:
-        """Take the least-squares weights, and their residual to rounding error."""
-        self.weights = self.least_squares()
+            left = np.flatnonzero(x > 0)
+        self.weights = x
         residual = self.target - self._q @ (self._q.T @ self.target)
         self.residual = residual - self._q @ (self._q.T @ residual)
 
@@ -184,8 +172,7 @@ class ActiveSet:
             x -= column * x[j]
             inverse -= np.outer(column, inverse[j])
             alive[j] = False
-        self.remove(np.flatnonzero(~alive))
-        self._drop_negatives()
+        self._keep(np.flatnonzero(alive))
 
     def enter(self, candidates: NDArray[np.int64]) -> bool:
         """Let candidates enter, then `descend`; return whether the error fell.
@@ -202,6 +189,61 @@ class ActiveSet:
                     self.__dict__.update(trial.__dict__)
                     return True
         return False
+
+
+def _leave(
+    triangle: NDArray[np.float64], keep: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], float]:
+    """Return [R | Qᵀb] without some columns of R, and by how much the squared error rises.
+
+    Rotating what follows the first departure into a triangle again leaves, in the last row of the
+    last column, the part of b that the remaining columns cannot reach.
+    """
+    first = int(np.argmin(keep))
+    keep = np.append(keep, True)
+    tail = np.linalg.qr(triangle[first:, first:][:, keep[first:]], mode="r")
+    left = int(keep.sum()) - 1
+    smaller = np.zeros((left, left + 1))
+    smaller[:first] = triangle[:first, keep]
+    smaller[first:, first:] = tail[: left - first]
+    return smaller, float(np.sum(tail[left - first :, -1] ** 2))
+
+
+def _solution(triangle: NDArray[np.float64]) -> NDArray[np.float64]:
+    return solve_triangular(triangle[:, :-1], triangle[:, -1], check_finite=False)
+
+
+def _without_negatives(
+    r: NDArray[np.float64], z: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], float]:
+    """Drop every negative weight, solve, repeat; return who is left and the rise of the error²."""
+    triangle, left, lost = np.column_stack([r, z]), np.arange(len(z)), 0.0
+    while len(left):
+        keep = _solution(triangle) > 0
+        if keep.all():
+            break
+        triangle, rise = _leave(triangle, keep)
+        left, lost = left[keep], lost + rise
+    return left, lost
+
+
+def _lawson_hanson(
+    r: NDArray[np.float64], z: NDArray[np.float64], x: NDArray[np.float64]
+) -> NDArray[np.intp]:
+    """Go from the feasible x towards the solution, dropping what meets zero; return who is left."""
+    triangle, left = np.column_stack([r, z]), np.arange(len(z))
+    while len(left):
+        goal = _solution(triangle)
+        blocked = goal <= 0
+        if not blocked.any():
+            break
+        ratio = np.full(len(x), np.inf)
+        ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(goal[blocked], -1e-300))
+        keep = ratio > ratio.min()
+        x = np.maximum(x + ratio.min() * (goal - x), 0.0)[keep]
+        triangle, _ = _leave(triangle, keep)
+        left = left[keep]
+    return left
 
 
 def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:

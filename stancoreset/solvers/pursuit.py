@@ -55,11 +55,12 @@ class Pool:
         scores = self._columns.correlate(active.residual)
         scores = np.divide(scores, norms, out=np.zeros_like(scores), where=norms > 0)
         scores[active.indices] = 0.0
-        self._indices = largest(scores, max(self._size, 2 * count)).astype(np.int64)
+        wanted = max(self._size, 2 * count)
+        chosen = largest(scores, wanted)
+        self._outside = float(scores[chosen[-1]]) / length if len(chosen) == wanted else 0.0
+        self._indices = np.sort(chosen)  # ascending: Φ is read in the order it lies in memory
         self._block = self._columns.take(self._indices)
         self._norms = norms[self._indices]
-        full = len(self._indices) == max(self._size, 2 * count)
-        self._outside = float(scores[self._indices[-1]]) / length if full else 0.0
 
 
 @register("pursuit", honours=("start", "weights_sum"))
@@ -70,9 +71,10 @@ def pursuit(
 
     Each round lets the `batch` columns nearest in angle to the residual enter and solves
     non-negative least squares on the active columns, until they number (1 + overshoot)·k, the error
-    goal is met, or no column lowers the error. Then the columns whose removal costs least, x_j²/(G⁻¹)_jj with G
-    the Gram matrix, leave one after another until k are left. At last columns are exchanged: some
-    enter, as many leave, and the change is kept if the error fell; fewer each time it did not.
+    goal is met, or no column lowers the error. Then the columns whose removal costs least,
+    x_j²/(G⁻¹)_jj with G the Gram matrix, leave one after another until k are left. At last columns
+    are exchanged: some enter, as many leave, and the change is kept if the error fell; fewer each
+    time it did not.
 
     In R^r any point of a cone is a non-negative combination of at most r generators
     (Carathéodory), so with r the rank of Φ the error vanishes at k = r.
@@ -96,13 +98,15 @@ def pursuit(
     active = ActiveSet(columns)
     if problem.start is not None:
         active.enter(problem.start[0][problem.start[1] > 0])
+        active.prune(problem.sizes[0])
     near = Pool(columns, pool)
     for size in problem.sizes:
-        active.prune(size)
-        converged = _grow(problem, active, near, size + round(overshoot * size), batch)
+        # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
+        spare = min(round(overshoot * size), max(0, len(columns.target) - size) // 2)
+        converged = _grow(problem, active, near, size + spare, batch)
         active.prune(size)
         problem.record(active.error, len(active))
-        _exchange(problem, active, near, size, max(1, round(overshoot * size)))
+        _exchange(problem, active, near, size, max(1, spare))
         weights = columns.coreset_weights(active.weights)
         yield Fit(active.indices, weights, converged or len(active) == size)
 
