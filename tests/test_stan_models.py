@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from stancoreset.stan import stanc
+
 stanli = pytest.importorskip("stanli")
 
 MODELS = Path(__file__).parents[1] / "stan_models"
@@ -108,6 +110,11 @@ def test_the_eight_programs_are_there() -> None:
         "gaussian_linear", "gaussian_mean", "hierarchical_logistic", "logistic",
         "negative_binomial", "poisson_log", "poisson_softplus", "student_t",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stan_accepts_the_program(name: str) -> None:
+    stanc.check((MODELS / f"{name}.stan").read_text(), filename=f"{name}.stan")
 
 
 @pytest.mark.parametrize("name", NAMES)
