@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,8 @@ from stancoreset.arviz_compat.reading import (
     listing,
     make_dataset,
 )
-from stancoreset.errors import DataError, OptionError, OutputError
+from stancoreset.errors import DataError, OptionError
+from stancoreset.files import atomic_path
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -232,18 +232,7 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
 
     path = Path(path)
     groups = groups_of(container)
-    try:
-        handle, temporary = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
-        )
-        os.close(handle)
-        # mkstemp makes private files; a result gets the permissions the umask gives
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-    try:
+    with atomic_path(path) as temporary:
         root = xr.Dataset(attrs=_plain_attrs(attrs_of(container)))
         root.to_netcdf(temporary, mode="w", engine="h5netcdf")
         for name, dataset in groups.items():
@@ -254,11 +243,6 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
                 if values.dtype.kind in "fiub" and values.ndim
             }
             dataset.to_netcdf(temporary, mode="a", group=name, engine="h5netcdf", encoding=encoding)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
     return path
 
 

@@ -1,0 +1,583 @@
+"""Pictures of posteriors, weights, certificates and errors, as matplotlib axes.
+
+Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
+axes, and changes no global setting. Forests and densities are ArviZ's own. Posteriors are
+given by name, as to `stancoreset.compare`; importance weights are honoured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.errors import DataError, OptionError
+from stancoreset.posteriors import NamedPosterior, common_variables, read_posteriors, scalars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_certificate", "plot_density", "plot_forest", "plot_path", "plot_weights"]
+
+Float = NDArray[np.float64]
+
+#: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
+_COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
+_LINES = ("-", "--", "-.", ":")
+_VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
+_SHOWN_ROWS = 5_000
+
+
+# Posteriors ------------------------------------------------------------------------------
+
+
+def plot_forest(
+    posteriors: Mapping[str, Any],
+    var_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    prob: float = 0.94,
+    max_parameters: int = 40,
+    weights: Mapping[str, Any] | None = None,
+) -> Axes:
+    """Intervals of every parameter, the posteriors below one another.
+
+    Parameters
+    ----------
+    posteriors : mapping of str to posterior
+        See `stancoreset.compare`.
+    var_names : sequence of str, optional
+        Default: all that the posteriors have in common.
+    ax : matplotlib Axes, optional
+    prob : float
+        Mass of the outer interval.
+    max_parameters : int
+        Scalars beyond this many are left out, and the title says so.
+    weights : mapping of str to array, optional
+        Importance weights of draws, as in `stancoreset.compare`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    OptionError, DataError
+        As `stancoreset.compare`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> ax = plot_forest({"full": {"b": rng.normal(size=(4, 100, 3))},
+    ...                   "coreset": {"b": rng.normal(size=(4, 100, 3))}})
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['b[0]', 'b[1]', 'b[2]']
+    """
+    from stancoreset.arviz_compat.plotting import draw_forest
+
+    if not 0 < prob < 1:
+        raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
+    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
+    rows, colors = len(samples[0]), _colors(len(names))
+    if ax is None:
+        ax = _figure(width=7.0, height=1.4 + rows * (0.24 + 0.13 * len(names)))
+    draw_forest(ax, samples, colors, prob=prob)
+    left, right = ax.get_xlim()
+    if left < 0 < right:
+        ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
+    _tidy(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(f"{100 * prob:g} % highest-density intervals")
+    _cut_title(ax, rows, total)
+    _legend_above(ax, names, colors)
+    return ax
+
+
+def plot_density(
+    posteriors: Mapping[str, Any],
+    var_names: Sequence[str] | None = None,
+    ax: Any = None,
+    *,
+    max_parameters: int = 12,
+    weights: Mapping[str, Any] | None = None,
+) -> Any:
+    """Marginal densities of several posteriors over one another, a panel per parameter.
+
+    Parameters
+    ----------
+    posteriors, var_names, weights
+        As in `plot_forest`. The first posterior is the filled one.
+    ax : Axes or array of Axes, optional
+        As many as there are parameters to draw; more are left alone.
+    max_parameters : int
+        Scalars beyond this many are left out, and the figure says so.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, one per parameter
+
+    Raises
+    ------
+    OptionError, DataError
+        As `stancoreset.compare`; too few axes in `ax`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> axes = plot_density({"full": {"b": rng.normal(size=(4, 100, 3))}})
+    >>> [panel.get_title() for panel in axes]
+    ['b[0]', 'b[1]', 'b[2]']
+    """
+    from stancoreset.arviz_compat.plotting import draw_density
+
+    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
+    labels, colors = list(samples[0]), _colors(len(names))
+    panels = _grid(len(labels)) if ax is None else _given_axes(ax, len(labels))
+    for panel, label in zip(panels, labels, strict=True):
+        for i, (sample, color) in enumerate(zip(samples, colors, strict=True)):
+            draws = sample[label]
+            if np.ptp(draws) <= 1e-12 * np.abs(draws).max():
+                panel.axvline(draws[0], color=color, linestyle=_LINES[i % 4], linewidth=1.6)
+            else:
+                fill = 0.3 if i == 0 else 0.0
+                draw_density(panel, draws, color=color, linestyle=_LINES[i % 4], fill=fill)
+        _tidy(panel)
+        text, size = _fitted(label)
+        panel.set_title(text, fontsize=size)
+        panel.set_ylim(bottom=0)
+        panel.set_yticks([])
+        panel.spines["left"].set_visible(False)
+        panel.tick_params(labelsize=9)
+        panel.locator_params(axis="x", nbins=5)
+    figure = panels[0].figure
+    if ax is None:
+        handles = _handles(names, colors)
+        note = f"first {len(labels)} of {total} parameters" if len(labels) < total else None
+        figure.legend(
+            handles=handles, loc="outside upper center", ncols=4, frameon=False, title=note
+        )
+    elif len(names) > 1:
+        panels[0].legend(handles=_handles(names, colors), frameon=False, fontsize=8)
+    return panels
+
+
+def _samples(
+    posteriors: Mapping[str, Any],
+    var_names: Sequence[str] | None,
+    max_parameters: int,
+    weights: Mapping[str, Any] | None,
+) -> tuple[list[str], list[dict[str, Float]], int]:
+    """Names, draws by label of each posterior, and how many labels there were."""
+    if max_parameters < 1:
+        raise OptionError(f"max_parameters must be at least 1, got {max_parameters}")
+    read = read_posteriors(posteriors, weights=weights)
+    base = read[0]
+    shared = [common_variables(base, posterior, var_names) for posterior in read[1:] or read]
+    common = [name for name in shared[0] if all(name in names for names in shared)]
+    if not common:
+        raise DataError(
+            "no parameter is in all of the posteriors " + ", ".join(repr(p.name) for p in read)
+        )
+    labels = list(scalars(base.dataset, common))
+    kept = labels[:max_parameters]
+    samples = []
+    for posterior in read:
+        columns = scalars(posterior.dataset, common, labels_of=base.dataset)
+        index = _equally_weighted(posterior)
+        samples.append({label: columns[label].ravel()[index] for label in kept})
+    return [posterior.name for posterior in read], samples, len(labels)
+
+
+def _equally_weighted(posterior: NamedPosterior) -> Any:
+    """Draws that show a weighted posterior with equal weights: systematic resampling."""
+    if posterior.weights is None:
+        return slice(None)
+    size = posterior.weights.size
+    points = (np.arange(size) + 0.5) / size
+    return np.minimum(np.searchsorted(np.cumsum(posterior.weights), points), size - 1)
+
+
+# Weights ---------------------------------------------------------------------------------
+
+
+def plot_weights(
+    coreset: Any,
+    projection_or_data: Any = None,
+    ax: Axes | None = None,
+    *,
+    columns: tuple[Any, Any] = (0, 1),
+) -> Axes:
+    """The weights of a coreset: in order, or as dots on the rows they belong to.
+
+    Parameters
+    ----------
+    coreset : Coreset
+        Anything with ``indices`` and ``weights``, or a fit that has one.
+    projection_or_data : optional
+        Without it, the weights in descending order. A `Projection` places the candidate
+        rows on the first two principal components of φ. A table or array (N, D) of
+        covariates, all rows of the full data, places them on two of its columns. The area
+        of a dot is proportional to the weight; dots in grey are rows without.
+    ax : matplotlib Axes, optional
+    columns : pair
+        Numbers (or, for a ``DataFrame``, names) of the covariates.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        Rows of the coreset that are not among the data, or columns that are not there.
+
+    References
+    ----------
+    Huggins, Campbell & Broderick (2016), NeurIPS, figure 1; Campbell & Broderick (2018),
+    ICML, figure 2: dots whose size is the weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from types import SimpleNamespace
+    >>> core = SimpleNamespace(indices=np.array([3, 8]), weights=np.array([4.0, 6.0]), n_obs=10)
+    >>> plot_weights(core).get_title()
+    '2 of 10 rows, Σw = 10'
+    """
+    coreset = getattr(coreset, "coreset", coreset)
+    rows, weights = np.asarray(coreset.indices), np.asarray(coreset.weights, dtype=float)
+    if not rows.size:
+        raise DataError("the coreset has no rows to draw")
+    if ax is None:
+        ax = _figure(width=6.4, height=4.4)
+    if projection_or_data is None:
+        rank = np.arange(1, rows.size + 1)
+        ordered = np.sort(weights)[::-1]
+        ax.vlines(rank, ordered.min() / 2, ordered, color="0.8", linewidth=0.8)
+        ax.plot(rank, ordered, "o", color=_COLORS[5], markersize=4)
+        ax.set_yscale("log")
+        ax.set_xlabel("row, by weight")
+        ax.set_ylabel("weight")
+    else:
+        points, candidates, labels = _coordinates(projection_or_data, columns)
+        _draw_dots(ax, points, _positions(rows, candidates, len(points)), weights)
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
+    _tidy(ax)
+    n_obs = getattr(coreset, "n_obs", None)
+    total = weights.sum()
+    summed = f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
+    of = f" of {n_obs:,}" if n_obs is not None else ""
+    ax.set_title(f"{rows.size:,}{of} rows, Σw = {summed}", fontsize=11)
+    return ax
+
+
+def _draw_dots(ax: Axes, points: Float, chosen: NDArray[np.int64], weights: Float) -> None:
+    step = max(1, -(-len(points) // _SHOWN_ROWS))
+    ax.scatter(
+        points[::step, 0],
+        points[::step, 1],
+        s=3,
+        color="0.82",
+        linewidths=0,
+        rasterized=True,
+        zorder=1,
+    )
+    order = np.argsort(-weights)
+    ax.scatter(
+        points[chosen[order], 0],
+        points[chosen[order], 1],
+        s=400 * weights[order] / weights.max() + 4,
+        color=_COLORS[5],
+        alpha=0.45,
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=2,
+    )
+    ax.margins(0.08)
+
+
+def _coordinates(
+    source: Any, columns: tuple[Any, Any]
+) -> tuple[Float, NDArray[np.int64] | None, list[str]]:
+    """Points (rows, 2), the row numbers they stand for (None: all in order), axis labels."""
+    if hasattr(source, "phi") and hasattr(source, "candidates"):
+        phi = np.asarray(source.phi, dtype=float)
+        # eigenvectors of the small matrix ΦΦᵀ (S × S); a point is uᵀφ_n
+        values, vectors = np.linalg.eigh(phi @ phi.T)
+        points = (vectors[:, :-3:-1].T @ phi).T
+        share = 100 * values[:-3:-1] / values.sum()
+        labels = [f"principal component {i + 1} of φ ({s:.0f} %)" for i, s in enumerate(share)]
+        return points, np.asarray(source.candidates), labels
+    import pandas as pd
+
+    if isinstance(source, pd.DataFrame):
+        names = [source.columns[c] if _is_number(c, source) else c for c in columns]
+        missing = [name for name in names if name not in source]
+        if missing:
+            raise DataError(f"no column {missing[0]!r}; the table has {list(source.columns)[:12]}")
+        table = source[names].to_numpy(dtype=float)
+        labels = [str(name) for name in names]
+    else:
+        array = np.asarray(source, dtype=float)
+        if array.ndim != 2 or not all(-array.shape[1] <= int(c) < array.shape[1] for c in columns):
+            raise DataError(
+                f"covariates have shape {array.shape}; expected (rows, D) with columns {columns}"
+            )
+        table, labels = array[:, list(columns)], [f"column {c}" for c in columns]
+    return table, None, labels
+
+
+def _is_number(column: Any, table: Any) -> bool:
+    return isinstance(column, int) and column not in table and abs(column) < table.shape[1]
+
+
+def _positions(
+    rows: NDArray[Any], candidates: NDArray[np.int64] | None, size: int
+) -> NDArray[np.int64]:
+    """Where the coreset's rows are among the points."""
+    if candidates is None:
+        if rows.max() >= size:
+            raise DataError(
+                f"row {rows.max()} of the coreset is not among {size} rows of data; "
+                "give all rows of the full data"
+            )
+        return rows
+    order = np.argsort(candidates)
+    place = np.minimum(np.searchsorted(candidates, rows, sorter=order), len(candidates) - 1)
+    if np.any(candidates[order[place]] != rows):
+        raise DataError("the coreset's rows are not all candidates of this projection")
+    return order[place]
+
+
+# Certificate and path --------------------------------------------------------------------
+
+
+def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
+    """The log importance weights of the coreset's draws; verdict, k̂ and ESS in the title.
+
+    A narrow heap at 0 is a coreset posterior that equals the full one.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Or a fit that has one.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stancoreset.certificate import certify
+    >>> cert = certify(np.random.default_rng(0).normal(0, 0.01, 1000), heldout_error=0.01)
+    >>> plot_certificate(cert).get_title().split(":")[0]
+    'certified'
+    """
+    certificate = getattr(certificate, "certificate", certificate)
+    raw = np.asarray(certificate.log_weights, dtype=float)
+    finite = raw[np.isfinite(raw)]
+    if ax is None:
+        ax = _figure(width=6.4, height=4.2)
+    # 0 is the weight that every draw would have if the posteriors were the same
+    top = finite.max()
+    shifted = finite - (top + np.log(np.exp(finite - top).sum() / raw.size))
+    color = _VERDICTS.get(certificate.verdict, _COLORS[5])
+    if np.ptp(shifted) > 1e-9:
+        ax.hist(shifted, bins=40, color=color, alpha=0.75)
+    else:  # equal weights: rounding is not worth bins
+        ax.hist(shifted, bins=[-0.02, 0.02], color=color, alpha=0.75)
+        ax.set_xlim(-1, 1)
+    ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")
+    ax.set_xlabel("log importance weight (0: full and coreset posterior agree)")
+    ax.set_ylabel("draws")
+    _tidy(ax)
+    khat = certificate.khat
+    lines = [
+        f"{certificate.verdict}: Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}, "
+        f"ESS {certificate.ess:,.0f} of {certificate.n_draws:,} draws"
+    ]
+    heldout = getattr(certificate, "heldout_error", np.nan)
+    if np.isfinite(heldout):
+        lines.append(f"held-out error {heldout:.2g}")
+    if raw.size > finite.size:
+        lines.append(f"{raw.size - finite.size:,} draws of weight zero not shown")
+    ax.set_title("\n".join([lines[0], "; ".join(lines[1:])]).strip(), fontsize=11)
+    return ax
+
+
+def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
+    """Error against size, or against rounds where sizes are not known.
+
+    Parameters
+    ----------
+    trace_or_results : object
+        A `SolverResult` or `Coreset` (its ``trace``); a sequence of errors; a sequence of
+        results or coresets of different sizes, of which relative and held-out errors are
+        drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        Nothing to draw.
+
+    Examples
+    --------
+    >>> ax = plot_path({"pursuit": ([10, 20, 40], [0.5, 0.1, 0.01]), "uniform": [30.0, 21.0, 15.0]})
+    >>> [line.get_label() for line in ax.lines]
+    ['pursuit', 'uniform']
+    """
+    named = trace_or_results if isinstance(trace_or_results, Mapping) else {"": trace_or_results}
+    curves = [
+        (i, str(name), *curve)
+        for i, (name, source) in enumerate(named.items())
+        for curve in _curves(source)
+    ]
+    if not any(len(errors) for *_, errors in curves):
+        raise DataError("no errors to draw: the trace is empty")
+    if ax is None:
+        ax = _figure(width=6.4, height=4.2)
+    for i, name, kind, sizes, errors in curves:
+        ax.plot(
+            np.arange(1, len(errors) + 1) if sizes is None else sizes,
+            errors,
+            color=_COLORS[(i + 1) % len(_COLORS)],
+            linestyle="--" if kind == "held-out" else "-",
+            marker="o",
+            markersize=3.5 if len(errors) <= 60 else 0,
+            label=" ".join(part for part in (name, kind) if part) or "_",
+        )
+    ax.set_yscale("log")
+    ax.set_xlabel("rows" if all(curve[3] is not None for curve in curves) else "round")
+    ax.set_ylabel("relative error  ‖b − Φw‖ / ‖b‖")
+    _tidy(ax)
+    ax.grid(axis="y", color="0.92", linewidth=0.8)
+    ax.set_axisbelow(True)
+    if len(curves) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
+    """(kind, sizes or None, errors) of one thing that has errors."""
+    if hasattr(source, "trace") and not callable(source.trace):
+        errors = np.asarray(source.trace, dtype=float)
+        sizes = np.asarray(getattr(source, "sizes", ()), dtype=float)
+        return [("", sizes if sizes.size == errors.size and sizes.size else None, errors)]
+    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 1:
+        return [("", *_pair(*source))]
+    items = [getattr(item, "coreset", item) for item in source]
+    if items and all(hasattr(item, "indices") for item in items):
+        items.sort(key=lambda item: len(item.indices))
+        sizes = np.array([len(item.indices) for item in items], dtype=float)
+        curves: list[tuple[str, Float | None, Float]] = []
+        for kind, name in (("relative", "relative_error"), ("held-out", "heldout_error")):
+            errors = np.array([getattr(item, name, np.nan) for item in items], dtype=float)
+            if np.isfinite(errors).any():
+                curves.append((kind, sizes, errors))
+        return curves
+    return [("", None, np.asarray(items, dtype=float))]
+
+
+def _pair(sizes: ArrayLike, errors: ArrayLike) -> tuple[Float, Float]:
+    x, y = np.asarray(sizes, dtype=float), np.asarray(errors, dtype=float)
+    if x.shape != y.shape:
+        raise DataError(f"{x.size} sizes but {y.size} errors; give one error for each size")
+    return x, y
+
+
+# Figures ---------------------------------------------------------------------------------
+
+
+def _figure(width: float, height: float) -> Axes:
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    return ax
+
+
+def _grid(panels: int) -> Any:
+    """An array of axes, at most four to a row; what is left over of the last row is removed."""
+    import matplotlib.pyplot as plt
+
+    columns = panels if panels <= 4 else (3 if panels in (5, 6, 9) else 4)
+    rows = -(-panels // columns)
+    width = max(5.0, 2.6 * columns)
+    _, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(width, 2.1 * rows + 0.6),
+        squeeze=False,
+        layout="constrained",
+    )
+    flat = axes.ravel()
+    for spare in flat[panels:]:
+        spare.remove()
+    return flat[:panels]
+
+
+def _given_axes(ax: Any, panels: int) -> Any:
+    flat = np.ravel(np.asarray(ax, dtype=object))
+    if flat.size < panels:
+        raise OptionError(
+            f"{panels} parameters need {panels} axes, ax holds {flat.size}; "
+            "give more axes, or fewer parameters by var_names or max_parameters"
+        )
+    return flat[:panels]
+
+
+def _fitted(label: str) -> tuple[str, float]:
+    """A panel's title that stays above its panel: smaller, and in the end shortened."""
+    if len(label) > 42:
+        label = f"{label[:24]}…{label[-17:]}"
+    return label, float(np.clip(10 * 26 / len(label), 6.5, 10))
+
+
+def _colors(count: int) -> list[str]:
+    return [_COLORS[i % len(_COLORS)] for i in range(count)]
+
+
+def _handles(names: Sequence[str], colors: Sequence[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=color, linestyle=_LINES[i % 4], linewidth=2, label=name)
+        for i, (name, color) in enumerate(zip(names, colors, strict=True))
+    ]
+
+
+def _legend_above(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
+    if len(names) < 2:
+        return
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=color, linewidth=2.5, label=name)
+        for name, color in zip(names, colors, strict=True)
+    ]
+    ax.legend(
+        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False
+    )
+
+
+def _cut_title(ax: Axes, shown: int, total: int) -> None:
+    if shown < total:
+        label = ax.get_xlabel()
+        ax.set_xlabel(f"{label}; first {shown} of {total} parameters")
+
+
+def _tidy(ax: Axes) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)

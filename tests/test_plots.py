@@ -1,0 +1,355 @@
+"""Pictures: what is drawn is what was given, nothing is clipped, nothing global changes."""
+
+from __future__ import annotations
+
+import doctest
+from types import SimpleNamespace
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from stancoreset import arviz_compat, plots
+from stancoreset.certificate import certify
+from stancoreset.errors import DataError, OptionError
+
+NAMES = ["hour", "distance", "from_jfk", "summer", "an_uncommonly_long_name_of_a_coefficient_01"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_global(monkeypatch):
+    """No show, no change of settings, and figures closed afterwards."""
+
+    def show(*_args, **_options):
+        raise AssertionError("plt.show was called")
+
+    monkeypatch.setattr(plt, "show", show)
+    arviz_compat.ess(np.zeros((2, 4)))  # ArviZ is imported
+    settings, backend = dict(mpl.rcParams), mpl.get_backend()
+    yield
+    assert dict(mpl.rcParams) == settings
+    assert mpl.get_backend() == backend
+    plt.close("all")
+
+
+@pytest.fixture
+def posteriors():
+    rng = np.random.default_rng(0)
+
+    def posterior(shift, size):
+        return arviz_compat.posterior_container(
+            {
+                "alpha": rng.normal(-1 + shift, 0.1, size=size),
+                "beta": rng.normal(np.linspace(-1, 1, 5) + shift, 0.1, size=(*size, 5)),
+            },
+            dims={"beta": ["predictor"]},
+            coords={"predictor": NAMES},
+        )
+
+    return {
+        "full": posterior(0.0, (4, 400)),
+        "coreset": posterior(0.02, (4, 400)),
+        "Laplace": posterior(0.2, (1, 300)),
+    }
+
+
+def assert_nothing_clipped(figure):
+    figure.canvas.draw()
+    frame = figure.bbox
+    beyond = set()  # labels of ticks outside the axes, which matplotlib does not draw
+    for axis in figure.findobj(mpl.axis.Axis):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if not low <= tick.get_loc() <= high:
+                beyond |= {tick.label1, tick.label2}
+    texts = [text for text in figure.findobj(mpl.text.Text) if text.get_visible()]
+    shown = [text for text in texts if text.get_text().strip() and text not in beyond]
+    assert shown
+    for text in shown:
+        box = text.get_window_extent()
+        if box.width == 0:
+            continue
+        assert box.x0 >= frame.x0 - 2, text
+        assert box.x1 <= frame.x1 + 2, text
+        assert box.y0 >= frame.y0 - 2, text
+        assert box.y1 <= frame.y1 + 2, text
+
+
+class TestForest:
+    def test_intervals_are_where_the_draws_are(self, posteriors):
+        ax = plots.plot_forest(posteriors, prob=0.9)
+        labels = [text.get_text() for text in ax.get_yticklabels()]
+        assert labels == ["alpha", *(f"beta[{name}]" for name in NAMES)]
+        heights = ax.get_yticks()
+        assert heights[0] > heights[-1]
+        # all that was drawn: segments [x0, x1] at height y
+        segments = [
+            (*sorted(np.asarray(line.get_xdata(), float)[[0, -1]]), np.ravel(line.get_ydata())[0])
+            for line in ax.lines
+            if len(np.ravel(line.get_xdata())) > 1
+        ]
+        for collection in ax.collections:
+            if hasattr(collection, "get_segments"):
+                segments += [(s[0, 0], s[-1, 0], s[0, 1]) for s in collection.get_segments()]
+        for name, posterior in posteriors.items():
+            draws = np.sort(arviz_compat.variables_of(posterior)["alpha"].ravel())
+            # the narrowest interval that holds 90 % of the draws
+            inside = int(np.floor(0.9 * draws.size))
+            widths = draws[inside:] - draws[:-inside]
+            low = draws[np.argmin(widths)]
+            high = low + widths.min()
+            found = [y for x0, x1, y in segments if abs(x0 - low) < 0.01 and abs(x1 - high) < 0.01]
+            assert found, name
+            assert np.argmin([abs(h - found[0]) for h in heights]) == 0
+
+    def test_legend_colors_and_figure(self, posteriors):
+        ax = plots.plot_forest(posteriors)
+        assert [t.get_text() for t in ax.get_legend().get_texts()] == list(posteriors)
+        assert ax.get_title() == ""
+        assert "94 %" in ax.get_xlabel()
+        assert_nothing_clipped(ax.figure)
+
+    def test_on_given_axes(self, posteriors):
+        _, axes = plt.subplots(1, 2)
+        before = plt.get_fignums()
+        assert plots.plot_forest(posteriors, ["alpha"], ax=axes[1]) is axes[1]
+        assert plt.get_fignums() == before
+        assert not axes[0].lines
+        assert [t.get_text() for t in axes[1].get_yticklabels()] == ["alpha"]
+        # no draws near 0: no line at 0 either
+        assert axes[1].get_xlim()[1] < 0
+
+    def test_one_posterior_and_a_cut(self, posteriors):
+        ax = plots.plot_forest({"full": posteriors["full"]}, max_parameters=2)
+        assert len(ax.get_yticks()) == 2
+        assert "first 2 of 6 parameters" in ax.get_xlabel()
+        assert ax.get_legend() is None
+
+    def test_labels_with_slashes(self):
+        x = {"rate[a/b]": np.random.default_rng(0).normal(size=100)}
+        ax = plots.plot_forest({"one": x, "two": x})
+        assert [t.get_text() for t in ax.get_yticklabels()] == ["rate[a/b]"]
+        assert plots.plot_density({"one": x})[0].get_title() == "rate[a/b]"
+
+
+class TestDensity:
+    def test_curves_are_densities(self, posteriors):
+        panels = plots.plot_density(posteriors, ["alpha"])
+        curves = [line for line in panels[0].lines if len(line.get_xdata()) > 20]
+        assert len(curves) == 3
+        for curve, shift in zip(curves, (0.0, 0.02, 0.2), strict=True):
+            x, y = (np.asarray(v, float) for v in curve.get_data())
+            assert np.trapezoid(y, x) == pytest.approx(1, abs=0.02)
+            mean = np.trapezoid(x * y, x)
+            assert mean == pytest.approx(-1 + shift, abs=0.03)
+            exact = stats.norm.pdf(-1 + shift, -1 + shift, 0.1)
+            assert y.max() == pytest.approx(exact, rel=0.25)
+
+    def test_grid(self, posteriors):
+        panels = plots.plot_density(posteriors)
+        assert len(panels) == 6
+        figure = panels[0].figure
+        assert len(figure.axes) == 6
+        assert panels[1].get_title() == "beta[hour]"
+        assert "…" in panels[5].get_title()
+        assert len(figure.legends) == 1
+        assert [t.get_text() for t in figure.legends[0].get_texts()] == list(posteriors)
+        assert not any(panel.get_legend() for panel in panels)
+        assert_nothing_clipped(figure)
+        boxes = [panel.title.get_window_extent() for panel in panels]
+        for i, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:i])
+
+    @pytest.mark.parametrize("count", [1, 2, 5, 7, 12])
+    def test_spare_panels_are_removed(self, count):
+        draws = {"b": np.random.default_rng(0).normal(size=(1, 100, 20))}
+        panels = plots.plot_density({"full": draws}, max_parameters=count)
+        assert len(panels) == len(panels[0].figure.axes) == count
+        title = panels[0].figure.legends[0].get_title().get_text()
+        assert title == f"first {count} of 20 parameters"
+        assert_nothing_clipped(panels[0].figure)
+
+    def test_on_given_axes(self, posteriors):
+        figure, axes = plt.subplots(2, 4)
+        panels = plots.plot_density(posteriors, ax=axes)
+        assert list(panels) == list(axes.ravel()[:6])
+        assert not figure.legends
+        assert panels[0].get_legend() is not None
+        with pytest.raises(OptionError, match="6 parameters need 6 axes, ax holds 1"):
+            plots.plot_density(posteriors, ax=axes[0, 0])
+
+    def test_weights_move_the_curve(self):
+        x = np.random.default_rng(0).normal(size=(4, 1000))
+        tilt = np.exp(0.8 * x.ravel())  # N(0, 1) tilted by exp(0.8 x) is N(0.8, 1)
+        panels = plots.plot_density({"w": {"x": x}}, weights={"w": tilt})
+        curve = max(panels[0].lines, key=lambda line: len(line.get_xdata()))
+        grid, y = (np.asarray(v, float) for v in curve.get_data())
+        assert np.trapezoid(grid * y, grid) == pytest.approx(0.8, abs=0.1)
+
+    def test_fixed_parameter(self):
+        panels = plots.plot_density({"a": {"one": np.ones((2, 50)), "x": np.eye(50)[:2]}})
+        assert len(panels) == 2
+
+
+@pytest.mark.parametrize("plot", [plots.plot_forest, plots.plot_density])
+class TestBadPosteriors:
+    def test_errors(self, plot, posteriors):
+        with pytest.raises(OptionError, match="at least one posterior"):
+            plot({})
+        with pytest.raises(DataError, match="no parameters in common"):
+            plot({**posteriors, "other": {"tau": np.zeros((4, 9))}})
+        with pytest.raises(DataError, match="no parameter 'gamma'"):
+            plot(posteriors, ["gamma"])
+        with pytest.raises(OptionError, match="max_parameters"):
+            plot(posteriors, max_parameters=0)
+        bad = {"alpha": np.full((4, 50), np.nan)}
+        with pytest.raises(DataError, match="NaN"):
+            plot({**posteriors, "bad": bad})
+
+    def test_no_figure_is_left_behind_by_an_error(self, plot, posteriors):
+        before = plt.get_fignums()
+        with pytest.raises(DataError):
+            plot(posteriors, ["gamma"])
+        assert plt.get_fignums() == before
+
+
+@pytest.fixture
+def coreset():
+    rng = np.random.default_rng(1)
+    rows = np.sort(rng.choice(9000, size=30, replace=False))
+    return SimpleNamespace(indices=rows, weights=rng.gamma(1, 300, size=30), n_obs=9000)
+
+
+class TestWeights:
+    def test_sorted(self, coreset):
+        ax = plots.plot_weights(coreset)
+        drawn = np.asarray(ax.lines[0].get_ydata())
+        np.testing.assert_allclose(drawn, np.sort(coreset.weights)[::-1])
+        assert f"Σw = {coreset.weights.sum():,.0f}" in ax.get_title()
+        assert_nothing_clipped(ax.figure)
+
+    def test_over_covariates(self, coreset):
+        x = np.random.default_rng(2).normal(size=(9000, 3))
+        ax = plots.plot_weights(coreset, x, columns=(0, 2))
+        background, dots = ax.collections
+        order = np.argsort(-coreset.weights)
+        np.testing.assert_allclose(dots.get_offsets(), x[coreset.indices[order]][:, [0, 2]])
+        sizes = dots.get_sizes() - 4
+        np.testing.assert_allclose(
+            sizes / sizes[0], (coreset.weights / coreset.weights.max())[order]
+        )
+        assert len(background.get_offsets()) <= 5000
+        table = pd.DataFrame(x, columns=["a", "b", "c"])
+        ax = plots.plot_weights(coreset, table, columns=("a", "c"))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "c")
+        np.testing.assert_allclose(ax.collections[1].get_offsets(), dots.get_offsets())
+        assert plots.plot_weights(coreset, table).get_ylabel() == "b"
+
+    def test_over_principal_components(self, coreset):
+        rng = np.random.default_rng(3)
+        candidates = np.sort(np.union1d(coreset.indices, rng.choice(9000, 400)))
+        phi = rng.normal(size=(20, 5)) @ rng.normal(size=(5, candidates.size))
+        projection = SimpleNamespace(phi=phi, candidates=candidates)
+        ax = plots.plot_weights(coreset, projection)
+        _, s, vt = np.linalg.svd(phi, full_matrices=False)
+        points = (s[:2, None] * vt[:2]).T
+        places = np.searchsorted(candidates, coreset.indices[np.argsort(-coreset.weights)])
+        got = np.asarray(ax.collections[1].get_offsets())
+        for axis in (0, 1):  # principal components have no sign
+            expected = points[places, axis]
+            sign = np.sign(expected[0] * got[0, axis])
+            np.testing.assert_allclose(got[:, axis], sign * expected, atol=1e-8)
+        share = 100 * s[0] ** 2 / (s**2).sum()
+        assert f"({share:.0f} %)" in ax.get_xlabel()
+        assert_nothing_clipped(ax.figure)
+
+    def test_errors(self, coreset):
+        with pytest.raises(DataError, match="not among 100 rows"):
+            plots.plot_weights(coreset, np.zeros((100, 2)))
+        with pytest.raises(DataError, match="columns"):
+            plots.plot_weights(coreset, np.zeros((9000, 1)))
+        with pytest.raises(DataError, match="no column 'z'"):
+            plots.plot_weights(coreset, pd.DataFrame({"a": np.zeros(9000)}), columns=("a", "z"))
+        other = SimpleNamespace(phi=np.ones((3, 2)), candidates=np.array([1, 2]))
+        with pytest.raises(DataError, match="candidates"):
+            plots.plot_weights(coreset, other)
+        nothing = SimpleNamespace(indices=np.array([], int), weights=np.array([]))
+        with pytest.raises(DataError, match="no rows"):
+            plots.plot_weights(nothing)
+
+
+class TestCertificate:
+    @pytest.mark.parametrize(
+        ("sd", "heldout", "verdict"), [(0.02, 0.004, "certified"), (1.2, 0.3, "corrected")]
+    )
+    def test_title_and_counts(self, sd, heldout, verdict):
+        raw = 1e4 + np.random.default_rng(0).normal(0, sd, size=1000)
+        certificate = certify(raw, heldout)
+        ax = plots.plot_certificate(certificate)
+        assert ax.get_title().startswith(f"{certificate.verdict}: Pareto k̂ {certificate.khat:.2f}")
+        assert certificate.verdict == verdict
+        assert f"ESS {certificate.ess:,.0f} of 1,000" in ax.get_title()
+        assert sum(bar.get_height() for bar in ax.patches) == 1000
+        # 0 is where the mean weight lies
+        left, right = ax.patches[0].get_x(), ax.patches[-1].get_x() + ax.patches[-1].get_width()
+        centred = raw - raw.max()
+        centred -= np.log(np.mean(np.exp(centred)))
+        assert (left, right) == pytest.approx((centred.min(), centred.max()))
+        assert_nothing_clipped(ax.figure)
+
+    def test_equal_and_zero_weights(self):
+        equal = certify(np.zeros(200), 0.0)
+        ax = plots.plot_certificate(SimpleNamespace(certificate=equal))
+        assert sum(bar.get_height() for bar in ax.patches) == 200
+        raw = np.r_[np.random.default_rng(0).normal(size=198), -np.inf, -np.inf]
+        ax = plots.plot_certificate(certify(raw))
+        assert "2 draws of weight zero not shown" in ax.get_title()
+        assert_nothing_clipped(ax.figure)
+
+    def test_on_given_axes(self):
+        _, ax = plt.subplots()
+        assert plots.plot_certificate(certify(np.zeros(200), 0.0), ax) is ax
+
+
+class TestPath:
+    def test_sources(self):
+        trace = SimpleNamespace(trace=(1.0, 0.1, 0.01))
+        sized = SimpleNamespace(trace=np.array([1.0, 0.1]), sizes=np.array([5, 9]))
+        ax = plots.plot_path(trace)
+        np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[1, 1], [2, 0.1], [3, 0.01]])
+        assert ax.get_xlabel() == "round"
+        assert ax.get_legend() is None
+        ax = plots.plot_path({"a": sized, "b": ([3, 4], [0.5, 0.2])})
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), [5, 9])
+        assert ax.get_xlabel() == "rows"
+        assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
+        np.testing.assert_array_equal(
+            plots.plot_path(np.array([1, 0.5])).lines[0].get_ydata(), [1, 0.5]
+        )
+
+    def test_results_of_several_sizes(self):
+        results = [
+            SimpleNamespace(indices=np.arange(k), relative_error=1 / k, heldout_error=2 / k)
+            for k in (20, 10)
+        ]
+        ax = plots.plot_path({"pursuit": results})
+        assert [line.get_label() for line in ax.lines] == ["pursuit relative", "pursuit held-out"]
+        np.testing.assert_allclose(ax.lines[1].get_xydata(), [[10, 0.2], [20, 0.1]])
+        assert ax.get_yscale() == "log"
+        assert_nothing_clipped(ax.figure)
+
+    def test_errors(self):
+        with pytest.raises(DataError, match="trace is empty"):
+            plots.plot_path([])
+        with pytest.raises(DataError, match="3 sizes but 2 errors"):
+            plots.plot_path(([1, 2, 3], [0.1, 0.2]))
+
+
+def test_doctests():
+    assert doctest.testmod(plots).failed == 0
