@@ -197,9 +197,11 @@ def _equally_weighted(posterior: NamedPosterior) -> Any:
     """Draws that show a weighted posterior with equal weights: systematic resampling."""
     if posterior.weights is None:
         return slice(None)
-    size = posterior.weights.size
+    weights = posterior.weights
+    # as many as the weights are worth: more would only repeat draws, and densities ripple
+    size = max(1, round(1 / float(weights @ weights)))
     points = (np.arange(size) + 0.5) / size
-    return np.minimum(np.searchsorted(np.cumsum(posterior.weights), points), size - 1)
+    return np.minimum(np.searchsorted(np.cumsum(weights), points), weights.size - 1)
 
 
 # Weights ---------------------------------------------------------------------------------
