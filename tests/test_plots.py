@@ -352,4 +352,5 @@ class TestPath:
 
 
 def test_doctests():
-    assert doctest.testmod(plots).failed == 0
+    for module in (plots.coresets, plots.posteriors):
+        assert doctest.testmod(module).failed == 0

@@ -1,210 +1,23 @@
-"""Pictures of posteriors, weights, certificates and errors, as matplotlib axes.
-
-Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
-axes, and changes no global setting. Forests and densities are ArviZ's own. Posteriors are
-given by name, as to `stancoreset.compare`; importance weights are honoured.
-"""
+"""A coreset in pictures: its weights, its certificate, its error on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.errors import DataError, OptionError
-from stancoreset.posteriors import NamedPosterior, common_variables, read_posteriors, scalars
+from stancoreset.errors import DataError
+from stancoreset.plots.figures import COLORS, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_certificate", "plot_density", "plot_forest", "plot_path", "plot_weights"]
-
 Float = NDArray[np.float64]
 
-#: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
-_COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
-_LINES = ("-", "--", "-.", ":")
 _VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
 _SHOWN_ROWS = 5_000
-
-
-# Posteriors ------------------------------------------------------------------------------
-
-
-def plot_forest(
-    posteriors: Mapping[str, Any],
-    var_names: Sequence[str] | None = None,
-    ax: Axes | None = None,
-    *,
-    prob: float = 0.94,
-    max_parameters: int = 40,
-    weights: Mapping[str, Any] | None = None,
-) -> Axes:
-    """Intervals of every parameter, the posteriors below one another.
-
-    Parameters
-    ----------
-    posteriors : mapping of str to posterior
-        See `stancoreset.compare`.
-    var_names : sequence of str, optional
-        Default: all that the posteriors have in common.
-    ax : matplotlib Axes, optional
-    prob : float
-        Mass of the outer interval.
-    max_parameters : int
-        Scalars beyond this many are left out, and the title says so.
-    weights : mapping of str to array, optional
-        Importance weights of draws, as in `stancoreset.compare`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    OptionError, DataError
-        As `stancoreset.compare`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> ax = plot_forest({"full": {"b": rng.normal(size=(4, 100, 3))},
-    ...                   "coreset": {"b": rng.normal(size=(4, 100, 3))}})
-    >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['b[0]', 'b[1]', 'b[2]']
-    """
-    from stancoreset.arviz_compat.plotting import draw_forest
-
-    if not 0 < prob < 1:
-        raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
-    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
-    rows, colors = len(samples[0]), _colors(len(names))
-    if ax is None:
-        ax = _figure(width=7.0, height=1.4 + rows * (0.24 + 0.13 * len(names)))
-    draw_forest(ax, samples, colors, prob=prob)
-    left, right = ax.get_xlim()
-    if left < 0 < right:
-        ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
-    _tidy(ax)
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"{100 * prob:g} % highest-density intervals")
-    _cut_title(ax, rows, total)
-    _legend_above(ax, names, colors)
-    return ax
-
-
-def plot_density(
-    posteriors: Mapping[str, Any],
-    var_names: Sequence[str] | None = None,
-    ax: Any = None,
-    *,
-    max_parameters: int = 12,
-    weights: Mapping[str, Any] | None = None,
-) -> Any:
-    """Marginal densities of several posteriors over one another, a panel per parameter.
-
-    Parameters
-    ----------
-    posteriors, var_names, weights
-        As in `plot_forest`. The first posterior is the filled one.
-    ax : Axes or array of Axes, optional
-        As many as there are parameters to draw; more are left alone.
-    max_parameters : int
-        Scalars beyond this many are left out, and the figure says so.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes, one per parameter
-
-    Raises
-    ------
-    OptionError, DataError
-        As `stancoreset.compare`; too few axes in `ax`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> axes = plot_density({"full": {"b": rng.normal(size=(4, 100, 3))}})
-    >>> [panel.get_title() for panel in axes]
-    ['b[0]', 'b[1]', 'b[2]']
-    """
-    from stancoreset.arviz_compat.plotting import draw_density
-
-    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
-    labels, colors = list(samples[0]), _colors(len(names))
-    panels = _grid(len(labels)) if ax is None else _given_axes(ax, len(labels))
-    for panel, label in zip(panels, labels, strict=True):
-        for i, (sample, color) in enumerate(zip(samples, colors, strict=True)):
-            draws = sample[label]
-            if np.ptp(draws) <= 1e-12 * np.abs(draws).max():
-                panel.axvline(draws[0], color=color, linestyle=_LINES[i % 4], linewidth=1.6)
-            else:
-                fill = 0.3 if i == 0 else 0.0
-                draw_density(panel, draws, color=color, linestyle=_LINES[i % 4], fill=fill)
-        _tidy(panel)
-        text, size = _fitted(label)
-        panel.set_title(text, fontsize=size)
-        panel.set_ylim(bottom=0)
-        panel.set_yticks([])
-        panel.spines["left"].set_visible(False)
-        panel.tick_params(labelsize=9)
-        panel.locator_params(axis="x", nbins=5)
-    figure = panels[0].figure
-    if ax is None:
-        handles = _handles(names, colors)
-        note = f"first {len(labels)} of {total} parameters" if len(labels) < total else None
-        figure.legend(
-            handles=handles, loc="outside upper center", ncols=4, frameon=False, title=note
-        )
-    elif len(names) > 1:
-        panels[0].legend(handles=_handles(names, colors), frameon=False, fontsize=8)
-    return panels
-
-
-def _samples(
-    posteriors: Mapping[str, Any],
-    var_names: Sequence[str] | None,
-    max_parameters: int,
-    weights: Mapping[str, Any] | None,
-) -> tuple[list[str], list[dict[str, Float]], int]:
-    """Names, draws by label of each posterior, and how many labels there were."""
-    if max_parameters < 1:
-        raise OptionError(f"max_parameters must be at least 1, got {max_parameters}")
-    read = read_posteriors(posteriors, weights=weights)
-    base = read[0]
-    shared = [common_variables(base, posterior, var_names) for posterior in read[1:] or read]
-    common = [name for name in shared[0] if all(name in names for names in shared)]
-    if not common:
-        raise DataError(
-            "no parameter is in all of the posteriors " + ", ".join(repr(p.name) for p in read)
-        )
-    labels = list(scalars(base.dataset, common))
-    kept = labels[:max_parameters]
-    samples = []
-    for posterior in read:
-        columns = scalars(posterior.dataset, common, labels_of=base.dataset)
-        index = _equally_weighted(posterior)
-        samples.append({label: columns[label].ravel()[index] for label in kept})
-    return [posterior.name for posterior in read], samples, len(labels)
-
-
-def _equally_weighted(posterior: NamedPosterior) -> Any:
-    """Draws that show a weighted posterior with equal weights: systematic resampling."""
-    if posterior.weights is None:
-        return slice(None)
-    weights = posterior.weights
-    # as many as the weights are worth: more would only repeat draws, and densities ripple
-    size = max(1, round(1 / float(weights @ weights)))
-    points = (np.arange(size) + 0.5) / size
-    return np.minimum(np.searchsorted(np.cumsum(weights), points), weights.size - 1)
-
-
-# Weights ---------------------------------------------------------------------------------
 
 
 def plot_weights(
@@ -256,12 +69,12 @@ def plot_weights(
     if not rows.size:
         raise DataError("the coreset has no rows to draw")
     if ax is None:
-        ax = _figure(width=6.4, height=4.4)
+        ax = new_axes(width=6.4, height=4.4)
     if projection_or_data is None:
         rank = np.arange(1, rows.size + 1)
         ordered = np.sort(weights)[::-1]
         ax.vlines(rank, ordered.min() / 2, ordered, color="0.8", linewidth=0.8)
-        ax.plot(rank, ordered, "o", color=_COLORS[5], markersize=4)
+        ax.plot(rank, ordered, "o", color=COLORS[5], markersize=4)
         ax.set_yscale("log")
         ax.set_xlabel("row, by weight")
         ax.set_ylabel("weight")
@@ -270,7 +83,7 @@ def plot_weights(
         _draw_dots(ax, points, _positions(rows, candidates, len(points)), weights)
         ax.set_xlabel(labels[0])
         ax.set_ylabel(labels[1])
-    _tidy(ax)
+    tidy(ax)
     n_obs = getattr(coreset, "n_obs", None)
     total = weights.sum()
     summed = f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
@@ -295,7 +108,7 @@ def _draw_dots(ax: Axes, points: Float, chosen: NDArray[np.int64], weights: Floa
         points[chosen[order], 0],
         points[chosen[order], 1],
         s=400 * weights[order] / weights.max() + 4,
-        color=_COLORS[5],
+        color=COLORS[5],
         alpha=0.45,
         edgecolors="white",
         linewidths=0.6,
@@ -357,9 +170,6 @@ def _positions(
     return order[place]
 
 
-# Certificate and path --------------------------------------------------------------------
-
-
 def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     """The log importance weights of the coreset's draws; verdict, k̂ and ESS in the title.
 
@@ -387,11 +197,11 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     raw = np.asarray(certificate.log_weights, dtype=float)
     finite = raw[np.isfinite(raw)]
     if ax is None:
-        ax = _figure(width=6.4, height=4.2)
+        ax = new_axes(width=6.4, height=4.2)
     # 0 is the weight that every draw would have if the posteriors were the same
     top = finite.max()
     shifted = finite - (top + np.log(np.exp(finite - top).sum() / raw.size))
-    color = _VERDICTS.get(certificate.verdict, _COLORS[5])
+    color = _VERDICTS.get(certificate.verdict, COLORS[5])
     if np.ptp(shifted) > 1e-9:
         ax.hist(shifted, bins=40, color=color, alpha=0.75)
     else:  # equal weights: rounding is not worth bins
@@ -400,7 +210,7 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")
     ax.set_xlabel("log importance weight (0: full and coreset posterior agree)")
     ax.set_ylabel("draws")
-    _tidy(ax)
+    tidy(ax)
     khat = certificate.khat
     lines = [
         f"{certificate.verdict}: Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}, "
@@ -450,12 +260,12 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     if not any(len(errors) for *_, errors in curves):
         raise DataError("no errors to draw: the trace is empty")
     if ax is None:
-        ax = _figure(width=6.4, height=4.2)
+        ax = new_axes(width=6.4, height=4.2)
     for i, name, kind, sizes, errors in curves:
         ax.plot(
             np.arange(1, len(errors) + 1) if sizes is None else sizes,
             errors,
-            color=_COLORS[(i + 1) % len(_COLORS)],
+            color=COLORS[(i + 1) % len(COLORS)],
             linestyle="--" if kind == "held-out" else "-",
             marker="o",
             markersize=3.5 if len(errors) <= 60 else 0,
@@ -464,7 +274,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_xlabel("rows" if all(curve[3] is not None for curve in curves) else "round")
     ax.set_ylabel("relative error  ‖b − Φw‖ / ‖b‖")
-    _tidy(ax)
+    tidy(ax)
     ax.grid(axis="y", color="0.92", linewidth=0.8)
     ax.set_axisbelow(True)
     if len(curves) > 1:
@@ -498,88 +308,3 @@ def _pair(sizes: ArrayLike, errors: ArrayLike) -> tuple[Float, Float]:
     if x.shape != y.shape:
         raise DataError(f"{x.size} sizes but {y.size} errors; give one error for each size")
     return x, y
-
-
-# Figures ---------------------------------------------------------------------------------
-
-
-def _figure(width: float, height: float) -> Axes:
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    return ax
-
-
-def _grid(panels: int) -> Any:
-    """An array of axes, at most four to a row; what is left over of the last row is removed."""
-    import matplotlib.pyplot as plt
-
-    columns = panels if panels <= 4 else (3 if panels in (5, 6, 9) else 4)
-    rows = -(-panels // columns)
-    width = max(5.0, 2.6 * columns)
-    _, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(width, 2.1 * rows + 0.6),
-        squeeze=False,
-        layout="constrained",
-    )
-    flat = axes.ravel()
-    for spare in flat[panels:]:
-        spare.remove()
-    return flat[:panels]
-
-
-def _given_axes(ax: Any, panels: int) -> Any:
-    flat = np.ravel(np.asarray(ax, dtype=object))
-    if flat.size < panels:
-        raise OptionError(
-            f"{panels} parameters need {panels} axes, ax holds {flat.size}; "
-            "give more axes, or fewer parameters by var_names or max_parameters"
-        )
-    return flat[:panels]
-
-
-def _fitted(label: str) -> tuple[str, float]:
-    """A panel's title that stays above its panel: smaller, and in the end shortened."""
-    if len(label) > 42:
-        label = f"{label[:24]}…{label[-17:]}"
-    return label, float(np.clip(10 * 26 / len(label), 6.5, 10))
-
-
-def _colors(count: int) -> list[str]:
-    return [_COLORS[i % len(_COLORS)] for i in range(count)]
-
-
-def _handles(names: Sequence[str], colors: Sequence[str]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=color, linestyle=_LINES[i % 4], linewidth=2, label=name)
-        for i, (name, color) in enumerate(zip(names, colors, strict=True))
-    ]
-
-
-def _legend_above(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
-    if len(names) < 2:
-        return
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=color, linewidth=2.5, label=name)
-        for name, color in zip(names, colors, strict=True)
-    ]
-    ax.legend(
-        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False
-    )
-
-
-def _cut_title(ax: Axes, shown: int, total: int) -> None:
-    if shown < total:
-        label = ax.get_xlabel()
-        ax.set_xlabel(f"{label}; first {shown} of {total} parameters")
-
-
-def _tidy(ax: Axes) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
