@@ -19,6 +19,7 @@ __all__ = [
     "ReferenceFitError",
     "SolverError",
     "StancoresetError",
+    "WeaveError",
 ]
 
 
@@ -68,3 +69,25 @@ class CertificateError(StancoresetError):
 
 class OutputError(StancoresetError):
     """A folder or file cannot be written, or is not one of ours to overwrite."""
+
+
+class WeaveError(ProgramError):
+    """A program cannot be weighted row by row; `line` and `reason` say where and why.
+
+    Parameters
+    ----------
+    line : int
+        Line of the user's source; 0 if the program as a whole is at fault.
+    reason : str
+        Why its rows cannot be weighted, and what to do.
+    statement : str, optional
+        The statement at fault.
+    """
+
+    def __init__(self, line: int, reason: str, statement: str = "") -> None:
+        self.line = line
+        self.reason = reason
+        self.statement = statement
+        where = f"line {line}: " if line else ""
+        what = f"\n  {statement.splitlines()[0]}" if statement else ""
+        super().__init__(f"{where}{reason}{what}")

@@ -1,0 +1,72 @@
+"""Which data integer counts the observations, and which data carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan import nodes as n
+from stancoreset.stan.dependence import COUNT, FREE, Dep, coupled, rowwise
+from stancoreset.stan.prune import names_in
+from stancoreset.stan.rows import bare
+
+__all__ = ["candidates", "check_parameters", "data_dependences", "declared"]
+
+
+def candidates(program: n.Program) -> tuple[str, ...]:
+    """Data integers that size a dimension of some data variable, in order of declaration."""
+    sizes = {
+        size.name
+        for d in program.data
+        for size in map(bare, d.size.dims)
+        if isinstance(size, n.Var)
+    }
+    return tuple(d.name for d in program.data if d.name in sizes and d.type == n.Type("int"))
+
+
+def declared(d: n.Decl, counts: set[str]) -> Dep:
+    """Dependence of a data variable from its declared sizes.
+
+    Parameters
+    ----------
+    d : Decl
+    counts : set of str
+        The data integer that counts observations, and its aliases.
+    """
+    dims = [bare(size) for size in d.size.dims]
+    axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
+    if any(names_in(i) & counts for i in d.size.items):
+        return coupled(f"`{d.name}` is a tuple with rows; declare its members separately")
+    if len(axes) > 1:
+        return coupled(
+            f"`{d.name}` has a row and a column for each observation: it ties every pair together"
+        )
+    if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
+        return coupled(f"the size of `{d.name}` is computed from the number of observations")
+    return rowwise(axes[0]) if axes else FREE
+
+
+def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
+    """Dependence of every variable of the data block."""
+    return {d.name: COUNT if d.name == obs else declared(d, {obs}) for d in program.data}
+
+
+def check_parameters(parameters: Sequence[n.Decl], counts: set[str]) -> None:
+    """Refuse parameters that come with the observations.
+
+    Raises
+    ------
+    WeaveError
+    """
+    for d in parameters:
+        sizes = [*d.size.dims, *(s for i in d.size.items for s in i.dims)]
+        if any(names_in(size) & counts for size in sizes):
+            raise WeaveError(
+                d.line,
+                f"parameter `{d.name}` has one element per observation, so leaving rows out would "
+                "leave parameters out: integrate it out of the density of its row (a latent "
+                "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
+                "negative binomial, a discrete class gives log_sum_exp over the classes), or let "
+                "it belong to a group of rows",
+                d.name,
+            )

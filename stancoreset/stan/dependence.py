@@ -1,0 +1,105 @@
+"""How a quantity depends on the observations: the abstract values that weaving computes.
+
+Every expression and variable gets a `Dep`:
+
+========  =================================================================================
+kind      meaning
+========  =================================================================================
+unset     declared, not yet assigned
+free      the same whatever the rows are (parameters, priors' constants, group-level data)
+count     the number of observations itself
+rowwise   a container whose dimension `axis` counts observations; entry n looks at row n only
+row       inside the loop over observations: looks at the current row only
+sum       a sum over rows of terms that each look at one row
+coupled   looks at several rows in a way that cannot be taken apart; `why` says how
+========  =================================================================================
+
+`stat` tells whether a *statistic* of the rows went in, such as ``mean(x)`` or ``N``: such
+numbers are computed once from the full data ("frozen"), so that slicing does not change them.
+`number` marks the variable of the loop over observations, which may index rows and do
+nothing else: which number a row has changes when rows are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+__all__ = ["COUNT", "FREE", "SUM", "UNSET", "Dep", "coupled", "join", "row", "rowwise"]
+
+Kind = Literal["unset", "free", "count", "rowwise", "row", "sum", "coupled"]
+
+#: Values of `Dep.stat`: nothing, the number of rows only, contents of rows.
+NONE, BY_COUNT, BY_DATA = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Dep:
+    """Dependence on observations; see the module's table."""
+
+    kind: Kind
+    axis: int = -1
+    loop: str = ""
+    stat: int = NONE
+    why: str = ""
+    number: bool = False
+
+    def with_stat(self, stat: int) -> Dep:
+        return replace(self, stat=max(self.stat, stat))
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether rows enter other than through frozen statistics."""
+        return self.kind in ("rowwise", "row", "sum", "coupled")
+
+
+UNSET = Dep("unset")
+FREE = Dep("free")
+COUNT = Dep("count")
+SUM = Dep("sum")
+
+
+def rowwise(axis: int, stat: int = NONE) -> Dep:
+    return Dep("rowwise", axis=axis, stat=stat)
+
+
+def row(loop: str, stat: int = NONE) -> Dep:
+    return Dep("row", loop=loop, stat=stat)
+
+
+def coupled(why: str) -> Dep:
+    return Dep("coupled", why=why, stat=BY_DATA)
+
+
+def join(*deps: Dep) -> Dep:
+    """Dependence of something computed from scalars or whole objects of these dependences.
+
+    Right for any pure function of its arguments, except that vectorised arguments need
+    rules of their own: rowwise values only join with themselves, as branches do.
+    """
+    result = UNSET
+    for dep in deps:
+        result = _join(result, dep)
+    return result
+
+
+def _join(a: Dep, b: Dep) -> Dep:
+    if a.kind == "count":
+        a = FREE.with_stat(BY_COUNT)
+    if b.kind == "count":
+        b = FREE.with_stat(BY_COUNT)
+    for one, other in ((a, b), (b, a)):
+        if one.kind == "coupled":
+            return one
+        if one.kind in ("unset", "free"):
+            if other.kind == "unset":
+                return one
+            return other.with_stat(one.stat)
+    a, b = replace(a, number=False), replace(b, number=False)
+    if (a.kind, a.axis, a.loop) == (b.kind, b.axis, b.loop) and a.kind != "sum":
+        return a.with_stat(b.stat)
+    return coupled(
+        "it combines one observation with others"
+        if a.kind != b.kind or a.kind == "row"
+        else "it combines quantities whose rows do not correspond"
+    )

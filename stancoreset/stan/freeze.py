@@ -1,0 +1,89 @@
+"""Transformed data that look at many rows: computed once from the full data.
+
+Centring and scaling, QR decompositions, counts and index tables change when rows are left
+out. They are computed by a small program without parameters from the full data, and handed
+to the weighted program as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stancoreset.stan import nodes as n
+from stancoreset.stan import printer, stanc
+from stancoreset.stan.names import Names
+from stancoreset.stan.prune import names_in
+
+__all__ = ["freezing_program", "frozen_closure", "frozen_values"]
+
+
+def frozen_closure(
+    declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]
+) -> set[str]:
+    """`frozen` and the transformed data in their declared sizes, which data must precede."""
+    names = {d.name: d for d in declarations}
+    closed = set(frozen)
+    for d in reversed(declarations):
+        if d.name in closed:
+            closed |= (names_in(d.size) & set(names)) - counts
+    return closed
+
+
+def freezing_program(
+    program: n.Program, frozen: Sequence[n.Decl], statistics: Sequence[n.Decl]
+) -> tuple[str, dict[str, str]]:
+    """A program whose generated quantities are the frozen variables.
+
+    Returns
+    -------
+    code : str
+        Empty if nothing is frozen.
+    outputs : dict of str to str
+        Frozen variable → its name in the generated quantities.
+    """
+    if not frozen:
+        return "", {}
+    names = Names(program)
+    names.used |= {d.name for d in statistics}
+    chosen = {d.name for d in frozen}
+    outputs = {d.name: names.fresh(f"frozen_{d.name}") for d in frozen}
+    tree = n.Program(
+        functions=program.functions,
+        data=program.data,
+        transformed_data=(
+            *program.transformed_data,
+            *(d for d in statistics if d.name in chosen),
+        ),
+        generated_quantities=tuple(
+            n.Decl(outputs[d.name], d.size, value=n.Var(d.name, type=d.type)) for d in frozen
+        ),
+    )
+    return stanc.auto_format(printer.program(tree), filename="frozen.stan"), outputs
+
+
+def frozen_values(
+    outputs: Mapping[str, str], generated: Mapping[str, Any], types: Mapping[str, n.Type]
+) -> dict[str, Any]:
+    """Data for the weighted program from the generated quantities of the freezing program.
+
+    Parameters
+    ----------
+    outputs : mapping
+        `Woven.frozen`.
+    generated : mapping of str to array
+        Values of the generated quantities, each of the variable's own shape.
+    types : mapping of str to Type
+        Declared types, to give back integers as integers.
+    """
+    values: dict[str, Any] = {}
+    for name, output in outputs.items():
+        value = np.asarray(generated[output], dtype=np.float64)
+        if types[name].base == "int":
+            value = np.rint(value).astype(np.int64)
+        values[name] = value.item() if value.ndim == 0 else value
+    return values
+
+

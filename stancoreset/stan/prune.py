@@ -1,0 +1,117 @@
+"""Statements that matter for some variables; the others are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stancoreset.stan import nodes as n
+from stancoreset.stan.rows import target_vars
+
+__all__ = ["names_in", "needed", "without"]
+
+
+def names_in(node: n.Node | None) -> set[str]:
+    """Names of all variables that `node` mentions."""
+    if node is None:
+        return set()
+    return {x.name for x in n.walk(node) if isinstance(x, n.Var)}
+
+
+def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
+    """The statements that the values of `wanted` depend on, control flow included."""
+    body = list(body)
+    live = set(wanted)
+    while True:
+        before = len(live)
+        for s in body:
+            _grow(s, set(), live)
+        if len(live) == before:
+            return _keep(body, live)
+
+
+def _grow(s: n.Stmt | None, context: set[str], live: set[str]) -> bool:
+    """Add what live assignments read to `live`; whether `s` holds one."""
+    match s:
+        case n.Decl(name=name):
+            if name in live:
+                live |= names_in(s.size) | names_in(s.constraint) | names_in(s.value)
+            return False  # a declaration alone keeps no loop alive
+        case n.Assign():
+            if {v.name for v in target_vars(s.target)} & live:
+                live |= names_in(s.target) | names_in(s.value) | context
+                return True
+            return False
+        case n.If():
+            inner = context | names_in(s.condition)
+            return any([_grow(s.yes, inner, live), _grow(s.no, inner, live)])
+        case n.For():
+            return _grow(s.body, context | names_in(s.lower) | names_in(s.upper), live)
+        case n.ForEach():
+            return _grow(s.body, context | names_in(s.sequence), live)
+        case n.While():
+            return _grow(s.body, context | names_in(s.condition), live)
+        case n.Block() | n.Profile():
+            return any([_grow(x, context, live) for x in s.body])
+    return False
+
+
+def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
+    out: list[n.Stmt] = []
+    for s in body:
+        match s:
+            case n.Decl():
+                if s.name in live:
+                    out.append(s)
+            case n.Assign():
+                if {v.name for v in target_vars(s.target)} & live:
+                    out.append(s)
+            case n.Break() | n.Continue():
+                out.append(s)
+            case n.If():
+                yes = _keep((s.yes,), live)
+                no = _keep((s.no,), live) if s.no is not None else []
+                if yes or no:
+                    first = yes[0] if yes else n.Block((), line=s.line)
+                    out.append(replace(s, yes=first, no=no[0] if no else None))
+            case n.For() | n.ForEach() | n.While():
+                inner = _keep((s.body,), live)
+                if inner:
+                    out.append(replace(s, body=inner[0]))
+            case n.Block() | n.Profile():
+                inner = _keep(s.body, live)
+                if any(not isinstance(x, n.Break | n.Continue) for x in inner) or (
+                    inner and isinstance(s, n.Block)
+                ):
+                    out.append(replace(s, body=tuple(inner)))
+    return out
+
+
+def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
+    """The statements without declarations of and assignments to `names`."""
+    out: list[n.Stmt] = []
+    for s in body:
+        match s:
+            case n.Decl():
+                if s.name not in names:
+                    out.append(s)
+            case n.Assign():
+                if not {v.name for v in target_vars(s.target)} <= names:
+                    out.append(s)
+            case n.If():
+                yes = without((s.yes,), names)
+                no = without((s.no,), names) if s.no is not None else []
+                if yes or no:
+                    first = yes[0] if yes else n.Block((), line=s.line)
+                    out.append(replace(s, yes=first, no=no[0] if no else None))
+            case n.For() | n.ForEach() | n.While():
+                inner = without((s.body,), names)
+                if inner:
+                    out.append(replace(s, body=inner[0]))
+            case n.Block() | n.Profile():
+                inner = without(s.body, names)
+                if inner:
+                    out.append(replace(s, body=tuple(inner)))
+            case _:
+                out.append(s)
+    return out
