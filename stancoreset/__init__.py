@@ -22,12 +22,12 @@ _PUBLIC = {
     "CoresetModel": "workflow",
     "StancoresetError": "errors",
     "certify": "certificate",
-    "compare": "compare",
+    "compare": "comparison",
     "load_fit": "fit",
     "select": "coreset",
     "stan_model_path": "stan.program",
     "stan_model_names": "stan.program",
-    "summarise": "compare",
+    "summarise": "comparison",
 }
 _ROOMS = ("divergences", "engines", "errors", "plots", "solvers")
 
@@ -36,7 +36,7 @@ __all__ = sorted([*_PUBLIC, *_ROOMS, "__version__"])
 if TYPE_CHECKING:
     from stancoreset import divergences, engines, errors, plots, solvers
     from stancoreset.certificate import Certificate, certify
-    from stancoreset.compare import compare, summarise
+    from stancoreset.comparison import compare, summarise
     from stancoreset.coreset import Coreset, select
     from stancoreset.errors import StancoresetError
     from stancoreset.fit import CoresetFit, load_fit

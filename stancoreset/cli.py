@@ -126,7 +126,7 @@ def _sampler_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
     """Certificate, comparison table, pictures."""
-    from stancoreset.compare import summarise
+    from stancoreset.comparison import summarise
     from stancoreset.outputs import write_comparison, write_fit_pictures
 
     folder = Path(args.out)
@@ -152,7 +152,7 @@ def _keep_full(full: Any, folder: Path) -> None:
 
 def _compare(args: argparse.Namespace) -> int:
     from stancoreset import arviz_compat
-    from stancoreset.compare import compare, summarise
+    from stancoreset.comparison import compare, summarise
     from stancoreset.fit import load_fit
     from stancoreset.outputs import write_comparison
 

@@ -160,18 +160,21 @@ class CoresetFit:
             f"Full-data evaluations: {self.passes.get('densities', 0)} log densities, "
             f"{self.passes.get('gradients', 0)} gradients.",
             "",
-            "| parameter | mean | sd |",
-            "|---|---|---|",
         ]
-        for name, value in arviz_compat.variables_of(self.posterior).items():
-            flat = value.reshape(-1, *value.shape[2:])
-            for index in np.ndindex(*flat.shape[1:]):
-                label = name + (f"[{', '.join(str(i + 1) for i in index)}]" if index else "")
-                column = flat[(slice(None), *index)]
-                lines.append(f"| {label} | {column.mean():.4g} | {column.std(ddof=1):.4g} |")
+        lines += _markdown_table(self.summary())
         lines += ["", "| provenance | |", "|---|---|"]
         lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
         return "\n".join(lines) + "\n"
+
+
+def _markdown_table(table: Any) -> list[str]:
+    """A DataFrame as Markdown."""
+    lines = ["| parameter | " + " | ".join(map(str, table.columns)) + " |"]
+    lines.append("|---" * (1 + len(table.columns)) + "|")
+    for name, row in zip(table.index, table.to_numpy().tolist(), strict=True):
+        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def load_fit(path: str | Path) -> CoresetFit:

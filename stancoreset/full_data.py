@@ -48,7 +48,7 @@ class _Passes:
 
 
 class FullData:
-    """A weighted program bound to all rows with weight one.
+    """A weighted program bound to all rows, with the weights that came with the data or one.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ class FullData:
         self._weighted = weighted
         self._data = data
         self.n_obs = weighted.n_obs(data)
+        self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
         threads = threads or available_cores()
         count = min(threads, self.n_obs // _MIN_ROWS_PER_CHUNK) if in_process else 1
         edges = np.linspace(0, self.n_obs, max(count, 1) + 1).astype(int)
@@ -95,17 +96,16 @@ class FullData:
         self.passes = _Passes()
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
-        """A random subsample of `size` rows, each of weight N/size: an unbiased small copy."""
+        """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
         rows = np.sort(rng.choice(self.n_obs, size=size, replace=False))
-        weights = np.full(size, self.n_obs / size)
+        weights = self._weights[rows] * (self.n_obs / size)
         return self._compiled.bind(self._weighted.subset(self._data, rows, weights))
 
     def _bind(self, rows: slice) -> BoundModel:
         if len(self._slices) == 1:
-            return self._compiled.bind(self._weighted.with_weights(self._data, np.ones(self.n_obs)))
-        return self._compiled.bind(
-            self._weighted.subset(self._data, rows, np.ones(rows.stop - rows.start))
-        )
+            return self._compiled.bind(self._data)
+        subset = self._weighted.subset(self._data, rows, self._weights[rows])
+        return self._compiled.bind(subset)
 
     @property
     def chunks(self) -> list[BoundModel]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stancoreset import plots
-from stancoreset.compare import compare
+from stancoreset.comparison import compare
 from stancoreset.files import atomic_path
 from stancoreset.fit import CoresetFit
 

@@ -78,10 +78,10 @@ class Session:
         return rows, self.with_log_lik().bind(self.program.subset(checked, rows, np.ones(count)))
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
-        """The coreset's rows, or all rows with weight one."""
+        """The coreset's rows, or all rows as they came."""
         n_obs = self.program.n_obs(checked)
         if coreset is None:
-            return self.program.with_weights(checked, np.ones(n_obs))
+            return checked
         if coreset.n_obs != n_obs:
             raise DataError(
                 f"the coreset was selected from {coreset.n_obs} rows, the data have {n_obs}: "

@@ -38,6 +38,7 @@ __all__ = ["CoresetModel"]
 
 _HELDOUT_DRAWS = 200
 _CERTIFIED_DRAWS = 1_000
+_SHOWN_DRAWS = 4_000
 
 
 class CoresetModel:
@@ -145,7 +146,8 @@ class CoresetModel:
         ----------
         data : mapping or path
             The full data: a dict of arrays, or a path to Stan JSON, ``.npz`` or
-            ``.parquet``. ``weights`` need not be there.
+            ``.parquet``. ``weights`` need not be there; if they are (counts of equal rows,
+            survey weights), they belong to the full posterior.
         size : int
             At most this many rows in the coreset, k.
         method : str
@@ -268,9 +270,7 @@ class CoresetModel:
             posterior=posterior,
             certificate=folder.once("certificate", make_certificate),
             reference=ref,
-            laplace=arviz_compat.posterior_container(
-                {name: value[None] for name, value in full.prior.constrain(ref.draws).items()}
-            ),
+            laplace=self._reference_container(ref, full),
             timings=stages.seconds,
             settings=settings,
             provenance=provenance,
@@ -489,6 +489,16 @@ class CoresetModel:
     ) -> Certificate:
         log_weights, index = self._session.log_weights(checked, coreset, posterior, count, tick)
         return certify(log_weights, coreset.heldout_error, index)
+
+    @staticmethod
+    def _reference_container(reference: Reference, full: FullData) -> Any:
+        """The reference on the parameters' own scale, with enough draws to compare."""
+        draws = reference.draws
+        if reference.spare is None:
+            rng = np.random.default_rng([reference.seed, 13])
+            draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
+        values = full.prior.constrain(draws)
+        return arviz_compat.posterior_container({name: v[None] for name, v in values.items()})
 
     def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -54,6 +54,25 @@ def test_a_large_heldout_error_forbids_certified_but_not_corrected():
     assert certify(log_weights).verdict == "corrected"
 
 
+def test_khat_counts_for_less_where_weights_hardly_vary():
+    """k̂ is blind to scale: heavy-tailed noise of no size is no reason to reject."""
+    heavy = np.random.default_rng(1).standard_t(1.1, size=1_000)
+    assert certify(0.5 * heavy, heldout_error=0.01).verdict == "rejected"
+    tiny = certify(1e-7 * heavy, heldout_error=0.01)
+    assert tiny.khat > 0.5
+    assert tiny.verdict == "certified"
+
+
+def test_the_bound_on_means_holds():
+    """|E_full f − E_coreset f| ≤ sd(f) · (n/ESS − 1)^½."""
+    theta, log_weights = gaussian_weights(shift=0.3, scale=0.95)
+    certificate = certify(log_weights, heldout_error=0.01)
+    bound = np.sqrt(len(theta) / certificate.ess - 1)
+    for f in (theta, theta**2, np.sin(theta)):
+        off = abs(certificate.expectation(f) - f.mean()) / f.std()
+        assert off <= bound + 1e-12
+
+
 def test_constant_shift_changes_nothing():
     _, log_weights = gaussian_weights(shift=0.3, scale=1.0)
     one, two = certify(log_weights), certify(log_weights + 1e4)

@@ -15,7 +15,7 @@ from scipy import stats
 
 from stancoreset import arviz_compat
 from stancoreset.certificate import certify
-from stancoreset.compare import compare, summarise
+from stancoreset.comparison import compare, summarise
 from stancoreset.errors import DataError, OptionError
 
 
@@ -307,6 +307,6 @@ class TestErrors:
 
 
 def test_doctests():
-    for name in ("compare", "posteriors"):
+    for name in ("comparison", "posteriors"):
         module = importlib.import_module(f"stancoreset.{name}")
         assert doctest.testmod(module).failed == 0

@@ -1,0 +1,221 @@
+"""The command line, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from problems import NORMAL_CODE, logistic_data, normal_data
+
+import stancoreset as sc
+from stancoreset.cli import main
+from stancoreset.demo import FLIGHT_PREDICTORS, flights_data
+from stancoreset.errors import DataError
+
+QUICK = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2", "--engine", "stanli"]
+LOGISTIC = str(sc.stan_model_path("logistic"))
+
+
+@pytest.fixture
+def data_file(tmp_path):
+    path = tmp_path / "data.json"
+    data = logistic_data(3_000)
+    path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main([str(a) for a in arguments])
+
+
+def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys):
+    out = tmp_path / "run"
+    assert run("fit", LOGISTIC, data_file, "--size", 30, "--out", out, *QUICK) == 0
+    said = capsys.readouterr().out
+    assert "Certificate: certified" in said
+    assert "sample" in said
+    files = {path.name for path in out.iterdir()}
+    assert files >= {
+        "coreset.csv",
+        "posterior.nc",
+        "report.json",
+        "report.md",
+        "comparison.csv",
+        "density.png",
+        "forest.png",
+        "weights.png",
+        "certificate.png",
+    }
+    assert (out / "coreset.csv").read_text().startswith("row,weight\n")
+    assert sc.load_fit(out).certificate.verdict == "certified"
+
+    assert run("compare", out, out / "laplace.nc") == 0
+    said = capsys.readouterr().out
+    assert "beta[0]" in said
+    assert "laplace" in said
+    assert run("compare", out, out / "laplace.nc", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["posterior"] for row in rows} == {"run", "laplace"}
+
+
+def test_json_and_quiet(tmp_path, data_file, capsys):
+    out = tmp_path / "run"
+    assert run("fit", LOGISTIC, data_file, "--size", 30, "--out", out, "--json", *QUICK) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert report["certificate"]["verdict"] == "certified"
+    assert "Certificate" in captured.err
+    assert (
+        run(
+            "fit", LOGISTIC, data_file, "--size", 30, "--out", out, "--quiet", "--overwrite", *QUICK
+        )
+        == 0
+    )
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
+    arguments = ["--size", 20, "--method", "uniform", "--out", tmp_path / "run", "--quiet", *QUICK]
+    assert run("fit", LOGISTIC, data_file, *arguments) == 3
+
+
+def test_demo_on_a_few_flights(tmp_path, capsys):
+    arguments = ["--rows", 8_000, "--full", "--out", tmp_path / "demo", *QUICK]
+    assert run("demo", *arguments) == 0
+    said = capsys.readouterr().out
+    assert "Certificate: certified" in said
+    assert "times less" in said
+    assert (tmp_path / "demo" / "full.nc").exists()
+    assert run("compare", tmp_path / "demo" / "full.nc", tmp_path / "demo") == 0
+
+
+def test_doctor(capsys):
+    assert run("doctor") == 0
+    said = capsys.readouterr().out
+    for name in ("numpy", "CmdStan", "stanli", "C++ compiler", "stanc", "engine in use"):
+        assert name in said
+    assert run("doctor", "--json") == 0
+    assert any(f["name"] == "stanli" for f in json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["compare"], ["doctor"]])
+def test_help_teaches(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "--help"])
+    assert stopped.value.code == 0
+    assert len(capsys.readouterr().out.splitlines()) > 5
+
+
+def fails(capsys, *arguments: object) -> str:
+    """Exit code 2 and one clear line; the line."""
+    assert run(*arguments) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    lines = captured.err.strip().splitlines()
+    assert lines[-1].startswith("stancoreset: error: ") or len(lines) > 1
+    return captured.err
+
+
+def test_bad_input_is_one_clear_line(tmp_path, data_file, capsys):
+    out = tmp_path / "run"
+    rest = ["--out", out, *QUICK, "--quiet"]
+    assert "nowhere.stan" in fails(capsys, "fit", tmp_path / "nowhere.stan", data_file, *rest)
+    assert "nowhere.json" in fails(capsys, "fit", LOGISTIC, tmp_path / "nowhere.json", *rest)
+    (tmp_path / "bad.json").write_text("{not json")
+    assert "bad.json" in fails(capsys, "fit", LOGISTIC, tmp_path / "bad.json", *rest)
+    assert "size is 0" in fails(capsys, "fit", LOGISTIC, data_file, "--size", 0, *rest)
+    assert "3001" in fails(capsys, "fit", LOGISTIC, data_file, "--size", 3001, *rest)
+    broken = tmp_path / "broken.stan"
+    broken.write_text("parameters { real a }\nmodel {}\n")
+    assert "line 1" in fails(capsys, "fit", broken, data_file, *rest)
+    assert not out.exists(), "nothing half-written"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "theirs").write_text("x")
+    said = fails(capsys, "fit", LOGISTIC, data_file, "--out", tmp_path / "full", *QUICK, "--quiet")
+    assert "not made by stancoreset" in said
+    assert "no finished fit" in fails(capsys, "compare", tmp_path / "nowhere")
+
+
+def test_unknown_options_and_commands_exit_with_2():
+    for arguments in (["fly"], ["fit"], ["demo", "--speed", "9"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
+def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, request):
+    if engine == "cmdstan":
+        request.getfixturevalue("cmdstan")
+        from stancoreset.engines import resolve_engine
+
+        program = sc.CoresetModel(stan_code=NORMAL_CODE, engine=resolve_engine("cmdstan"))
+        program._session.compile()  # so that the interruption meets the sampler
+    (tmp_path / "model.stan").write_text(NORMAL_CODE)
+    data = {k: np.asarray(v).tolist() for k, v in normal_data(3_000).items()}
+    (tmp_path / "data.json").write_text(json.dumps(data))
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "stancoreset.cli", "fit", "model.stan", "data.json"]
+    command += ["--size", "20", "--out", str(out), "--engine", engine, "--chains", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(sc.__file__).parents[1])}
+    endless = [*command, "--iter-sampling", "50000000"]
+    process = subprocess.Popen(
+        endless,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 240
+    while not (out / "coreset.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+        assert process.poll() is None, process.communicate()
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+    assert not [line for line in _processes() if str(out.parent) in line]
+    before = (out / "coreset.csv").stat().st_mtime_ns
+    marker = json.loads((out / ".stancoreset.json").read_text())
+    marker["iter_sampling"] = 300  # the same run, less patient
+    (out / ".stancoreset.json").write_text(json.dumps(marker))
+    finished = subprocess.run(
+        [*command, "--iter-sampling", "300", "--resume"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert (out / "coreset.csv").stat().st_mtime_ns == before
+    assert sc.load_fit(out).certificate.verdict == "certified"
+
+
+def _processes() -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if "stancoreset" in line]
+
+
+def test_the_flights_are_the_ones_in_the_package():
+    data = flights_data()
+    assert data["N"] == 327_346
+    assert data["X"].shape == (327_346, 12)
+    assert len(FLIGHT_PREDICTORS) == 12
+    assert data["y"].mean() == pytest.approx(0.237, abs=0.001)
+    assert np.isfinite(data["X"]).all()
+    few = flights_data(rows=500, seed=3)
+    np.testing.assert_array_equal(few["X"], flights_data(rows=500, seed=3)["X"])
+    with pytest.raises(DataError, match="rows is 0"):
+        flights_data(rows=0)
