@@ -13,7 +13,24 @@ True
 from __future__ import annotations
 
 from .base import METHODS, SolverResult, solve
+from .frank_wolfe import frank_wolfe
+from .giga import giga
+from .iht import aiht, aiht2, iht
+from .orthogonal_pursuit import orthogonal_pursuit
 from .pursuit import pursuit
 from .subsampling import importance, uniform
 
-__all__ = ["METHODS", "SolverResult", "importance", "pursuit", "solve", "uniform"]
+__all__ = [
+    "METHODS",
+    "SolverResult",
+    "aiht",
+    "aiht2",
+    "frank_wolfe",
+    "giga",
+    "iht",
+    "importance",
+    "orthogonal_pursuit",
+    "pursuit",
+    "solve",
+    "uniform",
+]

@@ -25,6 +25,9 @@ from .nnls import nonnegative_weights
 
 __all__ = ["METHODS", "Fit", "Problem", "SolverResult", "register", "solve"]
 
+# Column norms between its inverse and this leave room for squares and sums, in either precision.
+MODERATE = 1e9
+
 Callback = Callable[[int, float, int], object]
 
 
@@ -249,8 +252,7 @@ def solve(
     _check_options(method, options, groups, start, weights_sum, reweight)
     matrix, b = _check_arrays(phi, target)
     norms = _check_norms(matrix)
-    if not np.linalg.norm(b) > 0:
-        raise SolverError("target is zero: there is nothing to approximate; expected a vector != 0")
+    matrix, b, norms = _moderate(matrix, b, norms)
     problem = Problem(
         phi=matrix,
         target=b,
@@ -267,7 +269,8 @@ def solve(
     for fit in METHODS[method](problem, **options):
         indices, weights = fit.indices, fit.weights
         if reweight:
-            weights = nonnegative_weights(problem.columns(), indices)
+            columns = problem.columns()
+            weights = columns.coreset_weights(nonnegative_weights(columns, indices))
         results.append(_result(problem, method, indices, weights, fit.converged, began))
     last = results[-1]
     if path is None:
@@ -376,17 +379,40 @@ def _check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
     return norms
 
 
-def _check_size(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+def _moderate(
+    matrix: NDArray[np.floating], b: NDArray[np.float64], norms: NDArray[np.float64]
+) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]:
+    """Check the size of b against Φ's; if their squares might overflow, divide both by one factor.
+
+    The weights do not change with a common factor. Only then is Φ copied.
+    """
+    if not np.abs(b).max() > 0:
+        raise SolverError("target is zero: there is nothing to approximate; expected a vector != 0")
+    largest = float(norms.max())
+    ratio = float(np.abs(b).max()) / largest
+    if not 1.0 / MODERATE**2 < ratio < MODERATE**2:
+        raise SolverError(
+            f"target has entries up to {np.abs(b).max():.3g}, columns of phi norms up to "
+            f"{largest:.3g}; expected magnitudes that differ by less than {MODERATE**2:.0g}"
+        )
+    if 1.0 / MODERATE < largest < MODERATE:
+        return matrix, b, norms
+    factor = 2.0 ** -round(np.log2(largest))  # a power of two: no digit is lost
+    return matrix * matrix.dtype.type(factor), b * factor, norms * factor
+
+
+def check_count(value: object, name: str) -> int:
+    """Return a whole number of at least 1, or raise a `SolverError` that names it."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise SolverError(f"{name}={value!r}; expected a whole number of at least 1")
     return int(value)
 
 
 def _check_sizes(size: int, path: Sequence[int] | None) -> tuple[int, ...]:
-    last = _check_size(size, "size")
+    last = check_count(size, "size")
     if path is None:
         return (last,)
-    sizes = tuple(_check_size(k, "path") for k in path)
+    sizes = tuple(check_count(k, "path") for k in path)
     if not sizes or list(sizes) != sorted(set(sizes)) or sizes[-1] > last:
         raise SolverError(f"path={sizes}; expected increasing sizes, none above size={last}")
     return sizes if sizes[-1] == last else (*sizes, last)
@@ -435,9 +461,7 @@ def _check_start(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     if start is None:
         return None
-    indices, weights = (
-        (start.indices, start.weights) if isinstance(start, SolverResult) else start
-    )
+    indices, weights = (start.indices, start.weights) if isinstance(start, SolverResult) else start
     index = np.array(indices, dtype=np.int64)
     weight = np.array(weights, dtype=np.float64)
     if index.ndim != 1 or index.shape != weight.shape:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "column_blocks", "column_norms"]
 
 # Columns worked on at a time where a pass over Φ needs a temporary array.
-BLOCK = 4096
+BLOCK = 1024
 
 
 def column_blocks(phi: NDArray[np.floating], block: int = BLOCK) -> Iterator[slice]:
@@ -42,7 +42,9 @@ def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
     norms = np.empty(phi.shape[1])
     for cut in column_blocks(phi):
         block = phi[:, cut].astype(np.float64, copy=False)
-        norms[cut] = np.sqrt(np.einsum("sn,sn->n", block, block))
+        largest = np.abs(block).max(axis=0)  # squares neither overflow nor vanish
+        block = block / np.where(largest > 0, largest, 1.0)
+        norms[cut] = largest * np.sqrt(np.einsum("sn,sn->n", block, block))
     return norms
 
 
@@ -113,9 +115,7 @@ class Columns:
         head, last = residual[:-1], residual[-1]
         return self._phi_dot(head) + (self._tau * last - self._shift @ head)
 
-    def relative_error(
-        self, residual: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> float:
+    def relative_error(self, residual: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
         """Return ‖b − Φ w‖ / ‖b‖ for the weights that `coreset_weights` makes of `weights`."""
         if self.weights_sum is None:
             return float(np.linalg.norm(residual)) / self._scale

@@ -151,6 +151,24 @@ class ActiveSet:
         residual = self.target - self._q @ (self._q.T @ self.target)
         self.residual = residual - self._q @ (self._q.T @ residual)
 
+    def gains(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return by how much the squared error falls if a column of `block` enters alone.
+
+        ⟨a, r⟩²/‖(I − QQᵀ) a‖² for an acute angle with the residual r, else 0: exact as long as no
+        other weight turns negative.
+        """
+        correlation = self.residual @ block
+        squared = np.einsum("dn,dn->n", block, block)
+        rest = squared - np.sum((self._q.T @ block) ** 2, axis=0)
+        usable = (correlation > 0) & (rest > DEPENDENT * squared)
+        return np.where(usable, correlation**2 / np.where(usable, rest, 1.0), 0.0)
+
+    def without(self, position: int) -> ActiveSet:
+        """Return the active set that is left when one column leaves."""
+        other = self.copy()
+        other._keep(np.delete(np.arange(len(self)), position))
+        return other
+
     def prune(self, size: int) -> None:
         """Let the cheapest columns leave until `size` are left.
 
@@ -201,7 +219,7 @@ def _leave(
     """
     first = int(np.argmin(keep))
     keep = np.append(keep, True)
-    tail = np.linalg.qr(triangle[first:, first:][:, keep[first:]], mode="r")
+    tail = np.asarray(np.linalg.qr(triangle[first:, first:][:, keep[first:]], mode="r"))
     left = int(keep.sum()) - 1
     smaller = np.zeros((left, left + 1))
     smaller[:first] = triangle[:first, keep]
@@ -272,7 +290,9 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
 def nonnegative_weights(
     columns: Columns, indices: NDArray[np.int64], batch: int = 32
 ) -> NDArray[np.float64]:
-    """Return the non-negative least-squares weights of the columns `indices`, zeros included.
+    """Return the non-negative least-squares weights x of the columns `indices`, zeros included.
+
+    Under a sum constraint `Columns.coreset_weights` turns them into the weights w.
 
     Examples
     --------
@@ -294,5 +314,5 @@ def nonnegative_weights(
     weights = np.zeros(len(indices))
     order = np.argsort(indices)
     place = order[np.searchsorted(indices, active.indices, sorter=order)]
-    weights[place] = columns.coreset_weights(active.weights)
+    weights[place] = active.weights
     return weights

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Fit, Problem, register
+from ..errors import SolverError
+from .base import Fit, Problem, check_count, register
 from .columns import Columns
+from .group_pursuit import group_pursuit
 from .nnls import ActiveSet, largest
 
 __all__ = ["Pool", "pursuit"]
 
 # An exchange must lower the error by this share to be worth another one of the same width.
 EXCHANGE_GAIN = 0.01
+SWAP_GAIN = 1e-4
 
 
 class Pool:
@@ -45,6 +49,15 @@ class Pool:
             chosen = largest(self._scores(active), count)
         return self._indices[chosen]
 
+    def best_alone(self, active: ActiveSet, barred: int) -> int | None:
+        """Return the column that lowers the error most if it enters alone."""
+        self.best(active, 1)  # see that the pool is near the residual
+        gains = active.gains(self._block)
+        gains[np.isin(self._indices, active.indices) | (self._indices == barred)] = 0.0
+        if len(gains) == 0 or not gains.max() > 0:
+            return None
+        return int(self._indices[np.argmax(gains)])
+
     def _scores(self, active: ActiveSet) -> NDArray[np.float64]:
         scores = (active.residual @ self._block) / self._norms
         scores[np.isin(self._indices, active.indices)] = 0.0
@@ -63,9 +76,14 @@ class Pool:
         self._norms = norms[self._indices]
 
 
-@register("pursuit", honours=("start", "weights_sum"))
+@register("pursuit", honours=("groups", "start", "weights_sum"))
 def pursuit(
-    problem: Problem, *, batch: int = 16, overshoot: float = 0.5, pool: int = 2000
+    problem: Problem,
+    *,
+    batch: int = 16,
+    overshoot: float = 0.5,
+    pool: int = 2000,
+    swap_limit: int = 20,
 ) -> Iterator[Fit]:
     """Grow beyond the size by non-negative least squares, prune back, exchange.
 
@@ -75,6 +93,8 @@ def pursuit(
     x_j²/(G⁻¹)_jj with G the Gram matrix, leave one after another until k are left. At last columns
     are exchanged: some enter, as many leave, and the change is kept if the error fell; fewer each
     time it did not.
+
+    With groups the same idea works on whole groups: see `group_pursuit`.
 
     In R^r any point of a cone is a non-negative combination of at most r generators
     (Carathéodory), so with r the rank of Φ the error vanishes at k = r.
@@ -89,11 +109,21 @@ def pursuit(
         Growth beyond k before pruning, as a share of k.
     pool
         Columns kept at hand between passes over Φ.
+    swap_limit
+        Largest k for which columns are also swapped one by one at the end, each against the column
+        that lowers the error most in its place: dear, and worth it for small k alone.
 
     Yields
     ------
     Fit
     """
+    check_count(batch, "batch")
+    check_count(pool, "pool")
+    if not (np.isfinite(overshoot) and overshoot >= 0):
+        raise SolverError(f"overshoot={overshoot!r}; expected a finite number of at least 0")
+    if problem.groups is not None:
+        yield from group_pursuit(problem)
+        return
     columns = problem.columns()
     active = ActiveSet(columns)
     if problem.start is not None:
@@ -103,10 +133,19 @@ def pursuit(
     for size in problem.sizes:
         # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
         spare = min(round(overshoot * size), max(0, len(columns.target) - size) // 2)
-        converged = _grow(problem, active, near, size + spare, batch)
+        entering = min(batch, max(1, size // 4))
+        converged = _grow(problem, active, near, size, entering)
+        plain = active.copy()
+        plain.prune(size)
+        if spare and not converged:
+            converged = _grow(problem, active, near, size + spare, entering)
         active.prune(size)
+        if plain.error < active.error:
+            active = plain
         problem.record(active.error, len(active))
         _exchange(problem, active, near, size, max(1, spare))
+        if size <= swap_limit:
+            _swap(problem, active, near)
         weights = columns.coreset_weights(active.weights)
         yield Fit(active.indices, weights, converged or len(active) == size)
 
@@ -132,3 +171,25 @@ def _exchange(problem: Problem, active: ActiveSet, near: Pool, size: int, width:
             problem.record(active.error, len(active))
         else:
             width //= 2
+
+
+def _swap(problem: Problem, active: ActiveSet, near: Pool) -> None:
+    """Swap single columns, in turn, until no swap lowers the error."""
+    size = len(active)
+    queue = deque(int(n) for n in active.indices)
+    settled = 0
+    while settled < len(queue) and active.error > problem.tol:
+        leaving = queue.popleft()
+        queue.append(leaving)
+        settled += 1
+        trial = active.without(int(np.flatnonzero(active.indices == leaving)[0]))
+        while len(trial) < size:  # more than one column may have left
+            entering = near.best_alone(trial, barred=leaving)
+            if entering is None or not trial.enter(np.array([entering], dtype=np.int64)):
+                break
+        if trial.error < active.error * (1.0 - SWAP_GAIN):
+            active.__dict__.update(trial.__dict__)
+            problem.record(active.error, len(active))
+            queue = deque(n for n in queue if n in set(active.indices))
+            queue.extend(n for n in active.indices.tolist() if n not in queue)
+            settled = 0
