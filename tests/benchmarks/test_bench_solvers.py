@@ -1,0 +1,276 @@
+"""Selection algorithms against plain transcriptions of their pseudo-code, in one run.
+
+Synthetic logistic regression, N = 50,000, D = 10, S = 500 draws from the Laplace fit. Run with
+
+    pytest tests/benchmarks/test_bench_solvers.py --benchmark-only -s
+
+STANCORESET_LARGE=1 adds Φ of 500 × 1,000,000 in single precision (about 6 GB of memory).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import pytest
+import transcriptions
+
+from stancoreset.solvers import METHODS, solve
+
+N, D, S = 50_000, 10, 500
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Rows z_n = y_n x_n, the full Laplace fit, Φ, and held-out Φ."""
+
+    z: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    phi: np.ndarray
+    heldout: np.ndarray
+
+    def judge(self, indices, weights):
+        """Held-out relative error and KL(full‖coreset) between Laplace fits."""
+        b = self.heldout.sum(axis=1)
+        error = np.linalg.norm(b - self.heldout[:, indices] @ weights) / np.linalg.norm(b)
+        mean, covariance = laplace(self.z[indices], weights, self.mean)
+        return float(error), kl(self.mean, self.covariance, mean, covariance)
+
+
+def laplace(z, weights, start=None):
+    """Newton's method for Σ w log σ(zᵀθ) − ‖θ‖²/2; returns the mode and the inverse Hessian."""
+    theta = np.zeros(z.shape[1]) if start is None else start
+    for _ in range(100):
+        p = 1.0 / (1.0 + np.exp(z @ theta))
+        hessian = (z * (weights * p * (1 - p))[:, None]).T @ z + np.eye(z.shape[1])
+        step = np.linalg.solve(hessian, z.T @ (weights * p) - theta)
+        theta = theta + step
+        if np.abs(step).max() < 1e-13:
+            break
+    return theta, np.linalg.inv(hessian)
+
+
+def kl(mean0, cov0, mean1, cov1):
+    """KL(N₀‖N₁)."""
+    precision = np.linalg.inv(cov1)
+    shift = mean1 - mean0
+    product = precision @ cov0
+    return float(
+        0.5 * (np.trace(product) - len(shift) + shift @ precision @ shift)
+        - 0.5 * np.linalg.slogdet(product)[1]
+    )
+
+
+def log_likelihood_columns(z, draws):
+    """Φ: centred log likelihoods over √S."""
+    phi = -np.logaddexp(0.0, -(draws @ z.T))
+    phi -= phi.mean(axis=0)
+    phi /= np.sqrt(len(draws))
+    return phi
+
+
+def make(seed):
+    """The problem, from a seed."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((N, D))
+    x[:, 0] = 1.0
+    theta = rng.standard_normal(D)
+    z = x * np.where(rng.random(N) < 1.0 / (1.0 + np.exp(-x @ theta)), 1.0, -1.0)[:, None]
+    mean, covariance = laplace(z, np.ones(N))
+    factor = np.linalg.cholesky(covariance)
+    draws = mean + rng.standard_normal((2 * S, D)) @ factor.T
+    return Logistic(
+        z,
+        mean,
+        covariance,
+        log_likelihood_columns(z, draws[:S]),
+        log_likelihood_columns(z, draws[S:]),
+    )
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def problem(request):
+    return make(request.param)
+
+
+@pytest.fixture(scope="module")
+def one_problem():
+    return make(0)
+
+
+def timed(function, rounds=1):
+    """Best wall time of some rounds, and the last answer."""
+    seconds = []
+    for _ in range(rounds):
+        began = perf_counter()
+        answer = function()
+        seconds.append(perf_counter() - began)
+    return min(seconds), answer
+
+
+def show(title, rows):
+    """Print rows of a table, one dictionary each."""
+    names = list(rows[0])
+    print(f"\n{title}\n" + "  ".join(f"{name:>16}" for name in names))
+    for row in rows:
+        print(
+            "  ".join(f"{v:>16.3g}" if isinstance(v, float) else f"{v!s:>16}" for v in row.values())
+        )
+
+
+def test_pursuit_against_the_plain_prototype(benchmark, problem):
+    """k = 100: held-out error ≤ 0.0032 and KL ≤ 2.5e-5, in no more time than the prototype."""
+    phi = problem.phi
+    b = phi.sum(axis=1)
+    plain, (indices, weights) = timed(lambda: transcriptions.plain_pursuit(phi, b, 100), 2)
+    result = benchmark.pedantic(solve, args=(phi, b, 100), rounds=3, iterations=1)
+    ours = benchmark.stats.stats.min
+    rows = []
+    for name, seconds, chosen in (
+        ("prototype", plain, (indices, weights)),
+        ("pursuit", ours, (result.indices, result.weights)),
+    ):
+        error, divergence = problem.judge(*chosen)
+        rows.append(
+            {"solver": name, "held-out": error, "KL": divergence, "seconds": float(seconds)}
+        )
+    benchmark.extra_info.update(rows=rows, time_ratio=plain / ours)
+    show("k = 100", rows)
+    assert rows[1]["held-out"] <= 0.0032
+    assert rows[1]["KL"] <= 2.5e-5
+    assert ours <= plain
+
+
+def test_pursuit_at_300(benchmark, problem):
+    """k = 300: KL ≤ 2e-8 in under 4 s."""
+    phi = problem.phi
+    result = benchmark.pedantic(solve, args=(phi, phi.sum(axis=1), 300), rounds=2, iterations=1)
+    error, divergence = problem.judge(result.indices, result.weights)
+    row = {"held-out": error, "KL": divergence, "seconds": float(benchmark.stats.stats.min)}
+    benchmark.extra_info.update(row)
+    show("pursuit, k = 300", [row])
+    assert divergence <= 2e-8
+    assert row["seconds"] < 4.0
+
+
+@pytest.mark.parametrize("size", [100, 300])
+@pytest.mark.parametrize("method", ["aiht2", "giga"])
+def test_against_the_transcription(benchmark, one_problem, method, size):
+    """At least 8 times faster than the pseudo-code, at an equal or lower objective."""
+    phi = one_problem.phi
+    b = phi.sum(axis=1)
+    transcription = getattr(transcriptions, method)
+    plain, (indices, weights) = timed(lambda: transcription(phi, b, size))
+    result = benchmark.pedantic(
+        solve, args=(phi, b, size), kwargs={"method": method}, rounds=3, iterations=1
+    )
+    ours = float(benchmark.stats.stats.min)
+    objective = float(np.linalg.norm(b - phi[:, indices] @ weights) / np.linalg.norm(b))
+    row = {
+        "solver": method,
+        "k": size,
+        "plain s": float(plain),
+        "ours s": ours,
+        "ratio": plain / ours,
+        "plain error": objective,
+        "our error": result.relative_error,
+    }
+    benchmark.extra_info.update(row)
+    show("against the transcription", [row])
+    assert result.relative_error <= objective * (1 + 1e-6)
+    assert row["ratio"] >= 8.0
+
+
+def test_time_against_size(benchmark, one_problem):
+    """Seconds and quality of every method for k = 50 … 300."""
+    phi = one_problem.phi
+    b = phi.sum(axis=1)
+    rows = []
+    for method in METHODS:
+        for size in (50, 100, 200, 300):
+            seconds, result = timed(lambda m=method, k=size: solve(phi, b, k, method=m))
+            error, divergence = one_problem.judge(result.indices, result.weights)
+            rows.append(
+                {
+                    "solver": method,
+                    "k": size,
+                    "seconds": float(seconds),
+                    "error": result.relative_error,
+                    "held-out": error,
+                    "KL": divergence,
+                }
+            )
+    benchmark.pedantic(solve, args=(phi, b, 50), kwargs={"method": "uniform"}, rounds=1)
+    benchmark.extra_info["rows"] = rows
+    show("time against size", rows)
+
+
+def test_single_precision(benchmark, one_problem):
+    """What float32 costs in accuracy and saves in time."""
+    phi = one_problem.phi
+    b = phi.sum(axis=1)
+    single = phi.astype(np.float32)
+    rows = []
+    for method in ("pursuit", "giga", "aiht2"):
+        for name, matrix in (("float64", phi), ("float32", single)):
+            seconds, result = timed(lambda p=matrix, m=method: solve(p, b, 100, method=m), 2)
+            error, divergence = one_problem.judge(result.indices, result.weights)
+            rows.append(
+                {
+                    "solver": method,
+                    "type": name,
+                    "seconds": float(seconds),
+                    "held-out": error,
+                    "KL": divergence,
+                }
+            )
+    benchmark.pedantic(solve, args=(single, b, 50), kwargs={"method": "uniform"}, rounds=1)
+    benchmark.extra_info["rows"] = rows
+    show("single precision, k = 100", rows)
+
+
+LARGE = """
+import resource, sys, time
+import numpy as np
+from stancoreset.solvers import solve
+method = sys.argv[1]
+n, d, s, block = 1_000_000, 10, 500, 20_000
+rng = np.random.default_rng(0)
+theta = rng.standard_normal(d) + rng.standard_normal((s, d)) * 3.0 / np.sqrt(n)
+phi = np.empty((s, n), dtype=np.float32)
+b = np.zeros(s)
+for start in range(0, n, block):
+    x = rng.standard_normal((block, d))
+    z = x * np.where(rng.random(block) < 1 / (1 + np.exp(-x @ theta[0])), 1.0, -1.0)[:, None]
+    part = -np.logaddexp(0.0, -(theta @ z.T))
+    part -= part.mean(axis=0)
+    part /= np.sqrt(s)
+    phi[:, start : start + block] = part
+    b += part.sum(axis=1)
+began = time.perf_counter()
+result = solve(phi, b, 100, method=method)
+print(time.perf_counter() - began, result.relative_error,
+      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("STANCORESET_LARGE"), reason="set STANCORESET_LARGE=1")
+@pytest.mark.parametrize("method", ["pursuit", "aiht2"])
+def test_a_million_rows_in_8_gigabytes(benchmark, method):
+    """Φ of 500 × 1,000,000 in single precision: 2 GB, within 8 GB all told."""
+
+    def run():
+        return subprocess.run(
+            [sys.executable, "-c", LARGE, method], capture_output=True, text=True, check=True
+        ).stdout
+
+    seconds, error, gigabytes = map(float, benchmark.pedantic(run, rounds=1).split())
+    row = {"solver": method, "seconds": seconds, "error": error, "GB": gigabytes}
+    benchmark.extra_info.update(row)
+    show("500 × 1,000,000, float32", [row])
+    assert gigabytes < 8.0
