@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-VARIANTS: tuple[tuple[str, ...], ...] = ((), ("STAN_THREADS=true",))
 
 
 class RuntimeUnavailable(RuntimeError):
@@ -108,17 +107,15 @@ def build(home: Path, httpstan: Path, version: str) -> None:
     template = (HERE / "makefile.in").read_text()
     text = template.replace("@VERSION@", version).replace("@HTTPSTAN@", str(httpstan))
     (home / "makefile").write_text(text)
-    jobs = f"-j{os.cpu_count() or 1}"
     make = shutil.which(os.environ.get("MAKE", "make"))
     if make is None:
         raise RuntimeUnavailable("there is no make here; install make and a C++ compiler")
-    for options in VARIANTS:
-        command = [make, jobs, *options, "main"]
-        done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeUnavailable(
-                f"`{' '.join(command)}` failed in {home}:\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
-            )
+    command = [make, f"-j{os.cpu_count() or 1}", "runtime"]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeUnavailable(
+            f"`{' '.join(command)}` failed in {home}:\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
+        )
 
 
 def httpstan_directory() -> Path:
@@ -149,7 +146,9 @@ def fingerprint(httpstan: Path) -> str:
     try:
         identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise RuntimeUnavailable(f"no C++ compiler: `{compiler} --version` failed: {error}") from error
+        raise RuntimeUnavailable(
+            f"no C++ compiler: `{compiler} --version` failed: {error}"
+        ) from error
     digest = hashlib.sha256(identity)
     for word in (str(httpstan), importlib.metadata.version("httpstan"), platform.machine()):
         digest.update(word.encode())

@@ -200,6 +200,8 @@ void argument::print(std::ostream& out, const std::string& prefix, int depth) co
   const char* mark = default_ ? " (Default)" : "";
   switch (kind_) {
     case kind::group:
+      if (members_.empty())
+        return;
       if (!name_.empty())
         out << indent << name_ << '\n';
       for (const auto& member : members_)

@@ -31,17 +31,16 @@ void print_info(std::ostream& out) {
       << "STAN_CPP_OPTIMS = false\n";
 }
 
-// num_threads from the command line, else from STAN_NUM_THREADS, else 1.
+// num_threads from the command line, else from STAN_NUM_THREADS, else 1. A program without
+// threads is held to one: its autodiff stack is not thread-local, and Pathfinder's paths would
+// otherwise run on all processors.
 void start_threads(cli::argument& args) {
   cli::argument& wanted = args.at("num_threads");
-  if (!threads) {
-    if (!wanted.is_default() && wanted.as_integer() != 1)
-      throw std::invalid_argument("num_threads can only be more than 1 in a program compiled "
-                                  "with STAN_THREADS=true");
-    return;
-  }
-  if (wanted.is_default())
+  if (wanted.is_default() && threads)
     wanted.set_default(std::to_string(stan::math::internal::get_num_threads()));
+  if (!threads && wanted.as_integer() != 1)
+    throw std::invalid_argument("num_threads can only be more than 1 in a program compiled with "
+                                "STAN_THREADS=true");
   stan::math::init_threadpool_tbb(static_cast<int>(wanted.as_integer()));
 }
 

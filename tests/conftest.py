@@ -1,0 +1,48 @@
+"""Fixtures that any test may use: a CmdStan directory, and Stan programs compiled once."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cmdstan_runtime.build import cache_root, ensure, locked
+
+
+@pytest.fixture(scope="session")
+def cmdstan() -> Iterator[Path]:
+    """A CmdStan directory that cmdstanpy uses: a genuine one, or the tests' own runtime.
+
+    Without either, a test that asks for it fails; tests of the CmdStan engine are never skipped.
+    """
+    import cmdstanpy
+
+    with pytest.MonkeyPatch.context() as patch:
+        home = ensure()
+        patch.setenv("CMDSTAN", str(home))
+        cmdstanpy.set_cmdstan_path(str(home))
+        logging.getLogger("cmdstanpy").setLevel(logging.WARNING)
+        yield home
+
+
+@pytest.fixture(scope="session")
+def compile_stan(cmdstan: Path) -> Callable[..., Any]:
+    """``compile_stan(code, threads=False)``: a CmdStanModel, compiled once for each content."""
+    import cmdstanpy
+
+    def compile_(
+        code: str, *, threads: bool = False, name: str = "model"
+    ) -> cmdstanpy.CmdStanModel:
+        key = hashlib.sha256(f"{name} {threads}\n{code}".encode()).hexdigest()[:16]
+        folder = cache_root() / "models" / cmdstan.name / key
+        with locked(folder / "lock"):
+            source = folder / f"{name}.stan"
+            if not source.exists():
+                source.write_text(code)
+            options = {"STAN_THREADS": True} if threads else None
+            return cmdstanpy.CmdStanModel(stan_file=source, cpp_options=options)
+
+    return compile_
