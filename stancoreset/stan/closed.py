@@ -7,14 +7,36 @@ weighted sum and ``log_lik`` agree. Densities that are not here are summed in a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from stancoreset.stan import nodes as n
 from stancoreset.stan.per_row import call, literal
+from stancoreset.stan.printer import expression as text
 
-__all__ = ["closed_form"]
+__all__ = ["Part", "closed_form"]
 
 _VECTOR = n.Type("vector")
 _HALF_LOG_2PI = "0.9189385332046728"
+_PI = "3.141592653589793"
+
+
+@dataclass(frozen=True)
+class Part:
+    """``factor * data .* value``: one vector of rows, or one number that all rows share.
+
+    Attributes
+    ----------
+    value : Expr
+        Vector, or scalar that is the same for every row.
+    factor : str or Expr
+        A number that multiplies every row; ``"1"`` and ``"-1"`` are not printed.
+    data : Expr or None
+        A further vector that multiplies row by row, in practice data.
+    """
+
+    value: n.Expr
+    factor: str | n.Expr = "1"
+    data: n.Expr | None = None
 
 
 class V:
@@ -49,6 +71,9 @@ class V:
     def __truediv__(self, other: V | str) -> V:
         return self._op(other, "/")
 
+    def __rtruediv__(self, other: str) -> V:
+        return self._op(other, "/", swap=True)
+
     def __neg__(self) -> V:
         return V(n.Unary("-", self.e, type=self.e.type))
 
@@ -58,60 +83,103 @@ def _f(name: str, *args: V) -> V:
     return V(call(name, *(a.e for a in args), kind=_VECTOR if vector else n.REAL))
 
 
-def _normal(y: V, mu: V, sigma: V) -> V:
-    return "-0.5" * _f("square", (y - mu) / sigma) - _f("log", sigma) - _HALF_LOG_2PI
+def _minus(value: V, data: V | None = None) -> Part:
+    return _times(data, value, "-1") if data is not None else Part(value.e, "-1")
 
 
-def _std_normal(y: V) -> V:
-    return "-0.5" * _f("square", y) - _HALF_LOG_2PI
+def _times(data: V, value: V, factor: str = "1") -> Part:
+    """Row-by-row product; a scalar goes with whichever is the vector."""
+    if data.vector:
+        return Part(value.e, factor, data.e)
+    return Part((data * value).e, factor)
 
 
-def _lognormal(y: V, mu: V, sigma: V) -> V:
-    return _normal(_f("log", y), mu, sigma) - _f("log", y)
+def _square_error(y: V, mu: V, sigma: V) -> Part:
+    """-1/2 ((y - mu) / sigma)^2, with a common sigma taken out of the sum."""
+    if sigma.vector:
+        return Part(_f("square", (y - mu) / sigma).e, "-0.5")
+    factor = "-0.5" if text(sigma.e) == "1" else "-0.5" / _f("square", sigma)
+    return Part(_f("square", y - mu).e, factor if isinstance(factor, str) else factor.e)
 
 
-def _bernoulli_logit(y: V, eta: V) -> V:
-    return y * eta - _f("log1p_exp", eta)
+def _normal(y: V, mu: V, sigma: V) -> list[Part]:
+    return [_square_error(y, mu, sigma), _minus(_f("log", sigma) + _HALF_LOG_2PI)]
 
 
-def _bernoulli(y: V, theta: V) -> V:
+def _std_normal(y: V) -> list[Part]:
+    return [Part(_f("square", y).e, "-0.5"), _minus(V(literal(_HALF_LOG_2PI)))]
+
+
+def _lognormal(y: V, mu: V, sigma: V) -> list[Part]:
+    log_y = _f("log", y)
+    return [*_normal(log_y, mu, sigma), _minus(log_y)]
+
+
+def _bernoulli_logit(y: V, eta: V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("log1p_exp", eta))]
+
+
+def _bernoulli(y: V, theta: V) -> list[Part]:
     # the log of theta or of 1 - theta, whichever applies, and never 0 * log(0)
-    return _f("log", y * theta + ("1" - y) * ("1" - theta))
+    return [Part(_f("log", y * theta + ("1" - y) * ("1" - theta)).e)]
 
 
-def _binomial_logit(y: V, trials: V, eta: V) -> V:
-    return y * eta - trials * _f("log1p_exp", eta) + _f("lchoose", trials, y)
+def _binomial_logit(y: V, trials: V, eta: V) -> list[Part]:
+    return [
+        _times(y, eta),
+        _minus(_f("log1p_exp", eta), trials),
+        Part(_f("lchoose", trials, y).e),
+    ]
 
 
-def _poisson_log(y: V, eta: V) -> V:
-    return y * eta - _f("exp", eta) - _f("lgamma", y + "1")
+def _poisson_log(y: V, eta: V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
 
 
-def _poisson(y: V, rate: V) -> V:
-    return _f("lmultiply", y, rate) - rate - _f("lgamma", y + "1")
+def _poisson(y: V, rate: V) -> list[Part]:
+    return [
+        Part(_f("lmultiply", y, rate).e),
+        _minus(rate),
+        _minus(_f("lgamma", y + "1")),
+    ]
 
 
-def _exponential(y: V, rate: V) -> V:
-    return _f("log", rate) - rate * y
+def _exponential(y: V, rate: V) -> list[Part]:
+    return [Part(_f("log", rate).e), _minus(rate, y)]
 
 
-def _student_t(y: V, nu: V, mu: V, sigma: V) -> V:
+def _student_t(y: V, nu: V, mu: V, sigma: V) -> list[Part]:
+    if nu.vector:
+        return []
     half = "0.5" * (nu + "1")
-    constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu)
-    scale = "0.5" * _f("log", nu * "3.141592653589793") + _f("log", sigma)
-    return constant - scale - half * _f("log1p", _f("square", (y - mu) / sigma) / nu)
+    constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu) - "0.5" * _f("log", nu * _PI)
+    return [
+        Part(constant.e),
+        _minus(_f("log", sigma)),
+        Part(_f("log1p", _f("square", (y - mu) / sigma) / nu).e, (-half).e),
+    ]
 
 
-def _gamma(y: V, shape: V, rate: V) -> V:
-    return (
-        shape * _f("log", rate)
-        - _f("lgamma", shape)
-        + (shape - "1") * _f("log", y)
-        - rate * y
-    )
+def _gamma(y: V, shape: V, rate: V) -> list[Part]:
+    return [
+        Part((shape * _f("log", rate) - _f("lgamma", shape)).e),
+        _times(_f("log", y), shape - "1"),
+        _minus(rate, y),
+    ]
 
 
-_FORMS: dict[str, Callable[..., V]] = {
+def _neg_binomial_2_log(y: V, eta: V, phi: V) -> list[Part]:
+    odds = eta - _f("log", phi)  # log(mean / phi)
+    return [
+        Part(_f("lgamma", y + phi).e),
+        _minus(_f("lgamma", phi)),
+        _minus(_f("lgamma", y + "1")),
+        _times(y, odds),
+        Part(_f("log1p_exp", odds).e, "-1", (y + phi).e),
+    ]
+
+
+_FORMS: dict[str, Callable[..., list[Part]]] = {
     "normal": _normal,
     "std_normal": _std_normal,
     "lognormal": _lognormal,
@@ -123,11 +191,12 @@ _FORMS: dict[str, Callable[..., V]] = {
     "exponential": _exponential,
     "student_t": _student_t,
     "gamma": _gamma,
+    "neg_binomial_2_log": _neg_binomial_2_log,
 }
 
 
-def closed_form(name: str, args: tuple[n.Expr, ...]) -> n.Expr | None:
-    """Vector of the log densities of all rows; None where a loop must do.
+def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+    """The log densities of all rows as a sum of parts; empty where a loop must do.
 
     Parameters
     ----------
@@ -137,14 +206,11 @@ def closed_form(name: str, args: tuple[n.Expr, ...]) -> n.Expr | None:
         Outcome first; each a scalar, a vector, or an array of numbers, by row.
     """
     form = _FORMS.get(name)
-    if form is None:
-        return None
+    if form is None or any(e.type.rank > 1 for e in args):
+        return ()
     vectors = []
     for e in args:
-        if e.type.rank > 1:
-            return None
         if e.type.rank == 1 and e.type.base != "vector":
             e = call("to_vector", e, kind=_VECTOR)
         vectors.append(V(e))
-    out = form(*vectors)
-    return out.e if out.vector else None
+    return tuple(form(*vectors))

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stancoreset.stan import nodes as n
 from stancoreset.stan.dependence import Dep
 from stancoreset.stan.elementwise import FILLED
 from stancoreset.stan.rows import Rows, bare
 
-__all__ = ["Term", "at", "call", "is_plain", "literal", "one_row", "plus", "times"]
+__all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times"]
 
 _SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
-
-
-@dataclass(frozen=True)
-class Term:
-    """One additive term of the log density that is a sum over rows.
-
-    Attributes
-    ----------
-    row : callable
-        The expression of row ``n``, given the loop variable.
-    vector : Expr or None
-        The same for all rows, a vector expression, where there is a closed form.
-    scale : Expr or None
-        Factor that all rows share.
-    why : str
-    """
-
-    row: Callable[[n.Expr], n.Expr]
-    vector: n.Expr | None = None
-    scale: n.Expr | None = None
-    why: str = ""
 
 
 def literal(value: str) -> n.Expr:

@@ -77,8 +77,10 @@ class Rows:
                 return self.of(arg)
             case n.Target():
                 return coupled("it reads target(), which mixes prior and likelihood")
-            case n.Unary(arg=arg):
+            case n.Unary(op=op, arg=arg):
                 dep = self.of(arg)
+                if op == "-" and dep.kind == "count":
+                    return SUM
                 return dep if dep.kind in ("rowwise", "sum") else self.value(arg)
             case n.Transpose(arg=arg):
                 return self.transpose(self.of(arg), arg.type)
@@ -115,7 +117,9 @@ class Rows:
                 "has no entry per observation in the data"
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
-            return FREE.with_stat(BY_DATA)
+            names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+            counts = all(self.of(n.Var(name)).kind in ("count", "free") for name in names)
+            return FREE.with_stat(BY_COUNT if counts else BY_DATA)
         if dep.kind == "sum":
             return coupled(
                 f"`{_short(e)}` sums over all observations, and enters other than by addition to "
@@ -155,7 +159,7 @@ class Rows:
             return self.product(e, left, right)
         if e.op not in (*_ELEMENTWISE, "*", "/"):
             return coupled(f"`{_short(e)}` is not taken apart into rows")
-        if e.op == "/" and e.right.type.rank:
+        if e.op == "/" and e.right.type.rank and e.left.type.rank:
             return coupled(f"`{_short(e)}` divides matrices")
         return self.broadcast([(e.left, left), (e.right, right)], e)
 
@@ -436,6 +440,9 @@ class Rows:
 
     def density(self, name: str, args: Sequence[n.Expr], deps: Sequence[Dep]) -> Dep:
         """A density or cdf of Stan's: a sum over rows if any argument has rows."""
+        flat = self.flattened(name, args)
+        if flat is not None:
+            return flat
         values = [self.as_value(d, a) for d, a in zip(deps, args, strict=True)]
         for dep in values:
             if dep.kind == "coupled":
@@ -469,6 +476,23 @@ class Rows:
             stat = max(stat, dep.stat)
         return SUM.with_stat(stat)
 
+    def flattened(self, name: str, args: Sequence[n.Expr]) -> Dep | None:
+        """``to_vector(Y) ~ normal(to_vector(M), s)``: entries of matrices with rows in step."""
+        known = density(name)
+        if known is None or known.ranks is not None or known.glm is not None:
+            return None
+        deps = [self.of(m) for a in args if (m := matrix_of(a)) is not None]
+        if not any(d.kind == "rowwise" for d in deps):
+            return None
+        others = [self.value(a) for a in args if matrix_of(a) is None]
+        if any(a.type.rank for a in args if matrix_of(a) is None) or any(
+            d.kind not in ("free", "unset") for d in others
+        ):
+            return None
+        if any(d.kind != "rowwise" or d.axis != deps[0].axis for d in deps):
+            return coupled(f"the matrices in `{name}` do not have the same rows")
+        return SUM.with_stat(max(d.stat for d in (*deps, *others)))
+
     def glm(self, name: str, args: Sequence[n.Expr], values: Sequence[Dep]) -> Dep:
         glm = density(name).glm  # type: ignore[union-attr]
         assert glm is not None
@@ -486,6 +510,14 @@ class Rows:
             if not fine:
                 return coupled(f"argument `{_short(arg)}` of `{name}` is not taken apart into rows")
         return SUM.with_stat(stat)
+
+
+def matrix_of(e: n.Expr) -> n.Expr | None:
+    """The matrix M of ``to_vector(M)``."""
+    e = bare(e)
+    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.Type("matrix"):
+        return e.args[0]
+    return None
 
 
 def _short(e: n.Expr) -> str:

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.closed import closed_form
+from stancoreset.stan.closed import Part, closed_form
 from stancoreset.stan.densities import GLM, density, suffix
 from stancoreset.stan.dependence import BY_DATA
 from stancoreset.stan.elementwise import FILLED
 from stancoreset.stan.names import Names
-from stancoreset.stan.per_row import Term, at, call, is_plain, literal, one_row, plus, times
+from stancoreset.stan.per_row import at, call, is_plain, literal, one_row, plus, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.rows import Rows, bare
+from stancoreset.stan.rows import Rows, bare, matrix_of
 
 __all__ = ["Terms"]
+
+@dataclass(frozen=True)
+class Term:
+    """One additive term of the log density that is a sum over rows.
+
+    Attributes
+    ----------
+    row : callable
+        The expression of row ``n``, given the loop variable.
+    parts : tuple of Part
+        The same for all rows, as a sum of vectors, where there is a closed form.
+    scale : Expr or None
+        Factor that all rows share.
+    why : str
+    """
+
+    row: Callable[[n.Expr], n.Expr]
+    parts: tuple[Part, ...] = ()
+    scale: n.Expr | None = None
+    why: str = ""
+
 
 _INT, _VECTOR = n.Type("int"), n.Type("vector")
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
@@ -45,6 +66,7 @@ class Terms:
         self.names = names
         self.hoisted: list[n.Stmt] = []  # local vectors computed before the loop
         self.statistics: dict[str, n.Decl] = {}  # frozen numbers, by their text
+        self.constants: dict[str, n.Decl] = {}  # vectors of data alone, by their text
         self.definitions: dict[str, n.Expr] = {}  # local scalars that are sums over rows
 
     # ---- densities as expressions -------------------------------------------------------
@@ -204,32 +226,32 @@ class Terms:
     def term(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt, refuse: Refuse) -> Term:
         scale = None if scale is None else self.hoist(scale)
         if self.rows.of(e).kind == "count":
-            ones = call("rep_vector", literal("1"), self.count, kind=_VECTOR)
-            return Term(lambda i: literal("1"), ones, scale, f"{text(e)} counts the observations")
+            one = literal("1")
+            return Term(lambda i: one, (Part(one),), scale, f"{text(e)} counts the observations")
         match e:
             case n.Call(name="sum", args=(v,)):
                 v = self.hoist(v)
                 if v.type.rank == 1:
                     v = self.local(v, "ll")
-                    return Term(
-                        lambda i: at(v, i, self.rows), _as_vector(v), scale, "a sum over observations"
-                    )
+                    parts = (Part(_as_vector(v)),)
+                    why = "a sum over observations"
+                    return Term(lambda i: at(v, i, self.rows), parts, scale, why)
                 if self.rows.of(v).axis == 0:
                     v = self.local(v, "ll")
                     return Term(
-                        lambda i: call("sum", at(v, i, self.rows)), None, scale,
+                        lambda i: call("sum", at(v, i, self.rows)), (), scale,
                         "a sum over observations",
                     )  # fmt: skip
             case n.Call(name="dot_product", args=(a, b)) | n.Binary(left=a, op="*", right=b):
                 a, b = _as_vector(self.hoist(a)), _as_vector(self.hoist(b))
-                product = n.Binary(a, ".*", b, type=_VECTOR)
+                product = (Part(b, data=a),)
                 return Term(
                     lambda i: times(at(a, i, self.rows), at(b, i, self.rows)), product, scale,
                     "a sum over observations",
                 )  # fmt: skip
             case n.Call(name="dot_self", args=(a,)):
                 a = _as_vector(self.hoist(a))
-                squares = call("square", a, kind=_VECTOR)
+                squares = (Part(call("square", a, kind=_VECTOR)),)
                 return Term(
                     lambda i: call("square", at(a, i, self.rows)), squares, scale,
                     "a sum of squares over observations",
@@ -260,15 +282,17 @@ class Terms:
         why = f"`{name}` of each observation"
         if known.glm is not None:
             return self.glm_term(known.glm, e, why)
+        if any(matrix_of(a) is not None for a in e.args) and self.rows.flattened(name, e.args):
+            return self.flat_term(name + kind, e, why)
         args = tuple(map(self.hoist, e.args))
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
         if not (isinstance(s, n.Tilde) and s.truncated):
             args = tuple(
                 self.local(a, roles[k] if k < len(roles) else "theta") for k, a in enumerate(args)
             )
-        vector = None
+        parts: tuple[Part, ...] = ()
         if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
-            vector = closed_form(name, args)
+            parts = closed_form(name, args)
 
         def row(i: n.Expr) -> n.Expr:
             entry = tuple(at(a, i, self.rows) for a in args)
@@ -282,7 +306,38 @@ class Terms:
                 one = self.truncate(one, cut, entry[0], entry[1:])
             return one
 
-        return Term(row, vector, why=why)
+        return Term(row, parts, why=why)
+
+    def flat_term(self, name: str, e: n.Call, why: str) -> Term:
+        """Matrices flattened by to_vector: row by row they are row vectors."""
+        args = []
+        for a in e.args:
+            m = matrix_of(a)
+            args.append(self.hoist(a if m is None else self.matrix(m, e.args)))
+        arguments = tuple(args)
+
+        def row(i: n.Expr) -> n.Expr:
+            entry = []
+            for a in arguments:
+                dep = self.rows.of(a)
+                cut = (n.Single(i),) if dep.axis == 0 else (n.All(), n.Single(i))
+                entry.append(n.Index(a, cut, type=_VECTOR) if dep.kind == "rowwise" else a)
+            return call(name, *entry)
+
+        return Term(row, why=why)
+
+    def matrix(self, e: n.Expr, whole: tuple[n.Expr, ...]) -> n.Expr:
+        """A matrix with rows as a variable."""
+        if isinstance(bare(e), n.Var):
+            return bare(e)
+        dep = self.rows.of(e)
+        name = self.names.fresh("mu")
+        like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
+        dims = [call("rows", like, kind=_INT), call("cols", like, kind=_INT)]
+        dims[dep.axis] = self.count  # type: ignore[call-overload]
+        self.hoisted.append(n.Decl(name, n.SizedType("matrix", (), tuple(dims)), value=self.hoist(e)))
+        self.rows.env[name] = dep
+        return n.Var(name, type=e.type)
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -344,12 +399,10 @@ class Terms:
         model: list[n.Stmt] = []
         point: list[n.Stmt] = []
         for term in terms:
-            if term.vector is not None:
-                total: n.Expr = call("dot_product", weights, term.vector)
+            if term.parts:
+                total, entry = self.closed(term.parts, weights)
                 model.append(n.TargetAdd(_scaled(term.scale, total), line=s.line))
-                point.append(
-                    n.Assign(log_lik, "+=", _scaled(term.scale, term.vector), line=s.line)
-                )
+                point.append(n.Assign(log_lik, "+=", _scaled(term.scale, entry), line=s.line))
                 continue
             i = n.Var(self.names.loop(), type=_INT)
             ll = n.Var(self.names.fresh("ll"), type=_VECTOR)
@@ -364,6 +417,40 @@ class Terms:
             model.append(n.TargetAdd(call("dot_product", weights, ll), line=s.line))
             point.append(loop(log_lik, "+="))
         return model, point
+
+    def closed(self, parts: tuple[Part, ...], weights: n.Expr) -> tuple[n.Expr, n.Expr]:
+        """The weighted sum of all rows, and the vector of rows."""
+        total: n.Expr | None = None
+        entry: n.Expr | None = None
+        for part in sorted(parts, key=lambda p: p.value.type.rank == 0):
+            value, data = part.value, part.data
+            if value.type.rank:
+                value = self.prepared(value)
+                weight = weights if data is None else n.Binary(weights, ".*", data, type=_VECTOR)
+                one: n.Expr = call("dot_product", weight, value)
+                row = value if data is None else n.Binary(data, ".*", value, type=_VECTOR)
+            else:
+                shares = call("sum", weights) if data is None else call("dot_product", weights, data)
+                one = shares if text(value) == "1" else times(shares, value)
+                row = value if data is None else n.Binary(data, "*", value, type=_VECTOR)
+            total, entry = _added(total, part.factor, one), _added(entry, part.factor, row)
+        assert total is not None
+        assert entry is not None
+        if not entry.type.rank:
+            entry = call("rep_vector", entry, self.count, kind=_VECTOR)
+        return total, entry
+
+    def prepared(self, e: n.Expr) -> n.Expr:
+        """A vector of data alone is computed once, in transformed data."""
+        if isinstance(bare(e), n.Var) or not self.rows.constant(e) or self.rows.of(e).stat:
+            return e
+        key = text(e)
+        if key not in self.constants:
+            name = self.names.fresh("log_factorial" if key.startswith("lgamma") else key)
+            size = n.SizedType("vector", sizes=(self.count,))
+            self.constants[key] = n.Decl(name, size, value=e)
+            self.rows.env[name] = self.rows.of(e)
+        return n.Var(self.constants[key].name, type=_VECTOR, data_only=True)
 
     # ---- statistics of the full data ------------------------------------------------------
 
@@ -408,6 +495,19 @@ class Terms:
             name = self.names.fresh(f"{key}_full" if isinstance(e, n.Var) else key)
             self.statistics[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
         return n.Var(self.statistics[key].name, type=e.type, data_only=True)
+
+
+def _added(total: n.Expr | None, factor: str | n.Expr, e: n.Expr) -> n.Expr:
+    """``total + factor * e``"""
+    kind = n.Type("vector") if e.type.rank or (total is not None and total.type.rank) else n.REAL
+    if isinstance(factor, str):
+        minus, size = factor.startswith("-"), factor.lstrip("-")
+        part = e if size == "1" else n.Binary(literal(size), "*", e, type=e.type)
+        if total is not None:
+            return n.Binary(total, "-" if minus else "+", part, type=kind)
+        return n.Unary("-", part, type=e.type) if minus else part
+    part = n.Binary(factor, "*", e, type=e.type)
+    return part if total is None else n.Binary(total, "+", part, type=kind)
 
 
 def _literal(e: n.Expr) -> bool:

@@ -21,6 +21,7 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
 from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import candidates, check_parameters, data_dependences, declared
+from stancoreset.stan.densities import suffix
 from stancoreset.stan.dependence import FREE, Dep
 from stancoreset.stan.freeze import freezing_program, frozen_closure
 from stancoreset.stan.names import Names
@@ -145,10 +146,12 @@ def weave(
             refused[name] = error
     if not found:
         raise _most_telling(program, refused)
-    return _choose(program, found).woven()
+    return _choose(program, found, refused).woven()
 
 
-def _choose(program: n.Program, found: Mapping[str, _Weaver]) -> _Weaver:
+def _choose(
+    program: n.Program, found: Mapping[str, _Weaver], refused: Mapping[str, WeaveError]
+) -> _Weaver:
     """The axis that weights most, then the one with most data; refuse if none dominates."""
     best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
     for name, other in found.items():
@@ -164,7 +167,61 @@ def _choose(program: n.Program, found: Mapping[str, _Weaver]) -> _Weaver:
             f"both `{first.name}` and `{second.name}` can count the observations; say which with "
             f'obs="{first.name}" or obs="{second.name}"',
         )
+    _refuse_if_another_is_meant(program, found[best], refused)
     return found[best]
+
+
+def _refuse_if_another_is_meant(
+    program: n.Program, chosen: _Weaver, refused: Mapping[str, WeaveError]
+) -> None:
+    """Refuse when the outcome that is left unweighted looks more like the observations.
+
+    The edges of a graph can be weighted while the areas' counts cannot; but then the counts
+    are the observations, and why they cannot be weighted is what the user must hear.
+    """
+    for name, error in refused.items():
+        if isinstance(error, _NoLikelihoodError):
+            continue
+        sized = {k for k, dep in data_dependences(program, name).items() if dep.kind == "rowwise"}
+        left = [
+            s
+            for b in program.model
+            for s in n.walk(b)
+            if isinstance(s, n.Tilde | n.TargetAdd)
+            and (s.line, printer.statement(s)) not in chosen.weighted
+            and _outcomes(s) & sized
+        ]
+        if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
+            raise WeaveError(
+                error.line,
+                f"{error.reason} (or weight the rows counted by `{chosen.obs}` and keep the "
+                f'others as they are, with obs="{chosen.obs}")',
+                error.statement,
+            )
+
+
+def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
+    """Names in the outcomes of the densities of a statement."""
+    if isinstance(s, n.Tilde):
+        return names_in(s.arg)
+    calls = (e for e in n.walk(s) if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
+    return set().union(*(names_in(e.args[0]) for e in calls))
+
+
+def _only_indexes(program: n.Program, chosen: _Weaver) -> bool:
+    """Whether all row data only pick elements of something else."""
+    rows = set(chosen.row_data)
+    inside: set[int] = set()
+    for b in (*program.transformed_parameters, *program.model):
+        for e in n.walk(b):
+            if isinstance(e, n.Index):
+                inside |= {id(x) for i in e.indices for x in n.walk(i)}
+    return all(
+        id(x) in inside
+        for b in (*program.transformed_parameters, *program.model)
+        for x in n.walk(b)
+        if isinstance(x, n.Var) and x.name in rows
+    )
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
@@ -314,13 +371,13 @@ class _Weaver:
         flow, program = self.flow, self.program
         statistics = list(flow.terms.statistics.values())
         frozen = [*self.frozen.values(), *statistics]
-        kept = (*self.parameters, *self.transformed, *self.model, *self.point, *self.transformed_kept)
+        kept = (*self.parameters, *self.transformed, *self.model, *self.point, *self.transformed_kept, *flow.terms.constants.values())
         used = set().union(*(names_in(s) for s in kept)) if kept else set()
         frozen = _used_frozen(frozen, used)
         tree = n.Program(
             functions=program.functions,
             data=self.data_block(frozen),
-            transformed_data=tuple(self.transformed_kept),
+            transformed_data=(*self.transformed_kept, *flow.terms.constants.values()),
             parameters=tuple(self.parameters),
             transformed_parameters=tuple(self.transformed),
             model=tuple(self.model),

@@ -288,7 +288,10 @@ class Flow:
         """Whether the statement adds a row's term to a scalar declared outside the loop."""
         if not self.loop or name not in self.outside or s.target.type.rank:
             return False
-        return isinstance(s.target, n.Var) and _added(s) is not None and (
+        added = _added(s)
+        if added is None or name in {v.name for v in n.walk(added) if isinstance(v, n.Var)}:
+            return False
+        return isinstance(s.target, n.Var) and (
             self.env.get(name, UNSET).kind in ("unset", "free", "sum") or name in self.accumulators
         )
 
@@ -434,7 +437,11 @@ class Flow:
             # Reading a scalar or a whole container before it is written couples rows.
             if all(self.writes_row(a) for a in n.walk(body) if _assigns(a, name)):
                 continue
-            if all(_added(a) is not None for a in n.walk(body) if _assigns(a, name)):
+            writes = [a for a in n.walk(body) if _assigns(a, name)]
+            # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
+            mentions = sum(isinstance(v, n.Var) and v.name == name for v in n.walk(body))
+            own = sum(isinstance(v, n.Var) and v.name == name for a in writes for v in n.walk(a))
+            if all(_added(a) is not None for a in writes) and mentions == own:
                 continue
             self.env[name] = coupled(_STALE)
 
@@ -508,6 +515,10 @@ class Flow:
             return self.row_increment(s)
         if self.context.kind == "row":
             self.refuse(s, "it is reached by a condition on single observations")
+        if isinstance(s, n.TargetAdd) and isinstance(bare(s.value), n.Var):
+            if text(bare(s.value)) in self.accumulators:
+                self.log(s, "likelihood", "adds up the weighted terms of all observations")
+                return [s], []
         prior, terms = self.terms.split(s, self.refuse)
         if not terms:
             self.log(s, "prior", "no data rows enter")

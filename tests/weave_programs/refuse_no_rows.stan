@@ -1,0 +1,4 @@
+// refuse: 0 no data variable
+data { real y; }
+parameters { real mu; }
+model { y ~ normal(mu, 1); }
