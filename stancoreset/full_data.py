@@ -11,7 +11,7 @@ in a fixed order; the prior is counted once. Callers never see the chunks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FullData", "central_hessian"]
 
-# Chunks smaller than this cost more to hand out than they save.
+# Chunks smaller than this cost more to hand out than they save; larger ones need much
+# memory for a moment while Stan reads them, and leave the processor's cache.
 _MIN_ROWS_PER_CHUNK = 2_000
+_MAX_ROWS_PER_CHUNK = 32_768
 
 
 @dataclass
@@ -59,8 +61,8 @@ class FullData:
     data : mapping
         Checked data, every row.
     in_process : bool
-        True: one chunk of rows a thread, evaluated side by side. False: one chunk, the
-        engine spreads draws over processes itself.
+        True: chunks of bounded size. False: one chunk, which the engine's processes read
+        from a file.
     threads : int, optional
         Default: the available cores.
 
@@ -84,9 +86,12 @@ class FullData:
         self._data = data
         self.n_obs = weighted.n_obs(data)
         self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
-        threads = threads or available_cores()
-        count = min(threads, self.n_obs // _MIN_ROWS_PER_CHUNK) if in_process else 1
-        edges = np.linspace(0, self.n_obs, max(count, 1) + 1).astype(int)
+        self._threads = threads or available_cores()
+        count = 1
+        if in_process:
+            least = -(-self.n_obs // _MAX_ROWS_PER_CHUNK)
+            count = max(1, least, min(self._threads, self.n_obs // _MIN_ROWS_PER_CHUNK))
+        edges = np.linspace(0, self.n_obs, count + 1).astype(int)
         self._slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
         self.in_process = in_process
         self._chunks: list[BoundModel] | None = None
@@ -119,11 +124,19 @@ class FullData:
         _ = self.chunks
         return self
 
-    def _each(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
-        if len(items) == 1:
-            return [function(items[0])]
-        with ThreadPoolExecutor(len(items)) as pool:
+    def _each(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Side by side, results in order."""
+        workers = min(self._threads, len(items))
+        if workers == 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, items))
+
+    def _per_chunk(self, function: Callable[[BoundModel], Any], draws: Float) -> list[Any]:
+        """Chunk by chunk; the engine spreads many draws over threads itself, but not a few."""
+        if len(draws) >= self._threads:
+            return [function(chunk) for chunk in self.chunks]
+        return self._each(function, self.chunks)
 
     def log_prior(self, draws: Float) -> Float:
         """Log prior density with Jacobian, up to a constant: (S, P) → (S,)."""
@@ -145,8 +158,9 @@ class FullData:
         chunks, out = self.chunks, np.empty(len(draws))
         # Blocks of draws only so that progress can be told; one block costs nothing extra.
         for block in np.array_split(np.arange(len(draws)), max(1, len(draws) // 50)):
-            parts = self._each(lambda chunk, b=block: chunk.log_density(draws[b]), chunks)
-            prior = self.log_prior(draws[block])
+            rows = draws[block]
+            parts = self._per_chunk(lambda chunk, rows=rows: chunk.log_density(rows), rows)
+            prior = self.log_prior(rows)
             # −inf − (−inf) has no value: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
                 out[block] = np.where(
@@ -165,7 +179,7 @@ class FullData:
         """Log posterior density (S,) and gradient (S, P) of the full data."""
         draws = np.atleast_2d(draws)
         chunks = self.chunks
-        pairs = self._each(lambda chunk: chunk.log_density_gradient(draws), chunks)
+        pairs = self._per_chunk(lambda chunk: chunk.log_density_gradient(draws), draws)
         value = np.sum([p[0] for p in pairs], axis=0)
         gradient = np.sum([p[1] for p in pairs], axis=0)
         if len(chunks) > 1:  # every chunk has counted the prior
