@@ -102,6 +102,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker) -> 
         data,
         size=args.size,
         method=args.method,
+        projection=args.projection,
         draws=args.draws,
         candidates=args.candidates,
         seed=args.seed,
@@ -272,6 +273,12 @@ def _fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None)
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
     add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
     add("--method", default="pursuit", help="selection algorithm (pursuit)")
+    add(
+        "--projection",
+        default="loglik",
+        choices=("loglik", "fisher"),
+        help="what is matched: log likelihoods (loglik) or their gradients (fisher)",
+    )
     add("--seed", type=int, default=1, help="seed of everything random (1)")
     add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")
     add("--candidates", type=int, metavar="M", help="rows to choose from; default max(20000, 50 K)")

@@ -24,7 +24,15 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference, evaluated
 
-__all__ = ["Projection", "centred", "default_candidates", "extend", "heldout_error", "project"]
+__all__ = [
+    "Projection",
+    "centred",
+    "default_candidates",
+    "extend",
+    "finite_log_lik",
+    "heldout_error",
+    "project",
+]
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,8 @@ def project(
     """
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)
-    phi, means = centred(_log_lik(pool, reference.draws))
-    heldout_phi, _ = centred(_log_lik(pool, unseen))
+    phi, means = centred(finite_log_lik(pool, reference.draws))
+    heldout_phi, _ = centred(finite_log_lik(pool, unseen))
     target, _ = centred(reference.log_likelihood.copy())
     heldout_target, _ = centred(unseen_log_likelihood)
     if not np.any(target) or not np.any(heldout_target):
@@ -157,7 +165,7 @@ def extend(
     log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
     np.multiply(projection.phi, np.sqrt(old), out=log_lik[:old])
     log_lik[:old] += projection.means
-    log_lik[old:] = _log_lik(pool, draws)
+    log_lik[old:] = finite_log_lik(pool, draws)
     phi, means = centred(log_lik)
     log_likelihood = np.concatenate([projection.log_likelihood, added])
     return replace(
@@ -177,7 +185,14 @@ def centred(values: Float) -> tuple[Float, Float]:
     return values, means
 
 
-def _log_lik(pool: BoundModel, draws: Float) -> Float:
+def finite_log_lik(pool: BoundModel, draws: Float) -> Float:
+    """Log likelihood of each draw and candidate, (S, M), or an error that names the culprit.
+
+    Raises
+    ------
+    ReferenceFitError
+        If a value is not finite.
+    """
     log_lik = pool.log_lik(draws)
     if not np.all(np.isfinite(log_lik)):
         draw, row = np.argwhere(~np.isfinite(log_lik))[0]

@@ -21,6 +21,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, SampleResult, StanData
 from stancoreset.errors import OptionError
 from stancoreset.files import content_key
+from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, default_candidates, extend, project
@@ -39,6 +40,7 @@ __all__ = ["CoresetModel"]
 _HELDOUT_DRAWS = 200
 _CERTIFIED_DRAWS = 1_000
 _SHOWN_DRAWS = 4_000
+_PROJECTIONS = {"loglik": project, "fisher": project_fisher}
 
 
 class CoresetModel:
@@ -123,6 +125,7 @@ class CoresetModel:
         size: int = 200,
         method: str = "pursuit",
         reference: Any = "laplace",
+        projection: str = "loglik",
         draws: int | None = None,
         candidates: int | None = None,
         seed: int = 0,
@@ -156,6 +159,9 @@ class CoresetModel:
             Where the log likelihood is matched: the Laplace fit, or draws that you have
             (ArviZ container, cmdstanpy fit, dict of arrays, or array (S, P) of
             unconstrained draws).
+        projection : {"loglik", "fisher"}
+            What is matched there: the log likelihood's values, or its gradient (the weighted
+            Fisher information norm; see `stancoreset.fisher`).
         draws : int, optional
             Reference draws S that selection sees; default: doubled until the held-out
             error stops improving, up to 2,000.
@@ -201,12 +207,14 @@ class CoresetModel:
             "size": size,
             "method": method,
             "reference": reference if isinstance(reference, str) else "draws",
+            "projection": projection,
             "draws": draws,
             "candidates": candidates,
             "seed": seed,
             **sampler,
             **options,
         }
+        require_projection(projection)
         with stages("read data"):
             checked = self.read(data)
             n_obs = self.program.n_obs(checked)
@@ -236,7 +244,8 @@ class CoresetModel:
                 ref,
                 pool_size,
                 stages,
-                lambda projection: select(projection, size, method, seed=seed, **options),
+                lambda projected: select(projected, size, method, seed=seed, **options),
+                kind=projection,
                 adaptive=draws is None,
                 seed=seed,
             )
@@ -307,6 +316,7 @@ class CoresetModel:
         data: Any,
         reference: Reference,
         *,
+        projection: str = "loglik",
         candidates: int = 20_000,
         heldout: int = _HELDOUT_DRAWS,
         seed: int = 0,
@@ -318,6 +328,8 @@ class CoresetModel:
         data : mapping or path
             The full data.
         reference : Reference
+        projection : {"loglik", "fisher"}
+            See `fit`.
         candidates : int
             Rows M that selection may choose from; all rows if there are fewer.
         heldout : int
@@ -329,10 +341,12 @@ class CoresetModel:
         -------
         Projection
         """
+        require_projection(projection)
         checked = self.read(data)
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            return project(self._session.full_data(checked), pool, rows, reference, heldout=heldout)
+            full = self._session.full_data(checked)
+            return _PROJECTIONS[projection](full, pool, rows, reference, heldout=heldout)
 
     def sample(
         self,
@@ -438,6 +452,7 @@ class CoresetModel:
         candidates: int,
         stages: Stages,
         choose: Callable[[Projection], Coreset],
+        kind: str,
         adaptive: bool,
         seed: int,
     ) -> Coreset:
@@ -452,11 +467,15 @@ class CoresetModel:
         def enlarge(projection: Projection) -> Projection:
             more = reference.more(projection.n_draws, stream=projection.n_draws)
             with stages("project", total=len(more)) as tick:
+                if kind == "fisher":
+                    return extend_fisher(projection, full, pool, reference, more, tick)
                 return extend(projection, full, pool, more, tick)
 
         with pool:
             with stages("project", total=_HELDOUT_DRAWS) as tick:
-                first = project(full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick)
+                first = _PROJECTIONS[kind](
+                    full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick
+                )
             # A user's own draws cannot be doubled.
             if adaptive and reference.spare is None:
                 chosen = select_adaptively(first, timed, enlarge)
@@ -518,6 +537,14 @@ def require_size(size: int, n_obs: int) -> None:
     if not 1 <= size <= n_obs:
         raise OptionError(
             f"size is {size}, expected a number from 1 to {n_obs}, the rows of the data"
+        )
+
+
+def require_projection(kind: str) -> None:
+    """Raise `OptionError` unless there is such a projection."""
+    if kind not in _PROJECTIONS:
+        raise OptionError(
+            f"projection is {kind!r}, expected one of {', '.join(map(repr, _PROJECTIONS))}"
         )
 
 
