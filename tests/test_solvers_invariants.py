@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -245,3 +247,16 @@ class TestInvariants:
         double = solve(phi.astype(np.float32).astype(float), b, 5, method=method)
         single = solve(phi.astype(np.float32), b, 5, method=method)
         assert single.relative_error == pytest.approx(double.relative_error, rel=0.1, abs=1e-3)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_no_more_memory_than_another_phi(self, method, dtype):
+        """At most Φ itself and once more its size, on a Φ that is large beside S² and k·S."""
+        phi = np.random.default_rng(0).standard_normal((40, 60_000)).astype(dtype)
+        b = phi.sum(axis=1, dtype=np.float64)
+        tracemalloc.start()
+        try:
+            solve(phi, b, 10, method=method)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= phi.nbytes

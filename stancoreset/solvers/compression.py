@@ -49,12 +49,14 @@ class Compression:
         return (rows @ inner).astype(np.float64)
 
 
-def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression:
+def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression | None:
     """Drop the directions whose singular value is below `rtol` times the largest.
 
     The left singular vectors come from the S × S matrix Φ Φᵀ, accumulated in double precision over
     blocks of columns: S²M operations and one read of Φ, where a QR factorisation needs several. The
     square costs half the digits, so directions below 1e-8 are noise; `rtol` must stay well above.
+
+    None if that would save little: Φ in single precision, of nearly full rank.
 
     Costs as much as about S/8 products Φᵀ v, and M × r single-precision numbers.
 
@@ -78,6 +80,8 @@ def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression:
         gram += block @ block.T
     values, vectors = eigh(gram)
     keep = values > max(rtol, 1e-7) ** 2 * values[-1]
+    if phi.dtype == np.float32 and keep.sum() > 0.75 * len(keep):
+        return None
     basis = np.ascontiguousarray(vectors[:, keep][:, ::-1])
     rows = np.empty((phi.shape[1], basis.shape[1]), dtype=np.float32)
     for cut in column_blocks(phi):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,9 +67,15 @@ class ActiveSet:
         other.__dict__.update(self.__dict__)
         return other
 
+    def holds(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of these columns are active."""
+        active = np.zeros(len(self.columns), dtype=bool)
+        active[self.indices] = True
+        return active[indices]
+
     def append(self, candidates: NDArray[np.int64]) -> int:
         """Let columns enter with weight zero; return how many did (dependent ones do not)."""
-        candidates = candidates[~np.isin(candidates, self.indices)]
+        candidates = candidates[~self.holds(candidates)]
         room = self._q.shape[0] - len(self)
         candidates = candidates[: max(room, 0)]
         if len(candidates) == 0:
@@ -107,7 +113,7 @@ class ActiveSet:
         if keep[first]:
             return
         # R without those columns is triangular up to `first`; triangularise what follows.
-        q, tail = np.linalg.qr(self._r[first:, first:][:, keep[first:]])
+        q, tail = _orthonormal(self._r[first:, first:][:, keep[first:]])
         left = first + tail.shape[1]
         triangle = np.zeros((left, left))
         triangle[:first] = self._r[:first, keep]
@@ -133,10 +139,21 @@ class ActiveSet:
         """
         z = self._q.T @ self.target
         gained = float(np.sum(z[self.weights == 0] ** 2))  # by the columns that just entered
-        left, lost = _without_negatives(self._r, z)
+        trial = _Downdate(self._r, z)
+        lost = 0.0
+        while len(trial.left) and (trial.x <= 0).any():
+            lost += trial.drop(trial.x <= 0)
         if lost > gained:
-            left = _lawson_hanson(self._r, z, self.weights)
-        self._keep(left)
+            trial = _Downdate(self._r, z)
+            x = self.weights
+            while len(x) and (trial.x <= 0).any():
+                blocked = trial.x <= 0
+                ratio = np.full(len(x), np.inf)
+                ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(trial.x[blocked], -1e-300))
+                gone = ratio <= ratio.min()
+                x = np.maximum(x + ratio.min() * (trial.x - x), 0.0)[~gone]
+                trial.drop(gone)
+        self._keep(trial.left)
 
     def _keep(self, left: NDArray[np.intp]) -> None:
         """Let all columns leave but those at `left`, and solve; rounding may cost a few more."""
@@ -173,24 +190,17 @@ class ActiveSet:
         """Let the cheapest columns leave until `size` are left.
 
         Removing column j from a least-squares fit raises the squared error by x_j² / (G⁻¹)_jj,
-        G the Gram matrix; the inverse and x follow by a rank-one downdate each time.
+        G the Gram matrix. A weight that earlier removals turned negative leaves first.
         """
         if len(self) <= size:
             return
-        half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
-        inverse = half @ half.T
-        x = self.weights.copy()
-        alive = np.ones(len(self), dtype=bool)
-        for _ in range(len(self) - size):
-            pivot = np.where(alive, np.diag(inverse), 1.0)
-            # A weight that earlier removals turned negative would have to leave anyway.
-            cost = np.where(alive, np.where(x > 0, x * x / pivot, 0.0), np.inf)
-            j = int(np.argmin(cost))
-            column = inverse[:, j] / inverse[j, j]
-            x -= column * x[j]
-            inverse -= np.outer(column, inverse[j])
-            alive[j] = False
-        self._keep(np.flatnonzero(alive))
+        trial = _Downdate(self._r, self._q.T @ self.target)
+        while len(trial.left) > size:
+            cost = np.maximum(trial.x, 0.0) ** 2 / np.diag(trial.inverse)
+            gone = np.zeros(len(cost), dtype=bool)
+            gone[np.argmin(cost)] = True
+            trial.drop(gone)
+        self._keep(trial.left)
 
     def enter(self, candidates: NDArray[np.int64]) -> bool:
         """Let candidates enter, then `descend`; return whether the error fell.
@@ -209,59 +219,59 @@ class ActiveSet:
         return False
 
 
-def _leave(
-    triangle: NDArray[np.float64], keep: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], float]:
-    """Return [R | Qᵀb] without some columns of R, and by how much the squared error rises.
+class _Downdate:
+    """A least-squares fit from which columns leave, by its weights and inverse Gram matrix alone.
 
-    Rotating what follows the first departure into a triangle again leaves, in the last row of the
-    last column, the part of b that the remaining columns cannot reach.
+    With H = G⁻¹ and the columns J leaving,
+
+        x ← x − H_·J (H_JJ)⁻¹ x_J,    H ← H − H_·J (H_JJ)⁻¹ H_J·,
+
+    and the squared error rises by x_Jᵀ (H_JJ)⁻¹ x_J. It decides who leaves; `ActiveSet` then solves
+    anew from its factors, so that no rounding error stays.
     """
-    first = int(np.argmin(keep))
-    keep = np.append(keep, True)
-    tail = np.asarray(np.linalg.qr(triangle[first:, first:][:, keep[first:]], mode="r"))
-    left = int(keep.sum()) - 1
-    smaller = np.zeros((left, left + 1))
-    smaller[:first] = triangle[:first, keep]
-    smaller[first:, first:] = tail[: left - first]
-    return smaller, float(np.sum(tail[left - first :, -1] ** 2))
+
+    def __init__(self, r: NDArray[np.float64], z: NDArray[np.float64]) -> None:
+        half = solve_triangular(r, np.eye(len(z)), check_finite=False)
+        self.inverse = half @ half.T
+        self.x = half @ z
+        self.left = np.arange(len(z))
+
+    def drop(self, gone: NDArray[np.bool_]) -> float:
+        """Let columns leave; return by how much the squared error rises."""
+        stay = ~gone
+        block = self.inverse[np.ix_(gone, gone)]
+        coupling = self.inverse[np.ix_(gone, stay)]
+        x_gone = self.x[gone]
+        try:
+            solved = np.linalg.solve(block, np.column_stack([coupling, x_gone]))
+        except np.linalg.LinAlgError:
+            solved = np.linalg.lstsq(block, np.column_stack([coupling, x_gone]), rcond=None)[0]
+        self.x = self.x[stay] - coupling.T @ solved[:, -1]
+        self.inverse = self.inverse[np.ix_(stay, stay)] - coupling.T @ solved[:, :-1]
+        self.left = self.left[stay]
+        return float(x_gone @ solved[:, -1])
 
 
-def _solution(triangle: NDArray[np.float64]) -> NDArray[np.float64]:
-    return solve_triangular(triangle[:, :-1], triangle[:, -1], check_finite=False)
+def _orthonormal(
+    matrix: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Q, R with matrix = Q R, by Cholesky factors of the Gram matrix, twice.
 
-
-def _without_negatives(
-    r: NDArray[np.float64], z: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], float]:
-    """Drop every negative weight, solve, repeat; return who is left and the rise of the error²."""
-    triangle, left, lost = np.column_stack([r, z]), np.arange(len(z)), 0.0
-    while len(left):
-        keep = _solution(triangle) > 0
-        if keep.all():
-            break
-        triangle, rise = _leave(triangle, keep)
-        left, lost = left[keep], lost + rise
-    return left, lost
-
-
-def _lawson_hanson(
-    r: NDArray[np.float64], z: NDArray[np.float64], x: NDArray[np.float64]
-) -> NDArray[np.intp]:
-    """Go from the feasible x towards the solution, dropping what meets zero; return who is left."""
-    triangle, left = np.column_stack([r, z]), np.arange(len(z))
-    while len(left):
-        goal = _solution(triangle)
-        blocked = goal <= 0
-        if not blocked.any():
-            break
-        ratio = np.full(len(x), np.inf)
-        ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(goal[blocked], -1e-300))
-        keep = ratio > ratio.min()
-        x = np.maximum(x + ratio.min() * (goal - x), 0.0)[keep]
-        triangle, _ = _leave(triangle, keep)
-        left = left[keep]
-    return left
+    As accurate as Householder's while the condition is below 1e8, else we fall back to that; and
+    made of a few large products, where Householder's are thousands of small ones, which wait for
+    one another wherever the linear algebra uses threads on a busy machine.
+    """
+    try:
+        first = cholesky(matrix.T @ matrix, check_finite=False)
+        q = solve_triangular(first, matrix.T, trans="T", check_finite=False).T
+        second = cholesky(q.T @ q, check_finite=False)
+        q = solve_triangular(second, q.T, trans="T", check_finite=False).T
+        if np.abs(np.diag(second) - 1.0).max(initial=0.0) < 0.1:
+            return q, second @ first
+    except np.linalg.LinAlgError:
+        pass
+    q, r = np.linalg.qr(matrix)
+    return q, r
 
 
 def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
@@ -308,7 +318,7 @@ def nonnegative_weights(
     norms = np.where(columns.norms[indices] > 0, columns.norms[indices], np.inf)
     while True:
         scores = (active.residual @ local) / norms
-        scores[np.isin(indices, active.indices)] = 0.0
+        scores[active.holds(indices)] = 0.0
         if not active.enter(indices[largest(scores, batch)]):
             break
     weights = np.zeros(len(indices))

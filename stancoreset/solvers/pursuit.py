@@ -53,14 +53,14 @@ class Pool:
         """Return the column that lowers the error most if it enters alone."""
         self.best(active, 1)  # see that the pool is near the residual
         gains = active.gains(self._block)
-        gains[np.isin(self._indices, active.indices) | (self._indices == barred)] = 0.0
+        gains[active.holds(self._indices) | (self._indices == barred)] = 0.0
         if len(gains) == 0 or not gains.max() > 0:
             return None
         return int(self._indices[np.argmax(gains)])
 
     def _scores(self, active: ActiveSet) -> NDArray[np.float64]:
         scores = (active.residual @ self._block) / self._norms
-        scores[np.isin(self._indices, active.indices)] = 0.0
+        scores[active.holds(self._indices)] = 0.0
         return scores
 
     def _refill(self, active: ActiveSet, length: float, count: int) -> None:
