@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan import stanc
 from stancoreset.stan.weave import weave
 from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
@@ -30,7 +33,6 @@ def read(name: str) -> str:
 def test_identities(name):
     code = read(name)
     woven = weave(code, obs_of(code))
-    stanc.check(woven.code)
     assert outputs(woven) == [woven.log_lik]
     assert any(e.role in ("likelihood", "mixed") for e in woven.explanation)
     errors = identities(code, make_data(code), woven=woven)
@@ -47,3 +49,173 @@ def test_refusals_say_where_and_why(name):
     assert re.search(reason, caught.value.reason), caught.value
     if caught.value.line:
         assert f"line {caught.value.line}" in str(caught.value)
+
+
+# ---- random regressions -------------------------------------------------------------------
+
+FAMILIES = {
+    "normal": ("vector[N] y", "normal({eta}, s)", "s", "rng.normal(size=N)"),
+    "student_t": ("array[N] real y", "student_t(4, {eta}, s)", "s", "rng.normal(size=N)"),
+    "bernoulli_logit": (
+        "array[N] int<lower=0, upper=1> y", "bernoulli_logit({eta})", "", "rng.integers(0, 2, N)",
+    ),
+    "poisson_log": ("array[N] int y", "poisson_log({eta})", "", "rng.integers(0, 5, N)"),
+    "neg_binomial_2_log": (
+        "array[N] int y", "neg_binomial_2_log({eta}, s)", "s", "rng.integers(0, 5, N)",
+    ),
+    "weibull": ("vector<lower=0>[N] y", "weibull(s, exp({eta}))", "s", "rng.exponential(size=N)"),
+    "lognormal": ("vector<lower=0>[N] y", "lognormal({eta}, s)", "s", "rng.exponential(size=N)"),
+    "cauchy": ("row_vector[N] y", "cauchy({eta}, s)", "s", "rng.normal(size=N)"),
+}  # fmt: skip
+
+
+@st.composite
+def regressions(draw: Any) -> str:
+    """A regression as people write it: family, predictors, centring, groups, loop or not."""
+    family = draw(st.sampled_from(sorted(FAMILIES)))
+    declared, call, scale, outcome = FAMILIES[family]
+    groups, centred = draw(st.booleans()), draw(st.booleans())
+    offset, guard = draw(st.booleans()), draw(st.booleans())
+    place = draw(st.sampled_from(["inline", "local", "transformed", "loop", "full loop"]))
+    style = draw(st.sampled_from(["~", "target", "lupdf"]))
+    x = "(X[n] - mx')" if centred else "X[n]"
+    row_eta = f"a + {x} * b" + (" + u[g[n]]" if groups else "") + (" + off[n]" if offset else "")
+    all_x = "Xc" if centred else "X"
+    eta = f"a + {all_x} * b" + (" + u[g]" if groups else "") + (" + off" if offset else "")
+    if family == "cauchy" and place != "full loop":
+        eta = f"({eta})'"
+    suffix = "lpmf" if " int" in declared else "lpdf"
+
+    def increment(y: str, mean: str) -> str:
+        name, args = call.format(eta=mean).split("(", 1)
+        if style == "~":
+            return f"{y} ~ {name}({args};"
+        kind = suffix.replace("lp", "lup") if style == "lupdf" else suffix
+        return f"target += {name}_{kind}({y} | {args};"
+
+    kind = "row_vector" if family == "cauchy" else "vector"
+    transformed = f"transformed parameters {{ {kind}[N] eta = {eta}; }}" if place == "transformed" else ""
+    body = {
+        "inline": increment("y", eta),
+        "local": f"{kind}[N] eta = {eta}; {increment('y', 'eta')}",
+        "transformed": increment("y", "eta"),
+        "loop": f"{kind}[N] eta; for (n in 1:N) eta[n] = {row_eta}; {increment('y', 'eta')}",
+        "full loop": f"for (n in 1:N) {{ real eta = {row_eta}; {increment('y[n]', 'eta')} }}",
+    }[place]
+    if guard:
+        body = f"if (on == 1) {{ {body} }}"
+    header = {"N": 9, "K": 2, "J": 3, "on": 1, "y": outcome}
+    return f"""// data: {json.dumps(header)}
+data {{
+  int<lower=1> N; int K; int J; int on;
+  matrix[N, K] X; array[N] int<lower=1, upper=J> g; vector[N] off; {declared};
+}}
+transformed data {{
+  vector[K] mx; matrix[N, K] Xc;
+  for (k in 1:K) {{ mx[k] = mean(X[, k]); Xc[, k] = X[, k] - mx[k]; }}
+}}
+parameters {{ real a; vector[K] b; vector[J] u; {"real<lower=0> s;" if scale else ""} }}
+{transformed}
+model {{
+  a ~ normal(0, 2); b ~ student_t(3, 0, 1); u ~ normal(0, 1);
+  {body}
+}}
+"""
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(code=regressions(), seed=st.integers(0, 2**16))
+def test_random_regressions(code, seed):
+    errors = identities(code, make_data(code, seed), count=2, seed=seed)
+    assert max(errors.values()) < 1e-9, (errors, code)
+
+
+# ---- what comes with the woven program -----------------------------------------------------
+
+
+def test_explanation_has_every_increment_with_its_line():
+    code = """data { int N; vector[N] y; vector[N] x; }
+parameters { real a; real<lower=0> s; }
+model {
+  a ~ normal(0, 1);
+  target += normal_lpdf(y | a, s) + exponential_lpdf(s | 1);
+
+  for (n in 1:N)
+    x[n] ~ cauchy(a, s);
+}
+"""
+    woven = weave(code)
+    found = [(e.line, e.role, e.text) for e in woven.explanation]
+    assert found == [
+        (4, "prior", "a ~ normal(0, 1);"),
+        (5, "mixed", "target += normal_lpdf(y | a, s) + exponential_lpdf(s | 1);"),
+        (8, "likelihood", "x[n] ~ cauchy(a, s);"),
+    ]
+    assert "lines 5, 8 of the original" in woven.code.replace("\n// ", " ")
+
+
+def test_frozen_variables_come_from_the_full_data():
+    code = """data { int N; vector[N] x; array[N] int g; vector[N] y; }
+transformed data {
+  real m = mean(x);
+  int L = max(g);
+  vector[N] z = x - m;
+}
+parameters { vector[L] a; real b; }
+model { a ~ normal(0, 1); y ~ normal(a[g] + b * z / sqrt(N), 1); }
+"""
+    woven = weave(code)
+    assert dict(woven.rows) == {"x": 0, "g": 0, "y": 0, "z": 0}
+    data = {"N": 3, "x": np.array([1.0, 2.0, 6.0]), "g": np.array([1, 2, 2]), "y": np.zeros(3)}
+    frozen = frozen_data(woven, data)
+    assert set(frozen) == {"L", "z", "sqrt_N"}
+    assert frozen["L"] == 2
+    assert isinstance(frozen["L"], int)
+    np.testing.assert_allclose(frozen["z"], [-2, -1, 3])
+    assert frozen["sqrt_N"] == pytest.approx(np.sqrt(3))
+
+
+def test_user_chooses_the_axis():
+    code = "data { int A; int B; vector[A] x; vector[B] y; } parameters { real m; } "
+    code += "model { x ~ normal(m, 1); y ~ cauchy(m, 1); }"
+    with pytest.raises(WeaveError, match='obs="B"'):
+        weave(code)
+    assert dict(weave(code, "B").rows) == {"y": 0}
+    assert "y ~ cauchy" not in weave(code, "B").code
+    assert "x ~ normal" in weave(code, "B").code
+    with pytest.raises(WeaveError, match="obs='C'"):
+        weave(code, "C")
+
+
+def test_bounds_that_hold_for_all_rows_only_are_dropped():
+    code = "data { int<lower=5> N; array[N] int<lower=1, upper=N> id; vector<lower=0>[N] y; } "
+    code += "parameters { real m; } model { y ~ normal(m, 1); }"
+    woven = weave(code)
+    assert "int<lower=0> N;" in woven.code
+    assert "array[N] int<lower=1> id;" in woven.code
+    assert "vector<lower=0>[N] y;" in woven.code
+
+
+def test_wrong_rewrites_would_be_caught():
+    """The identities have teeth: each damage to a woven program shows in one of them."""
+    code = read("skewed_rows_no_data_in_else")
+    woven = weave(code)
+    data = make_data(code)
+    assert max(identities(code, data, woven=woven).values()) < 1e-9
+    damages = [
+        ("target += weights[n] * log1m(p)", "target += log1m(p)", "additive"),
+        ("log_lik[n] += log1m(p)", "log_lik[n] += 2 * log1m(p)", "additive"),
+        ("normal_lpdf(y[n] | mu, 1)", "normal_lpdf(y[n] | mu, 2)", "gradient"),
+        ("normal_lpdf(y[n] | mu, 1)", "normal_lpdf(y[n] | mu + 0.1 * N, 1)", "slice"),
+    ]
+    for old, new, identity in damages:
+        assert old in woven.code
+        broken = type(woven)(woven.code.replace(old, new), woven.obs, woven.rows)
+        assert identities(code, data, woven=broken)[identity] > 1e-6, (old, new)
+
+
+def test_model_helper_reports_generated_by_name():
+    woven = weave("data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }")
+    m = model(woven.code, {"N": 2, "y": np.array([0.0, 1.0]), "weights": np.ones(2)})
+    lp = m.log_density(np.array([0.3])) - m.log_density(np.array([0.0]))
+    assert lp == pytest.approx(0.3 - 0.09)

@@ -52,6 +52,8 @@ class Rows:
         these alone can be computed once from the full data.
     call : callable
         Dependence of a call of a user's function.
+    pure_sums : bool
+        Whether a sum over rows must have no other addend, as in a user's function.
     """
 
     def __init__(
@@ -59,7 +61,11 @@ class Rows:
         env: dict[str, Dep],
         data: set[str],
         call: Callable[[n.Call, Sequence[Dep]], Dep],
+        *,
+        pure_sums: bool = False,
     ) -> None:
+        self.pure_sums = pure_sums
+        self.frozen: set[str] = set()  # frozen variables that are not rows
         self.env = env
         self.data = data
         self.call_user = call
@@ -172,7 +178,7 @@ class Rows:
             return SUM if not self.constant(e) or b.kind == "sum" else None
         if e.op in ("*", "/") and a.kind in additive and b.kind == "free" and b.stat == NONE:
             return SUM if not self.constant(e) or a.kind == "sum" else None
-        if e.op in ("+", "-") and "sum" in (a.kind, b.kind):
+        if e.op in ("+", "-") and "sum" in (a.kind, b.kind) and not self.pure_sums:
             other = b if a.kind == "sum" else a
             # A sum plus what is free: still additive, split when it is added to the target.
             return SUM.with_stat(other.stat) if other.kind == "free" else None

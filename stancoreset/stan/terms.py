@@ -14,6 +14,7 @@ from stancoreset.stan.elementwise import FILLED
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import at, call, is_plain, literal, one_row, plus, times
 from stancoreset.stan.printer import expression as text
+from stancoreset.stan.prune import names_in
 from stancoreset.stan.rows import Rows, bare, matrix_of
 
 __all__ = ["Terms"]
@@ -122,6 +123,18 @@ class Terms:
             )
         return inside
 
+    def normalised(self, e: n.Expr) -> n.Expr:
+        """`e` with all constants: log_lik is defined outside the model block."""
+
+        def change(x: n.Node) -> n.Node | None:
+            if isinstance(x, n.Call) and x.name.endswith(("_lupdf", "_lupmf")):
+                args = tuple(self.normalised(a) for a in x.args)
+                return replace(x, name=x.name.replace("_lup", "_lp"), args=args)
+            return None
+
+        changed: n.Expr = n.transform(e, change)
+        return changed
+
     # ---- splitting ----------------------------------------------------------------------
 
     def split(
@@ -156,6 +169,21 @@ class Terms:
                 "full data), or write the term as a sum over observations",
             )
 
+    def refuse_frozen_outcome(self, s: n.Stmt, e: n.Expr, refuse: Refuse) -> None:
+        """A likelihood of counts or sums over rows cannot be weighted row by row."""
+        outcome = names_in(e)
+        for x in n.walk(e):
+            if isinstance(x, n.Call) and suffix(x.name)[1]:
+                inner = set().union(*(names_in(a) for a in x.args[1:]))
+                outcome -= inner - names_in(x.args[0])
+        summary = sorted(outcome & self.rows.frozen)
+        if summary:
+            refuse(
+                s,
+                f"`{summary[0]}` sums several observations up into one outcome: write the "
+                "likelihood as a sum over observations",
+            )
+
     def split_tilde(self, s: n.Tilde, refuse: Refuse) -> tuple[list[n.Stmt], list[Term]]:
         e = self.density_call(s)
         dep = self.rows.of(e)
@@ -170,7 +198,8 @@ class Terms:
             outcome = self.rows.value(s.arg)
             if stat == BY_DATA or outcome.stat:
                 self.refuse_statistic(s, BY_DATA, refuse)
-            arguments = tuple(map(self.hoist, s.args))
+            self.refuse_frozen_outcome(s, e, refuse)
+            arguments = tuple(self._hoist(a, as_size=False) for a in s.args)
             return [replace(s, arg=self.hoist(s.arg), args=arguments)], []
         if dep.kind != "sum":
             refuse(s, "it is not a sum over observations")
@@ -192,6 +221,7 @@ class Terms:
         if dep.kind in ("free", "unset"):
             if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
                 self.refuse_statistic(s, BY_DATA, refuse)
+            self.refuse_frozen_outcome(s, e, refuse)
             free.append(_scaled(scale, e))
             return
         if dep.kind == "coupled":
@@ -284,7 +314,7 @@ class Terms:
             return self.glm_term(known.glm, e, why)
         if any(matrix_of(a) is not None for a in e.args) and self.rows.flattened(name, e.args):
             return self.flat_term(name + kind, e, why)
-        args = tuple(map(self.hoist, e.args))
+        args = tuple(self._hoist(a, as_size=False) for a in e.args)
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
         if not (isinstance(s, n.Tilde) and s.truncated):
             args = tuple(

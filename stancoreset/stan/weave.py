@@ -11,6 +11,7 @@ Everything else stays as it is, and what cannot be taken apart into rows is refu
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -268,6 +269,7 @@ class _Weaver:
         check_parameters(program.parameters, counts)
         flow = Flow(program, self.obs, env, set(env), self.names)
         flow.density_block = True
+        flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         self.parameters = [self.parameter(d) for d in program.parameters]
         self.transformed, _ = flow.block(program.transformed_parameters)
@@ -383,7 +385,9 @@ class _Weaver:
             model=tuple(self.model),
             generated_quantities=self.generated(),
         )
-        code = stanc.auto_format(printer.program(tree), filename="woven.stan")
+        header = self.comment([d.name for d in frozen])
+        code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
+        code = code.rstrip() + "\n"
         names = {d.name for d in frozen}
         frozen_code, outputs = freezing_program(program, frozen, statistics)
         entries = [e for e in flow.entries.values()]
@@ -405,6 +409,24 @@ class _Weaver:
             weights=self.names.weights,
             log_lik=self.names.log_lik,
             tree=tree,
+        )
+
+    def comment(self, frozen: Sequence[str]) -> str:
+        """What was done, for whoever reads the woven program."""
+        lines = sorted({line for line, _ in self.weighted})
+        where = ", ".join(map(str, lines))
+        rows = ", ".join(name for name in self.row_data if name not in self.frozen)
+        text = [
+            f"Woven by stancoreset. Each of the {self.obs} observations adds {self.names.weights}[n] "
+            f"times its log likelihood to the log density; {self.names.log_lik}[n] is that log "
+            f"likelihood without the weight.",
+            f"Weighted: line{'s' if len(lines) > 1 else ''} {where} of the original program. "
+            f"Data with one entry per observation: {rows or ', '.join(self.row_data)}.",
+        ]
+        if frozen:
+            text.append(f"Computed once from the full data, now data: {', '.join(frozen)}.")
+        return "".join(
+            f"// {line}\n" for t in text for line in textwrap.wrap(t, 75)
         )
 
     def data_block(self, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:

@@ -86,11 +86,12 @@ class Flow:
         self.env = env
         self.data = data
         self.names = names
-        self.rows = Rows(env, data, self.call_user)
+        self.rows = Rows(env, data, self.call_user, pure_sums=depth > 0)
         self.terms = Terms(self.rows, self.functions, obs, names)
         self.context = UNSET  # dependence of the branches that lead here
         self.loop = ""  # variable of the loop over observations that we are in
         self.outside: set[str] = set()  # variables declared outside that loop
+        self.adding: set[str] = set()  # those of them that the loop does nothing but add to
         self.accumulators: set[str] = set()  # scalars that add up rows
         self.entries: dict[int, Entry] = {}
         self.weighted: set[int] = set()  # ids of the statements that were weighted
@@ -186,7 +187,7 @@ class Flow:
         if dep.kind == "free" and _is_zero(s.value):
             dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
         self.env[s.name] = dep
-        done = replace(s, value=self.terms.hoist(s.value))
+        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value)))
         return [done], [done]
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
@@ -216,15 +217,13 @@ class Flow:
             value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
         value = self.guarded(value, s.value)
         self.env[name] = self.written(s, name, value)
-        done = replace(s, value=self.terms.hoist(s.value))
+        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value)))
         return [done], [done]
 
     def written(self, s: n.Assign, name: str, value: Dep) -> Dep:
         """Dependence of variable `name` after a value was written into (part of) it."""
         old = self.env.get(name, UNSET)
         if isinstance(s.target, n.Var):
-            if self.loop and name in self.outside and value.kind in ("free", "unset"):
-                return value if old.kind in ("unset", "free") else join(value, old)
             return value
         if not isinstance(s.target, n.Index) or not isinstance(s.target.base, n.Var):
             return join(old, value) if value.kind != "rowwise" else coupled(
@@ -286,7 +285,7 @@ class Flow:
 
     def accumulates(self, s: n.Assign, name: str) -> bool:
         """Whether the statement adds a row's term to a scalar declared outside the loop."""
-        if not self.loop or name not in self.outside or s.target.type.rank:
+        if not self.loop or name not in self.adding or s.target.type.rank:
             return False
         added = _added(s)
         if added is None or name in {v.name for v in n.walk(added) if isinstance(v, n.Var)}:
@@ -301,12 +300,14 @@ class Flow:
         dep = join(self.context, self.rows.value(added))
         if dep.kind == "rowwise":
             dep = coupled("it adds up all observations inside the loop over them")
+        if self.depth and self.env.get(name, UNSET).kind == "free":
+            dep = coupled(f"`{name}` does not start from zero")
         if dep.kind == "coupled":
             self.env[name] = dep
             return [s], [s]
         self.accumulators.add(name)
         self.env[name] = Dep("sum", stat=dep.stat)
-        term = self.terms.hoist(added)
+        term = self.terms.normalised(self.terms.hoist(added))
         weight = n.Index(n.Var(self.names.weights), (n.Single(n.Var(self.loop)),))
         model = replace(s, op="+=", value=times(weight, term))
         self.weighted.add(id(s))
@@ -344,9 +345,6 @@ class Flow:
                     "sum", "unset", "free",
                 }:  # fmt: skip
                     self.env[name] = mine if mine.kind == "sum" else other
-                elif mine.why == _STALE or other.why == _STALE:
-                    # assigned in one branch only: the other must not read it, nor will it
-                    self.env[name] = other if mine.why == _STALE else mine
                 else:
                     self.env[name] = join(mine, other)
         condition = self.terms.hoist(s.condition)
@@ -416,7 +414,7 @@ class Flow:
         before = dict(self.env)
         self.stale(s.body)
         m, p = self.statement(s.body)
-        self.loop, self.outside = "", outside
+        self.loop, self.outside, self.adding = "", outside, set()
         for name, dep in list(self.env.items()):
             if name == s.name:
                 continue
@@ -442,6 +440,7 @@ class Flow:
             mentions = sum(isinstance(v, n.Var) and v.name == name for v in n.walk(body))
             own = sum(isinstance(v, n.Var) and v.name == name for a in writes for v in n.walk(a))
             if all(_added(a) is not None for a in writes) and mentions == own:
+                self.adding.add(name)
                 continue
             self.env[name] = coupled(_STALE)
 
@@ -544,7 +543,7 @@ class Flow:
             "repeated for each observation, so it is weighted with it"
         )
         self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}")
-        value = self.terms.hoist(value)
+        value = self.terms.normalised(self.terms.hoist(value))
         weight = n.Index(n.Var(self.names.weights), (n.Single(i),))
         model = n.TargetAdd(times(weight, value), line=s.line)
         return [model], [self.log_lik(i, value, s)]
