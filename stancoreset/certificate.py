@@ -150,13 +150,9 @@ def certify(
             f"the log weight of draw {bad} is {raw[bad]}: the full or the coreset log density "
             "cannot be evaluated there"
         )
-    if np.ptp(raw[np.isfinite(raw)]) < 1e-9 and np.all(np.isfinite(raw)):
-        # Exactly equal weights have no tail to fit: the posteriors are the same.
-        weights, khat = np.full(len(raw), 1 / len(raw)), -np.inf
-    else:
-        smoothed, khat = psislw(raw)
-        weights = np.exp(smoothed - np.max(smoothed))
-        weights = weights / weights.sum()
+    smoothed, khat = psislw(raw)
+    weights = np.exp(smoothed - np.max(smoothed))
+    weights = weights / weights.sum()
     ess = float(1 / np.sum(weights**2))
     verdict, reasons = _verdict(float(khat), ess, len(raw), heldout_error)
     return Certificate(

@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | fit | compare | doctor``."""
+"""The command line: ``stancoreset demo | fit | weave | compare | doctor``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ examples:
   stancoreset compare run other-run full.nc
   stancoreset doctor
 
-Data are Stan JSON, .npz or .parquet. A weighted Stan program declares
-vector<lower=0>[N] weights in its data, multiplies each row's log density by its weight,
-and defines vector[N] log_lik in generated quantities; ready ones are listed by
-stancoreset fit --help.
+Data are Stan JSON, .npz or .parquet. Your Stan program is taken as it is: stancoreset weave
+shows how its rows are weighted. A program that declares vector<lower=0>[N] weights itself is
+used unchanged; ready ones are listed by stancoreset fit --help.
 """
 
 
@@ -151,6 +150,23 @@ def _keep_full(full: Any, folder: Path) -> None:
     arviz_compat.save(full, folder / "full.nc")
 
 
+def _weave(args: argparse.Namespace) -> int:
+    from stancoreset.workflow import CoresetModel
+
+    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+        if args.explain:
+            print(model.explain().to_string(index=False, justify="left"))
+        elif not args.check:
+            print(model.program.code.rstrip())
+        if args.check:
+            if args.data is None:
+                raise OptionError("--check needs data to check with: add --data DATA")
+            table = model.identities(args.data, points=args.points, seed=args.seed)
+            print(table.to_string(index=False, float_format=lambda v: f"{v:.1e}"))
+            return 0 if table["passed"].all() else 2
+    return 0
+
+
 def _compare(args: argparse.Namespace) -> int:
     from stancoreset import arviz_compat
     from stancoreset.comparison import compare, summarise
@@ -239,13 +255,34 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_models_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    fit.add_argument("model", metavar="MODEL.stan", help="a weighted Stan program")
+    fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
     fit.add_argument("data", metavar="DATA", help="Stan JSON, .npz or .parquet")
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
     _fit_options(fit, size=200, out=None)
     fit.set_defaults(run=_fit)
 
-    comparison = commands.add_parser("compare", help="posteriors side by side")
+    weave = commands.add_parser(
+        "weave",
+        help="the weighted twin of a Stan program",
+        description="Print the program with every row's contribution to the log density weighted, "
+        "or say why that cannot be done (exit code 2).",
+    )
+    weave.add_argument("model", metavar="MODEL.stan")
+    weave.add_argument("--explain", action="store_true", help="what became of each statement")
+    weave.add_argument("--check", action="store_true", help="check the numerical identities")
+    weave.add_argument("--data", help="Stan JSON, .npz or .parquet, for --check")
+    weave.add_argument("--points", type=int, default=5, help="parameter values to check at (5)")
+    weave.add_argument("--seed", type=int, default=0)
+    weave.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    weave.add_argument("--engine", default="auto", choices=("auto", "cmdstan", "stanli"))
+    weave.set_defaults(run=_weave)
+
+    comparison = commands.add_parser(
+        "compare",
+        help="posteriors side by side",
+        description="Means, spreads, quantiles and distances of several posteriors, parameter by "
+        "parameter; differences in standard deviations of the reference.",
+    )
     comparison.add_argument(
         "posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files"
     )
@@ -254,7 +291,12 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("--json", action="store_true", help="the table as JSON")
     comparison.set_defaults(run=_compare)
 
-    doctor = commands.add_parser("doctor", help="what is installed, and what to do about the rest")
+    doctor = commands.add_parser(
+        "doctor",
+        help="what is installed, and what to do about the rest",
+        description="Look for Python packages, engines, compilers and stanc; say which engine "
+        "is in use and how to get what is missing. Exit code 2 if something needed is missing.",
+    )
     doctor.add_argument("--json", action="store_true", help="findings as JSON")
     doctor.set_defaults(run=_doctor)
     return parser

@@ -8,6 +8,7 @@ import platform
 import shutil
 from dataclasses import dataclass
 
+from stancoreset import __version__
 from stancoreset.errors import StancoresetError
 
 __all__ = ["Finding", "examine"]
@@ -42,8 +43,11 @@ def examine() -> list[Finding]:
     >>> [finding.name for finding in examine()][:2]
     ['python', 'stancoreset']
     """
-    findings = [Finding("python", platform.python_version())]
-    for name in ("stancoreset", "numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib"):
+    findings = [
+        Finding("python", platform.python_version()),
+        Finding("stancoreset", __version__),
+    ]
+    for name in ("numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib"):
         findings.append(Finding(name, _version(name), f"pip install {name}", needed=True))
     for name, extra in (
         ("stanli", "embedded"),

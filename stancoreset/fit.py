@@ -94,7 +94,7 @@ class CoresetFit:
         return {
             "certificate": {
                 "verdict": certificate.verdict,
-                "khat": certificate.khat if np.isfinite(certificate.khat) else None,
+                "khat": certificate.khat,
                 "ess": certificate.ess,
                 "n_draws": certificate.n_draws,
                 "heldout_error": certificate.heldout_error,

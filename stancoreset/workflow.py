@@ -9,7 +9,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,9 +31,18 @@ from stancoreset.reference.laplace import laplace
 from stancoreset.run_folder import RunFolder
 from stancoreset.session import Session
 from stancoreset.stages import Stages
+from stancoreset.stan.adopt import adopt
 from stancoreset.stan.data import data_hash
-from stancoreset.stan.identities import require_identities
-from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
+from stancoreset.stan.identities import (
+    Identity,
+    check_identities,
+    identity_table,
+    require_identities,
+)
+from stancoreset.stan.program import StanProgram, WeightedProgram
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CoresetModel"]
 
@@ -49,7 +58,8 @@ class CoresetModel:
     Parameters
     ----------
     stan_file : str or Path, optional
-        A Stan program whose likelihood is weighted row by row; see Notes.
+        A Stan program, as it is: every row's contribution to the log density gets a weight.
+        A program that is weighted already (see Notes) is used unchanged.
     stan_code : str, optional
         The program's text, instead of a file.
     engine : {"auto", "cmdstan", "stanli"} or Engine
@@ -68,7 +78,8 @@ class CoresetModel:
     DataError
         If there is no such file.
     ProgramError
-        If the program has no weights, or cannot be sliced by rows.
+        If the program's own weights do not meet the contract, or it cannot be cut to rows;
+        a `WeaveError` if its rows cannot be weighted one by one, with line and reason.
     CompileError
         If Stan refuses the program; the message carries Stan's line and words.
     EngineNotFoundError
@@ -109,7 +120,8 @@ class CoresetModel:
             if stan_file is not None
             else StanProgram.from_code(str(stan_code))
         )
-        self.program: WeightedProgram = weighted_program(program, obs=obs)
+        self._adopted = adopt(program, obs=obs)
+        self.program: WeightedProgram = self._adopted.weighted
         self.engine = resolve_engine(engine)
         self._session = Session(self.program, self.engine)
 
@@ -225,7 +237,7 @@ class CoresetModel:
             self._session.compile()
         if not folder.finished("reference"):
             with stages("check program"):
-                require_identities(self.program, self.engine, checked, seed=seed)
+                self._identities(require_identities, checked, seed=seed)
         full = self._session.full_data(checked, stages)
         full.passes.reset()
 
@@ -411,7 +423,42 @@ class CoresetModel:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        return self.program.check(data)
+        return self._adopted.complete(self.program.check(data), self.engine)
+
+    def explain(self) -> pd.DataFrame:
+        """What became of each statement that adds to the log density.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``line``, ``statement``, ``role`` (likelihood, prior, …) and ``why``; empty for a
+            program that had its weights already.
+        """
+        import pandas as pd
+
+        woven = self._adopted.woven
+        rows = [] if woven is None else [vars(entry) for entry in woven.explanation]
+        table = pd.DataFrame(rows, columns=["line", "text", "role", "why"])
+        return table.rename(columns={"text": "statement"})
+
+    def identities(self, data: Any, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
+        """Check numerically that the weights do what weights must do.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data; a few random rows of them are used.
+        points : int
+            Random parameter values to check at.
+        seed : int
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``name``, ``statement``, worst relative ``error`` and ``passed`` of each identity.
+        """
+        checked = self.read(data)
+        return identity_table(self._identities(check_identities, checked, points, seed))
 
     def close(self) -> None:
         """Release the engine's copy of the full data."""
@@ -422,6 +469,25 @@ class CoresetModel:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _identities(
+        self,
+        check: Callable[..., list[Identity]],
+        checked: StanData,
+        points: int = 5,
+        seed: int = 0,
+    ) -> list[Identity]:
+        """A woven program is compared with its original too."""
+        woven = self._adopted.woven
+        return check(
+            self.program,
+            self.engine,
+            checked,
+            original=None if woven is None else self._adopted.original,
+            freeze=lambda rows: self._adopted.complete(rows, self.engine),
+            points=points,
+            seed=seed,
+        )
 
     # How the steps are done --------------------------------------------------------------
 

@@ -185,14 +185,14 @@ class CmdStanBound:
 
     # Evaluation ------------------------------------------------------------------------
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str, seed: int = 0) -> subprocess.CompletedProcess[str]:
         command = [
             str(self._compiled.executable),
             *arguments,
             "data",
             f"file={self._data_file}",
             "random",
-            f"seed={self._seed + 1}",
+            f"seed={self._seed + seed + 1}",
         ]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -251,19 +251,20 @@ class CmdStanBound:
         """See `BoundModel.generated`; CmdStan's method ``generate_quantities``."""
         blocks = self._in_blocks(draws)
         with ThreadPoolExecutor(len(blocks)) as pool:
-            parts = list(pool.map(lambda rows: self._generate(rows, names), blocks))
+            parts = list(pool.map(lambda rows: self._generate(rows, names, seed), blocks))
         return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
-    def _generate(self, rows: Float, names: tuple[str, ...]) -> dict[str, Float]:
+    def _generate(self, rows: Float, names: tuple[str, ...], seed: int) -> dict[str, Float]:
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
             fitted, output = Path(folder) / "fitted.csv", Path(folder) / "output.csv"
-            cmdstan_files.write_draws(fitted, self.constrain(rows), self._compiled.name)
+            if self.n_params:
+                cmdstan_files.write_draws(fitted, self.constrain(rows), self._compiled.name)
+                method = ["generate_quantities", f"fitted_params={fitted}"]
+            else:  # generate_quantities wants parameters; the sampler can do without
+                method = ["sample", "algorithm=fixed_param", "num_warmup=0"]
+                method.append(f"num_samples={len(rows)}")
             ended = self._run(
-                "generate_quantities",
-                f"fitted_params={fitted}",
-                "output",
-                f"file={output}",
-                f"sig_figs={_SIG_FIGS}",
+                *method, "output", f"file={output}", f"sig_figs={_SIG_FIGS}", seed=seed
             )
             columns, table = cmdstan_files.read_csv(output)
         if ended.returncode or len(table) != len(rows):

@@ -112,8 +112,13 @@ class StanliBound:
         self._seed = seed
         self._model: Any = self._construct()
         self.n_params = int(self._model.param_unc_num())
-        self.param_names = tuple(self._model.param_unc_names())
-        self._layout = Layout.from_names(self._model.param_names())
+        self.param_names = tuple(self._names(self._model.param_unc_names()))
+        self._layout = Layout.from_names(self._names(self._model.param_names()))
+
+    @staticmethod
+    def _names(names: list[str]) -> list[str]:
+        # An empty list arrives as one empty name.
+        return [] if names == [""] else names
 
     def _construct(self) -> Any:
         import bridgestan
@@ -168,8 +173,8 @@ class StanliBound:
 
     @functools.cached_property
     def _generated_columns(self) -> tuple[Layout, int]:
-        names = self._model.param_names(include_tp=True, include_gq=True)
-        skip = len(self._model.param_names(include_tp=True))
+        names = self._names(self._model.param_names(include_tp=True, include_gq=True))
+        skip = len(self._names(self._model.param_names(include_tp=True)))
         return Layout.from_names(names[skip:]), skip
 
     def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:

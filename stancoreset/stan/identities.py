@@ -12,7 +12,7 @@ before anything else: milliseconds in process. A program that fails is not used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Identity", "check_identities", "identity_table", "require_identities"]
+
+Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: Largest relative error that is still rounding.
 TOLERANCE = 1e-9
@@ -113,6 +115,7 @@ def check_identities(
     data: Mapping[str, Any],
     *,
     original: StanProgram | None = None,
+    freeze: Freeze | None = None,
     points: int = 5,
     seed: int = 0,
 ) -> list[Identity]:
@@ -127,6 +130,9 @@ def check_identities(
         Checked data, any number of rows; at most 50 are used at a time.
     original : StanProgram, optional
         The program that `weighted` was woven from; with weights one it must be the same.
+    freeze : callable, optional
+        Computes the frozen variables of a data set; the original reduces over the very rows
+        it is given, so it is compared on rows whose frozen variables are their own.
     points : int
         Parameter values to check at; those without a finite density do not count.
     seed : int
@@ -151,7 +157,8 @@ def check_identities(
         values = _evaluate(setting, bound, thetas)
         errors = _errors(setting, values)
         if original is not None:
-            errors |= _against_original(setting, bound, engine, original, thetas)
+            rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
+            errors |= _against_original(rows, bound, engine, original, thetas)
     return [
         Identity(name, _MEANING[name][0], error, bool(error <= TOLERANCE), _MEANING[name][1])
         for name, error in errors.items()
@@ -164,6 +171,7 @@ def require_identities(
     data: Mapping[str, Any],
     *,
     original: StanProgram | None = None,
+    freeze: Freeze | None = None,
     points: int = 5,
     seed: int = 0,
 ) -> list[Identity]:
@@ -174,7 +182,9 @@ def require_identities(
     IdentityError
         Naming the first identity that fails, its error and a likely cause.
     """
-    rows = check_identities(weighted, engine, data, original=original, points=points, seed=seed)
+    rows = check_identities(
+        weighted, engine, data, original=original, freeze=freeze, points=points, seed=seed
+    )
     failed = [row for row in rows if not row.passed]
     if failed:
         first = failed[0]
@@ -377,17 +387,17 @@ def _exact(left: Float, right: Float) -> float:
 
 
 def _against_original(
-    setting: _Setting,
+    rows: Mapping[str, Any],
     bound: _Bound,
     engine: Engine,
     original: StanProgram,
     thetas: Float,
 ) -> dict[str, float]:
-    """The original program on A's rows, without weights."""
+    """The original program on the same rows, without weights."""
     names = {decl.name for decl in original.data}
-    data = {name: value for name, value in setting.rows_a.items() if name in names}
+    data = {name: value for name, value in rows.items() if name in names}
     before = bound.bind(engine.compile(original.density_code, name=original.name), data)
-    after = bound.density(setting.rows_a)
+    after = bound.density(rows)
     if before.n_params != after.n_params:
         return {"original": np.inf, "original gradient": np.inf}
     value, gradient = before.log_density_gradient(thetas)

@@ -9,7 +9,7 @@ declarations alone; `stancoreset.stan.identities` checks by numbers that it beha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +172,8 @@ class WeightedProgram:
     weights, log_lik : str
         Names of the data vector of weights and of the generated log likelihood.
     origin : {"hand-written", "woven"}
+    frozen : frozenset of str
+        Data variables that are computed from the full data once, not given by the user.
 
     Examples
     --------
@@ -186,6 +188,7 @@ class WeightedProgram:
     weights: str = WEIGHTS
     log_lik: str = LOG_LIK
     origin: Literal["hand-written", "woven"] = "hand-written"
+    frozen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", dict(self.rows))
@@ -226,7 +229,7 @@ class WeightedProgram:
             weight is negative.
         """
         raw = raw_data(data)
-        given = check_data(_WithoutWeights(self.program.data, self.weights), raw)
+        given = check_data(_Given(self.program.data, {self.weights, *self.frozen}), raw)
         n_obs = self.n_obs(given)
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
@@ -320,15 +323,15 @@ class WeightedProgram:
 
 
 @dataclass(frozen=True)
-class _WithoutWeights:
-    """A data block less the weights, which users need not give."""
+class _Given:
+    """A data block less what users need not give."""
 
     declarations: tuple[n.Decl, ...]
-    weights: str
+    computed: Set[str]
 
     @property
     def data(self) -> tuple[n.Decl, ...]:
-        return tuple(d for d in self.declarations if d.name != self.weights)
+        return tuple(d for d in self.declarations if d.name not in self.computed)
 
 
 def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:

@@ -1,0 +1,92 @@
+"""Any Stan program → a weighted one: recognised if it has weights, woven if it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import Engine
+from stancoreset.stan import nodes as n
+from stancoreset.stan.freeze import frozen_values
+from stancoreset.stan.program import StanProgram, WeightedProgram, has_weights, weighted_program
+from stancoreset.stan.weave import Woven, weave
+
+__all__ = ["Adopted", "adopt"]
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A program as the user gave it, and its weighted twin.
+
+    Attributes
+    ----------
+    original : StanProgram
+    weighted : WeightedProgram
+    woven : Woven or None
+        How the twin came about; None if the user wrote the weights.
+    """
+
+    original: StanProgram
+    weighted: WeightedProgram
+    woven: Woven | None = field(default=None, repr=False)
+
+    def complete(self, data: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+        """Checked data with the frozen variables, computed from all the rows given.
+
+        Transformed data that reduce over rows (centring, scaling) would change if the rows
+        were cut; the woven program takes them as data instead.
+        """
+        if self.woven is None or not self.woven.frozen:
+            return dict(data)
+        woven = self.woven
+        names = {d.name for d in self.original.data}
+        given = {name: value for name, value in data.items() if name in names}
+        compiled = engine.compile(woven.frozen_code, name=f"{self.original.name}_frozen")
+        with compiled.bind(given) as bound:
+            outputs = tuple(woven.frozen.values())
+            rows = bound.generated(np.empty((1, 0)), outputs)
+        types: dict[str, n.Type] = {d.name: d.type for d in self.weighted.program.data}
+        values = frozen_values(woven.frozen, {k: v[0] for k, v in rows.items()}, types)
+        return {**data, **values}
+
+
+def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
+    """Recognise a hand-weighted program, or weave an unweighted one.
+
+    Parameters
+    ----------
+    program : StanProgram
+    obs : str, optional
+        Name of the data integer that counts observations.
+
+    Raises
+    ------
+    ProgramError
+        A hand-weighted program does not meet the contract.
+    WeaveError
+        An unweighted program cannot be weighted row by row; line and reason say why.
+
+    Examples
+    --------
+    >>> program = StanProgram.from_code(
+    ...     "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }"
+    ... )
+    >>> adopt(program).weighted.origin
+    'woven'
+    """
+    if has_weights(program):
+        return Adopted(program, weighted_program(program, obs=obs))
+    woven = weave(program.tree, obs)
+    weighted = WeightedProgram(
+        StanProgram.from_code(woven.code, name=program.name),
+        woven.obs,
+        woven.rows,
+        weights=woven.weights,
+        log_lik=woven.log_lik,
+        origin="woven",
+        frozen=frozenset(woven.frozen),
+    )
+    return Adopted(program, weighted, woven)
