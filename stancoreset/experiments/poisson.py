@@ -1,0 +1,25 @@
+"""Poisson regression with the rate log(1 + exp η): Zhang et al. (2021), appendix G, figure 9.
+
+See `stancoreset.experiments.regression`. Of the three data sets the synthetic one is the paper's.
+"""
+
+from __future__ import annotations
+
+from .base import Experiment, Settings
+from .datasets import POISSON
+from .logistic import METRICS
+from .regression import BAND, DRAWS, ROWS, SIZES, regression_trial
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = Experiment(
+    name="poisson",
+    title="Poisson regression",
+    source="Zhang et al. 2021, appendix G, figure 9",
+    note="two tables of visits to doctors stand in for bike trips and airport delays",
+    trial=regression_trial(POISSON),
+    paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
+    quick=Settings(trials=3, sizes=(5, 10, 30, 60, 100), rows=ROWS, draws=DRAWS),
+    metrics=METRICS,
+    band=BAND,
+)
