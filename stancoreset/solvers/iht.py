@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from ..errors import SolverError
 from .base import Fit, Problem, check_count, register
+from .blas import single_threaded
 from .compression import compress, product
 from .nnls import largest
 from .projections import best_groups, project, project_simplex
@@ -273,6 +274,7 @@ class _Workspace:
         order = np.argsort(self._problem.start[0])
         return self._problem.start[0][order], self._problem.start[1][order]
 
+    @single_threaded
     def image(self, w: Sparse) -> NDArray[np.float64]:
         """Return Φ w from the columns of the support alone."""
         return w[1] @ self._cache.rows(w[0])
@@ -326,6 +328,7 @@ class _Workspace:
         """Return Π(values) onto the sparse non-negative vectors, with the problem's constraints."""
         return project(values, size, self._problem.weights_sum, self._problem.groups)
 
+    @single_threaded
     def debias(self, x: Sparse, image: NDArray[np.float64]) -> tuple[Sparse, NDArray[np.float64]]:
         """Algorithm 3, lines 8–10: a gradient step on the support, an exact one, then w ≥ 0."""
         indices, weights = x

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from .blas import single_threaded
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -168,6 +170,7 @@ class ActiveSet:
         residual = self.target - self._q @ (self._q.T @ self.target)
         self.residual = residual - self._q @ (self._q.T @ residual)
 
+    @single_threaded
     def gains(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return by how much the squared error falls if a column of `block` enters alone.
 
@@ -180,12 +183,14 @@ class ActiveSet:
         usable = (correlation > 0) & (rest > DEPENDENT * squared)
         return np.where(usable, correlation**2 / np.where(usable, rest, 1.0), 0.0)
 
+    @single_threaded
     def without(self, position: int) -> ActiveSet:
         """Return the active set that is left when one column leaves."""
         other = self.copy()
         other._keep(np.delete(np.arange(len(self)), position))
         return other
 
+    @single_threaded
     def prune(self, size: int) -> None:
         """Let the cheapest columns leave until `size` are left.
 
@@ -202,6 +207,7 @@ class ActiveSet:
             trial.drop(gone)
         self._keep(trial.left)
 
+    @single_threaded
     def enter(self, candidates: NDArray[np.int64]) -> bool:
         """Let candidates enter, then `descend`; return whether the error fell.
 

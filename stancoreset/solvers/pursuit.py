@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import SolverError
 from .base import Fit, Problem, check_count, register
+from .blas import single_threaded
 from .columns import Columns
 from .group_pursuit import group_pursuit
 from .nnls import ActiveSet, largest
@@ -58,6 +59,7 @@ class Pool:
             return None
         return int(self._indices[np.argmax(gains)])
 
+    @single_threaded
     def _scores(self, active: ActiveSet) -> NDArray[np.float64]:
         scores = (active.residual @ self._block) / self._norms
         scores[active.holds(self._indices)] = 0.0

@@ -1,0 +1,51 @@
+"""One thread for many small matrix operations.
+
+A linear algebra library splits even a product of 100 × 100 among all its threads, and every split
+waits for the slowest. Where thousands of such products follow one another on a machine that has
+other work to do, the waiting takes ten times as long as the work and more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+__all__ = ["single_threaded"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@cache
+def _controller() -> Any:
+    try:
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    except ImportError:  # only slower on a busy machine
+        return None
+    return ThreadpoolController().select(user_api="blas")
+
+
+def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function, run with one linear algebra thread where threadpoolctl is installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @single_threaded
+    ... def product(a):
+    ...     return a @ a
+    >>> product(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        controller = _controller()
+        if controller is None:
+            return function(*args, **kwargs)
+        with controller.limit(limits=1):
+            return function(*args, **kwargs)
+
+    return run
