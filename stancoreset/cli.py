@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | fit | weave | compare | doctor``."""
+"""The command line: ``stancoreset demo | fit | weave | compare | paper | doctor``."""
 
 from __future__ import annotations
 
@@ -207,6 +207,12 @@ def _doctor(args: argparse.Namespace) -> int:
     return 2 if any(f.needed and f.found is None for f in findings) else 0
 
 
+def _paper(args: argparse.Namespace) -> int:
+    from stancoreset.experiments.command import paper
+
+    return paper(args, _Speaker(args))
+
+
 # Plumbing ----------------------------------------------------------------------------------
 
 
@@ -231,6 +237,8 @@ def _quiet_libraries() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from stancoreset.experiments.command import add_arguments as add_paper_arguments
+
     parser = argparse.ArgumentParser(
         prog="stancoreset",
         description="Bayesian coresets for Stan: NUTS on a few hundred weighted rows, "
@@ -299,6 +307,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="findings as JSON")
     doctor.set_defaults(run=_doctor)
+    add_paper_arguments(commands, _paper)
     return parser
 
 

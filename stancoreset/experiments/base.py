@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import OptionError
 from ..solvers import METHODS, SolverResult, solve
+from ..solvers.blas import single_threaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,11 +282,22 @@ def run(
     records: list[Record] = []
     for trial in range(settings.trials):
         started = perf_counter()
-        for record in experiment.trial(settings, algorithms, np.random.default_rng([seed, trial])):
+        rng = np.random.default_rng([seed, trial])
+        for record in _records(experiment, settings, algorithms, rng):
             records.append({"trial": trial, **record})
         if on_trial is not None:
             on_trial(trial + 1, perf_counter() - started)
     return Outcome(experiment, settings, seed, pd.DataFrame(records))
+
+
+@single_threaded  # so that the seconds of all algorithms mean the same
+def _records(
+    experiment: Experiment,
+    settings: Settings,
+    algorithms: list[Algorithm],
+    rng: np.random.Generator,
+) -> list[Record]:
+    return list(experiment.trial(settings, algorithms, rng))
 
 
 def described(dataset: str, algorithm: Algorithm, size: int, result: SolverResult) -> Record:

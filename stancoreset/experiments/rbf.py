@@ -31,9 +31,7 @@ SCALES = (0.2, 0.4, 0.8, 1.2, 1.6, 2.0)
 CONSTANT_SCALE = 100.0
 
 
-def radial_bases(
-    place: Float, rng: np.random.Generator, per_scale: int = 50
-) -> Float:
+def radial_bases(place: Float, rng: np.random.Generator, per_scale: int = 50) -> Float:
     """The design matrix (N, 6·per_scale + 1).
 
     Examples
@@ -58,9 +56,7 @@ def _trial(
     rows = min(settings.rows, len(log_price))
     chosen = rng.choice(len(log_price), rows, replace=False)
     y = log_price[chosen]
-    model = LinearRegression(
-        radial_bases(place[chosen], rng), y, y.var(), y.mean(), np.mean(y**2)
-    )
+    model = LinearRegression(radial_bases(place[chosen], rng), y, y.var(), y.mean(), np.mean(y**2))
     seed = solver_seed(rng)
     full = model.posterior(np.ones(rows))
     phi, target = exact_projection(model.gram(full))
