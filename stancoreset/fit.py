@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate
 from stancoreset.coreset import Coreset

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,11 +133,12 @@ class FullData:
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, items))
 
-    def _per_chunk(self, function: Callable[[BoundModel], Any], draws: Float) -> list[Any]:
+    def _per_chunk(self, method: str, draws: Float) -> list[Any]:
         """Chunk by chunk; the engine spreads many draws over threads itself, but not a few."""
+        evaluate = methodcaller(method, draws)
         if len(draws) >= self._threads:
-            return [function(chunk) for chunk in self.chunks]
-        return self._each(function, self.chunks)
+            return [evaluate(chunk) for chunk in self.chunks]
+        return self._each(evaluate, self.chunks)
 
     def log_prior(self, draws: Float) -> Float:
         """Log prior density with Jacobian, up to a constant: (S, P) → (S,)."""
@@ -159,7 +161,7 @@ class FullData:
         # Blocks of draws only so that progress can be told; one block costs nothing extra.
         for block in np.array_split(np.arange(len(draws)), max(1, len(draws) // 50)):
             rows = draws[block]
-            parts = self._per_chunk(lambda chunk, rows=rows: chunk.log_density(rows), rows)
+            parts = self._per_chunk("log_density", rows)
             prior = self.log_prior(rows)
             # −inf − (−inf) has no value: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
@@ -179,7 +181,7 @@ class FullData:
         """Log posterior density (S,) and gradient (S, P) of the full data."""
         draws = np.atleast_2d(draws)
         chunks = self.chunks
-        pairs = self._per_chunk(lambda chunk: chunk.log_density_gradient(draws), draws)
+        pairs = self._per_chunk("log_density_gradient", draws)
         value = np.sum([p[0] for p in pairs], axis=0)
         gradient = np.sum([p[1] for p in pairs], axis=0)
         if len(chunks) > 1:  # every chunk has counted the prior

@@ -154,7 +154,7 @@ def load_stage(path: Path, stage: str) -> Any:
 
 
 def _save_reference(reference: Reference, path: Path) -> None:
-    arrays = {
+    arrays: dict[str, Any] = {
         "draws": reference.draws,
         "mean": reference.gaussian.mean,
         "chol": reference.gaussian.chol,

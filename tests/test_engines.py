@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from problems import NORMAL_CODE, logistic_data, normal_data
+
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import BoundModel, Engine
 from stancoreset.engines.stanli import StanliEngine

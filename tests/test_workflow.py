@@ -237,7 +237,10 @@ def test_save_and_load(fit, tmp_path):
     assert "**certified**" in (tmp_path / "run" / "report.md").read_text()
 
 
-def test_a_finished_stage_is_not_computed_again(model, tmp_path, ):
+def test_a_finished_stage_is_not_computed_again(
+    model,
+    tmp_path,
+):
     data = logistic_data(3_000)
     where = tmp_path / "run"
     first = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)

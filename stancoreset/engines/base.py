@@ -67,8 +67,6 @@ class BoundModel(Protocol):
     n_params: int
     #: Names of the unconstrained parameters, for example ``beta.1``.
     param_names: tuple[str, ...]
-    #: Whether several threads may call `log_density` and its like at the same time.
-    concurrent: bool
 
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of each draw: (S, P) → (S,); −inf where Stan rejects."""
@@ -134,8 +132,15 @@ class BoundModel(Protocol):
 class Compiled(Protocol):
     """A compiled Stan program, waiting for data."""
 
-    code: str
-    name: str
+    @property
+    def code(self) -> str:
+        """The Stan program."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The program's name, for messages."""
+        ...
 
     def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
         """Join the program to its data; raises `DataError` with Stan's own message."""
@@ -146,11 +151,20 @@ class Compiled(Protocol):
 class Engine(Protocol):
     """A way of running Stan."""
 
-    name: str
-    #: Engine and Stan version for people, for example ``"CmdStan 2.35.0"``.
-    version: str
-    #: True if evaluation happens in this process, so that many small models are cheap.
-    in_process: bool
+    @property
+    def name(self) -> str:
+        """``"cmdstan"`` or ``"stanli"``."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Engine and version for people, for example ``"CmdStan 2.35"``."""
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether evaluation happens in this process, so that many small models are cheap."""
+        ...
 
     def compile(self, code: str, *, name: str = "model") -> Compiled:
         """Compile Stan code, or take it from the cache; raises `CompileError`."""

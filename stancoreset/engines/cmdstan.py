@@ -168,8 +168,6 @@ class CmdStanCompiled:
 class CmdStanBound:
     """An executable with its data file; see `stancoreset.engines.base.BoundModel`."""
 
-    concurrent = True
-
     def __init__(self, compiled: CmdStanCompiled, data: StanData, seed: int) -> None:
         self._compiled = compiled
         self._seed = seed

@@ -58,8 +58,8 @@ class Layout:
                 tuple(int(n) + 1 for n in np.max(np.asarray(listed), axis=0)) if listed[0] else ()
             )
             column = np.empty(shape, dtype=np.intp)
-            for index, place in zip(listed, places[base], strict=True):
-                column[index] = place
+            for at, place in zip(listed, places[base], strict=True):
+                column[at] = place
             shapes[base], columns[base] = shape, column
         return cls(tuple(names), shapes, columns)
 

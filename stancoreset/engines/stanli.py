@@ -104,8 +104,6 @@ class StanliCompiled:
 class StanliBound:
     """A translated program with its data; see `stancoreset.engines.base.BoundModel`."""
 
-    concurrent = True
-
     def __init__(self, compiled: StanliCompiled, data: StanData, seed: int) -> None:
         self._compiled = compiled
         self._data = data

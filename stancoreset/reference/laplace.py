@@ -20,7 +20,7 @@ from stancoreset.errors import EngineError, ReferenceFitError
 from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
 
-__all__ = ["gaussian_at", "laplace"]
+__all__ = ["curvature_width", "gaussian_at", "laplace"]
 
 Gradient = Callable[[Float], tuple[Float, Float]]
 
@@ -76,7 +76,7 @@ def laplace(
         except EngineError as error:
             raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
-    scale = start.sd if start is not None else _width(full.log_density_gradient, mode)
+    scale = start.sd if start is not None else curvature_width(full.log_density_gradient, mode)
     gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
     _require_finite_mode(full, gaussian)
     rng = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ def _subsample_start(full: FullData, seed: int) -> GaussianFit:
         mode = _stan_mode(small, seed)
         _check_finite_mode(mode, full.param_names)
         precision = -central_hessian(
-            small.log_density_gradient, mode, _width(small.log_density_gradient, mode)
+            small.log_density_gradient, mode, curvature_width(small.log_density_gradient, mode)
         )
     return gaussian_at(mode, precision, full.param_names)
 
@@ -216,7 +216,7 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
         )
 
 
-def _width(gradient: Gradient, theta: Float) -> Float:
+def curvature_width(gradient: Gradient, theta: Float) -> Float:
     """1/√curvature in each coordinate, from a first difference at a tiny step."""
     step = 1e-5 * np.maximum(1.0, np.abs(theta))
     p = len(theta)
