@@ -224,9 +224,12 @@ def test_log_densities_equal_an_independent_implementation(
         f"log_prob unconstrained_params={params} jacobian={jacobian} data file={data_file}",
     )
     assert names == ["lp__", "g_alpha", "g_beta.1", "g_beta.2", "g_sigma"]
-    expected = [other.log_density_gradient(p, jacobian=bool(jacobian)) for p in points]
-    np.testing.assert_allclose(rows[:, 0], [lp for lp, _ in expected], rtol=1e-12)
+    # The other implementation always adds the Jacobian of sigma = exp(theta[3]), theta[3].
+    expected = [other.log_density_gradient(point) for point in points]
+    log_p = np.array([lp for lp, _ in expected]) - (0 if jacobian else points[:, 3])
     gradients = np.array([gradient for _, gradient in expected])
+    gradients[:, 3] -= 0 if jacobian else 1
+    np.testing.assert_allclose(rows[:, 0], log_p, rtol=1e-12)
     np.testing.assert_allclose(rows[:, 1:], gradients, rtol=1e-10, atol=1e-12)
 
 
@@ -264,7 +267,7 @@ def test_nuts_finds_known_moments(known_mcmc: Any) -> None:
     # About 1,500 effective draws: six standard errors.
     np.testing.assert_allclose(x.mean(axis=0), MU, atol=6 * np.sqrt(2 / 1500))
     np.testing.assert_allclose(np.cov(x.T), S, atol=0.35)
-    np.testing.assert_allclose([s.mean(), s.var()], [3, 3], atol=[0.27, 0.8])
+    np.testing.assert_allclose([s.mean(), s.var()], [3, 3], rtol=0.25)
     assert known_mcmc.divergences.sum() == 0
     assert known_mcmc.inv_metric.shape == (2, 3)
     names = ("accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__")
@@ -540,11 +543,11 @@ def test_wrong_data_fails(logistic: Any, data: dict[str, Any], tmp_path: Path) -
     for path, reason in {
         tmp_path / "nowhere.json": "Can't open specified file",
         broken: "JSON",
-        missing: "variable does not exist",
+        missing: "variable name=y",
         negative: "weights",
     }.items():
         assert_fails(logistic, f"sample data file={path} output file={tmp_path}/o.csv", reason)
-    with pytest.raises(RuntimeError, match="variable does not exist"):
+    with pytest.raises(RuntimeError, match="variable name=y"):
         logistic.sample(str(missing), chains=1, show_progress=False)
 
 
@@ -558,8 +561,8 @@ def test_wrong_parameters_fail(logistic: Any, data_file: Path, tmp_path: Path) -
     reason = "Mismatch between model"
     assert_fails(logistic, f"generate_quantities fitted_params={other} {rest}", reason)
     outside = write_json(tmp_path / "outside.json", {"alpha": 0, "beta": [0, 0], "sigma": -1})
-    assert_fails(logistic, f"log_prob constrained_params={outside} {rest}", "sigma")
-    assert_fails(logistic, f"sample init={outside} {rest}", "sigma")
+    assert_fails(logistic, f"log_prob constrained_params={outside} {rest}", "Lower bounded")
+    assert_fails(logistic, f"sample init={outside} {rest}", "nitialization failed")
 
 
 def test_threads_come_from_the_environment(

@@ -13,14 +13,10 @@ namespace {
 namespace services = stan::services;
 using stan::model::model_base;
 
-int whole(const cli::argument& args, const std::string& name) {
-  return static_cast<int>(args.at(name).as_integer());
-}
-
 template <bool jacobian>
 int climb(job& run) {
   const cli::argument& args = run.method;
-  const int iterations = whole(args, "iter");
+  const int iterations = args.at("iter").as_integer();
   const bool save = args.at("save_iterations").as_boolean();
   const auto init = run.inits(1).front();
   files::csv_writer init_writer(nullptr);
@@ -38,8 +34,8 @@ int climb(job& run) {
         search.tol_rel_obj, search.tol_grad, search.tol_rel_grad, search.tol_param, iterations,
         save, run.refresh, run.interrupt, run.logger, init_writer, out);
   return services::optimize::lbfgs<model_base, jacobian>(
-      run.model, *init, run.seed, run.id, run.init_radius, whole(algorithm, "history_size"),
-      search.init_alpha, search.tol_obj, search.tol_rel_obj, search.tol_grad,
+      run.model, *init, run.seed, run.id, run.init_radius,
+      algorithm.at("history_size").as_integer(), search.init_alpha, search.tol_obj, search.tol_rel_obj, search.tol_grad,
       search.tol_rel_grad, search.tol_param, iterations, save, run.refresh, run.interrupt,
       run.logger, init_writer, out);
 }
@@ -66,7 +62,7 @@ int optimize(job& run) {
 int laplace(job& run) {
   const cli::argument& args = run.method;
   const Eigen::VectorXd mode = read_mode(args.at("mode").as_text(), run.model);
-  const int draws = whole(args, "draws");
+  const int draws = args.at("draws").as_integer();
   const bool calculate_lp = args.at("calculate_lp").as_boolean();
   files::csv_writer out = run.csv();
   files::json_writer hessian = run.json(run.arguments.at("output/diagnostic_file").as_text());

@@ -12,20 +12,16 @@ namespace {
 namespace services = stan::services;
 using stan::model::model_base;
 
-int whole(const cli::argument& args, const std::string& name) {
-  return static_cast<int>(args.at(name).as_integer());
-}
-
 }  // namespace
 
 int pathfinder(job& run) {
   const cli::argument& args = run.method;
   const line_search search(args);
-  const int paths = whole(args, "num_paths");
-  const int history = whole(args, "history_size");
-  const int iterations = whole(args, "max_lbfgs_iters");
-  const int elbo_draws = whole(args, "num_elbo_draws");
-  const int draws = whole(args, "num_draws");
+  const int paths = args.at("num_paths").as_integer();
+  const int history = args.at("history_size").as_integer();
+  const int iterations = args.at("max_lbfgs_iters").as_integer();
+  const int elbo_draws = args.at("num_elbo_draws").as_integer();
+  const int draws = args.at("num_draws").as_integer();
   const bool save_paths = args.at("save_single_paths").as_boolean();
   const bool calculate_lp = args.at("calculate_lp").as_boolean();
   const bool resample = args.at("psis_resample").as_boolean();
@@ -63,7 +59,7 @@ int pathfinder(job& run) {
   return services::pathfinder::pathfinder_lbfgs_multi(
       run.model, inits, run.seed, run.id, run.init_radius, history, search.init_alpha,
       search.tol_obj, search.tol_rel_obj, search.tol_grad, search.tol_rel_grad, search.tol_param,
-      iterations, elbo_draws, draws, whole(args, "num_psis_draws"), paths, save_paths,
+      iterations, elbo_draws, draws, args.at("num_psis_draws").as_integer(), paths, save_paths,
       run.refresh, run.interrupt, run.logger, init_writers, path_writers, path_diagnostics, out,
       diagnostic, calculate_lp, resample);
 }
@@ -78,11 +74,11 @@ int variational(job& run) {
       = diagnostics.empty() ? files::csv_writer(nullptr) : run.csv(diagnostics, run.id);
   auto approximate = [&](auto&& algorithm) {
     return algorithm(run.model, *init, run.seed, run.id, run.init_radius,
-                     whole(args, "grad_samples"), whole(args, "elbo_samples"),
-                     whole(args, "iter"), args.at("tol_rel_obj").as_real(),
+                     args.at("grad_samples").as_integer(), args.at("elbo_samples").as_integer(),
+                     args.at("iter").as_integer(), args.at("tol_rel_obj").as_real(),
                      args.at("eta").as_real(), args.at("adapt/engaged").as_boolean(),
-                     whole(args, "adapt/iter"), whole(args, "eval_elbo"),
-                     whole(args, "output_samples"), run.interrupt, run.logger, init_writer, out,
+                     args.at("adapt/iter").as_integer(), args.at("eval_elbo").as_integer(),
+                     args.at("output_samples").as_integer(), run.interrupt, run.logger, init_writer, out,
                      diagnostic);
   };
   if (args.at("algorithm").chose("fullrank"))
