@@ -95,7 +95,7 @@ def worst(a: Any, b: Any) -> float:
 
 
 def identities(
-    code: str, data: Data, *, obs: str | None = None, count: int = 3, seed: int = 0,
+    code: str, data: Data, *, obs: str | None = None, count: int = 2, seed: int = 0,
     woven: Woven | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """Worst relative error of each identity."""
@@ -117,10 +117,8 @@ def identities(
     small = model(woven.code, cut(woven, full, kept, random[kept]))
     row = int(rng.integers(size))
     step = 1e-3
-    nudged = [
-        model(woven.code, cut(woven, full, every, random + s * step * (every == row)))
-        for s in ((1.0, 2.0) if random[row] == 0 else (-1.0, 1.0))
-    ]
+    # lp is linear in the weights, so a forward difference has no truncation error
+    nudged = model(woven.code, cut(woven, full, every, random + step * (every == row)))
     offsets: list[float] = []
     errors = dict.fromkeys(
         ("original", "gradient", "additive", "weights", "derivative", "slice", "log_lik"), 0.0
@@ -132,7 +130,7 @@ def identities(
     for theta in thetas:
         lp0, g0 = original.log_density_gradient(theta)
         lp1, g1 = ones.log_density_gradient(theta)
-        lpz, gz = zeros.log_density_gradient(theta)
+        lpz = zeros.log_density(theta)
         lpw, gw = mixed.log_density_gradient(theta)
         lps, gs = small.log_density_gradient(theta)
         ll = generated(ones, theta)[woven.log_lik]
@@ -144,9 +142,8 @@ def identities(
         note("weights", worst(lpz + random @ ll, lpw))
         note("slice", max(worst(lps, lpw), worst(gs, gw)))
         note("log_lik", worst(ll_small, ll[kept]))
-        low, high = (m.log_density(theta) for m in nudged)
-        width = step if random[row] == 0 else 2 * step
-        note("derivative", worst((high - low) / width, ll[row]) * 1e-3)
+        slope = (nudged.log_density(theta) - lpw) / step
+        note("derivative", worst(slope, ll[row]) * step)
     return errors
 
 

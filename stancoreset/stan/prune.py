@@ -8,7 +8,7 @@ from dataclasses import replace
 from stancoreset.stan import nodes as n
 from stancoreset.stan.rows import target_vars
 
-__all__ = ["names_in", "needed", "without"]
+__all__ = ["names_in", "needed", "unread", "without"]
 
 
 def names_in(node: n.Node | None) -> set[str]:
@@ -115,3 +115,18 @@ def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
             case _:
                 out.append(s)
     return out
+
+
+def unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
+    """The statements without those of `names` that are assigned but never read."""
+    body = list(body)
+    read: set[str] = set()
+    for b in body:
+        for s in n.walk(b):
+            if isinstance(s, n.Assign):
+                whole = isinstance(s.target, n.Var)
+                read |= names_in(s.value) | (set() if whole else names_in(s.target))
+            elif isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile):
+                inner = [c for c in n.children(s) if not isinstance(c, n.Statement)]
+                read |= set().union(*(names_in(c) for c in inner))
+    return without(body, names - read)

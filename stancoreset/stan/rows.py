@@ -116,6 +116,8 @@ class Rows:
 
     def as_value(self, dep: Dep, e: n.Expr) -> Dep:
         if dep.kind == "count":
+            if self.pure_sums:
+                return coupled("it computes with the number of observations")
             return FREE.with_stat(BY_COUNT)
         if dep.number:
             return coupled(

@@ -200,7 +200,9 @@ class Terms:
                 self.refuse_statistic(s, BY_DATA, refuse)
             self.refuse_frozen_outcome(s, e, refuse)
             arguments = tuple(self._hoist(a, as_size=False) for a in s.args)
-            return [replace(s, arg=self.hoist(s.arg), args=arguments)], []
+            cut = [None if b is None else self.hoist(b, False) for b in (s.lower, s.upper)]
+            arg = self.hoist(s.arg, False)
+            return [replace(s, arg=arg, args=arguments, lower=cut[0], upper=cut[1])], []
         if dep.kind != "sum":
             refuse(s, "it is not a sum over observations")
         term = self.density_term(e, s)
@@ -484,14 +486,19 @@ class Terms:
 
     # ---- statistics of the full data ------------------------------------------------------
 
-    def hoist(self, e: n.Expr) -> n.Expr:
-        """`e` with the statistics of the rows in it replaced by frozen numbers."""
-        return self._hoist(e, as_size=True)
+    def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
+        """`e` with the statistics of the rows in it replaced by frozen numbers.
+
+        With `as_size`, an `e` that is the number of rows itself stays what it is.
+        """
+        return self._hoist(e, as_size)
 
     def _hoist(self, e: n.Expr, as_size: bool) -> n.Expr:
         dep = self.rows.of(e)
-        if dep.kind == "count" and as_size:
+        if dep.kind == "count" and (as_size or self.rows.pure_sums):
             return e
+        if dep.kind == "count" and isinstance(bare(e), n.Var):
+            return self.frozen(self.count)
         if not isinstance(e, n.IntLit | n.RealLit) and e.type.rank == 0 and self.rows.constant(e):
             value = self.rows.as_value(dep, e)
             if value.kind == "free" and value.stat:

@@ -27,7 +27,7 @@ from stancoreset.stan.dependence import FREE, Dep
 from stancoreset.stan.freeze import freezing_program, frozen_closure
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal
-from stancoreset.stan.prune import names_in, needed, without
+from stancoreset.stan.prune import names_in, needed, unread, without
 from stancoreset.stan.rows import bare
 from stancoreset.stan.weave_flow import Entry, Flow
 
@@ -272,9 +272,11 @@ class _Weaver:
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         self.parameters = [self.parameter(d) for d in program.parameters]
-        self.transformed, _ = flow.block(program.transformed_parameters)
+        self.transformed, before = flow.block(program.transformed_parameters)
         model, point = flow.block(program.model)
-        self.model = model
+        outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
+        self.point = [*needed(without(before, outer), {self.names.log_lik}), *point]
+        self.model = unread(model, set(flow.terms.definitions))
         self.check_accumulators()
         self.weighted = {
             (e.line, e.text) for k, e in flow.entries.items() if k in flow.weighted
@@ -285,7 +287,6 @@ class _Weaver:
                 f"no term of the log density is a sum over observations: nothing in the model "
                 f"block depends on data sized by `{self.obs}`",
             )
-        self.point = point
         for d in (*program.data, *self.frozen.values()):
             dep = env[d.name]
             if dep.kind == "rowwise":
@@ -351,7 +352,8 @@ class _Weaver:
     def check_accumulators(self) -> None:
         """A scalar that adds up rows must reach the target once, whole."""
         for name in self.flow.accumulators:
-            uses = [s for s in _statements(self.program.model) if name in _reads(s, name)]
+            everywhere = (*self.program.transformed_parameters, *self.program.model)
+            uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
             fine = (
                 len(uses) == 1
                 and isinstance(uses[0], n.TargetAdd)

@@ -26,6 +26,7 @@ from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import literal, times
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
+from stancoreset.stan.prune import names_in
 from stancoreset.stan.rows import Rows, assigned_names, bare, target_vars
 from stancoreset.stan.terms import Terms
 
@@ -168,11 +169,11 @@ class Flow:
                 dep = self.rows.of(value) if value is not None else FREE
                 if dep.kind == "free" and isinstance(value, n.Expression) and _is_zero(value):
                     dep = UNSET
-                self.returned.append(join(self.context, dep) if dep.kind != "sum" else dep)
-                return [s], [s]
-            case n.Break() | n.Continue():
-                if self.loop and join(self.context).kind == "row":
-                    return [s], [s]
+                if self.loop:
+                    dep = coupled("it returns from inside the loop over observations")
+                elif dep.looks_at_rows and self.context.looks_at_rows:
+                    dep = coupled("what it returns depends on single observations")
+                self.returned.append(dep if dep.kind == "sum" else join(self.context, dep))
                 return [s], [s]
         return [s], [s]
 
@@ -186,9 +187,22 @@ class Flow:
         dep = self.guarded(self.rows.of(s.value), s.value)
         if dep.kind == "free" and _is_zero(s.value):
             dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
+        as_size = s.type.base == "int"
+        if not as_size:
+            dep = self.rows.as_value(dep, s.value) if dep.kind == "count" else dep
         self.env[s.name] = dep
-        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value)))
+        self.define(s.name, s.value, dep)
+        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
         return [done], [done]
+
+    def define(self, name: str, value: n.Expr | None, dep: Dep) -> None:
+        """Remember a scalar that is a sum over rows by its expression, while that holds."""
+        known = self.terms.definitions
+        for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
+            del known[other]
+        if dep.kind == "sum" and value is not None and not self.loop and not self.depth:
+            if name not in names_in(value) and self.context.kind == "unset":
+                known[name] = value
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
         """Dependence of an assigned value, the branches it stands in included."""
@@ -216,8 +230,13 @@ class Flow:
             operator = s.op[:-1]
             value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
         value = self.guarded(value, s.value)
+        as_size = s.target.type.base == "int"
+        if not as_size:
+            value = self.rows.as_value(value, s.value) if value.kind == "count" else value
         self.env[name] = self.written(s, name, value)
-        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value)))
+        plain = s.op == "=" and isinstance(s.target, n.Var)
+        self.define(name, s.value if plain else None, self.env[name])
+        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
         return [done], [done]
 
     def written(self, s: n.Assign, name: str, value: Dep) -> Dep:
@@ -414,6 +433,7 @@ class Flow:
         before = dict(self.env)
         self.stale(s.body)
         m, p = self.statement(s.body)
+        self.early_exit(s)
         self.loop, self.outside, self.adding = "", outside, set()
         for name, dep in list(self.env.items()):
             if name == s.name:
@@ -426,6 +446,17 @@ class Flow:
                     f"`{name}` holds what the loop over observations left in it last"
                 )
         return m, p
+
+    def early_exit(self, s: n.For) -> None:
+        """A loop over observations that ends early: what comes later depends on what came."""
+        if not _has_own_break(s.body):
+            return
+        why = "the loop over observations ends early, at a row that depends on the others"
+        if any(isinstance(x, n.Tilde | n.TargetAdd) for x in n.walk(s.body)):
+            self.refuse(s, why)
+        for name in assigned_names(s.body):
+            if name in self.env:
+                self.env[name] = coupled(why)
 
     def stale(self, body: n.Stmt) -> None:
         """What an earlier pass of the loop over rows left behind must not be read."""
@@ -604,6 +635,18 @@ class Flow:
 
 
 _STALE = "it keeps a value of the previous observation"
+
+
+def _has_own_break(s: n.Node | None) -> bool:
+    """Whether a break below `s` leaves the loop that `s` is the body of."""
+    match s:
+        case n.Break():
+            return True
+        case n.Block(body=body) | n.Profile(body=body):
+            return any(_has_own_break(x) for x in body)
+        case n.If(yes=yes, no=no):
+            return _has_own_break(yes) or _has_own_break(no)
+    return False
 
 
 def _assigns(s: n.Node, name: str) -> bool:
