@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from stancoreset.demo import flights_data
+    from stancoreset.demo import FLIGHT_LABELS, flights_data
     from stancoreset.stan.program import stan_model_path
     from stancoreset.workflow import CoresetModel
 
@@ -67,12 +67,12 @@ def _demo(args: argparse.Namespace) -> int:
     data = flights_data(args.rows)
     say.stage("load flights", time.perf_counter() - started)
     with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
-        fit = _run_fit(model, data, args, say)
+        fit = _run_fit(model, data, args, say, **FLIGHT_LABELS)
         posteriors = {"coreset": fit, "laplace": fit.laplace}
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
             started = time.perf_counter()
-            full = model.sample(data, seed=args.seed, **_sampler_options(args))
+            full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **_sampler_options(args))
             seconds = time.perf_counter() - started
             say.stage("full data", seconds)
             say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
@@ -92,7 +92,7 @@ def _fit(args: argparse.Namespace) -> int:
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 
-def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker) -> Any:
+def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **labels: Any) -> Any:
     from stancoreset.stages import Stages
 
     say(f"Engine: {model.engine.version}")
@@ -109,6 +109,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker) -> 
         resume=args.resume,
         overwrite=args.overwrite,
         stages=stages,
+        **labels,
         **_sampler_options(args),
     )
 

@@ -16,7 +16,7 @@ from stancoreset.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FLIGHT_PREDICTORS", "flights", "flights_data"]
+__all__ = ["FLIGHT_LABELS", "FLIGHT_PREDICTORS", "flights", "flights_data"]
 
 #: Columns of ``X`` in `flights_data`, in order.
 FLIGHT_PREDICTORS = (
@@ -33,6 +33,12 @@ FLIGHT_PREDICTORS = (
     "jetblue",
     "united",
 )
+
+#: Names of the coefficients, as ArviZ takes them.
+FLIGHT_LABELS: dict[str, Any] = {
+    "coords": {"predictor": FLIGHT_PREDICTORS},
+    "dims": {"beta": ["predictor"]},
+}
 
 
 def flights() -> pd.DataFrame:

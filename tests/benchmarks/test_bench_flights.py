@@ -2,7 +2,8 @@
 
     pytest tests/benchmarks/test_bench_flights.py --benchmark-only -s
 
-The full-data runs take minutes each; ``STANCORESET_BENCH_ROWS=33000`` limits the sizes.
+The full-data runs take minutes each; ``STANCORESET_BENCH_ROWS=33000`` limits the sizes,
+``STANCORESET_BENCH_OUT=DIR`` keeps table and pictures of the comparison.
 Every ratio is measured in one run, on one engine, with the data in memory and the program
 compiled. The baseline is NUTS on all rows, 4 chains of 1,000 + 1,000 iterations.
 """
@@ -20,8 +21,9 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.comparison import compare, summarise
-from stancoreset.demo import flights_data
+from stancoreset.demo import FLIGHT_LABELS, flights_data
 from stancoreset.engines import resolve_engine
+from stancoreset.outputs import write_comparison
 
 ROWS = [int(n) for n in os.environ.get("STANCORESET_BENCH_ROWS", "33000,100000,327346").split(",")]
 ENGINE = os.environ.get("STANCORESET_BENCH_ENGINE", "stanli")
@@ -39,11 +41,11 @@ def test_fit_against_full_nuts(benchmark, model, rows):
     data = flights_data(rows)
     model.close()
     fit = benchmark.pedantic(
-        model.fit, args=(data,), kwargs={"size": 100, "seed": 1}, rounds=1, iterations=1
+        model.fit, args=(data,), kwargs={"size": 100, "seed": 1, **FLIGHT_LABELS}, rounds=1
     )
     model.close()
     started = time.perf_counter()
-    full = model.sample(data, seed=2)
+    full = model.sample(data, seed=2, **FLIGHT_LABELS)
     full_seconds = time.perf_counter() - started
     ratio = full_seconds / fit.seconds
     summary = summarise(compare({"full": full, "coreset": fit}))
@@ -64,6 +66,13 @@ def test_fit_against_full_nuts(benchmark, model, rows):
     print("  " + ", ".join(f"{k} {v / fit.seconds:.0%}" for k, v in fit.timings.items()))
     print(f"  {fit.certificate}")
     print(textwrap.indent(summary.to_string(float_format=lambda v: f"{v:.3g}"), "  "))
+    if folder := os.environ.get("STANCORESET_BENCH_OUT"):
+        place = Path(folder) / str(rows)
+        place.mkdir(parents=True, exist_ok=True)
+        write_comparison(
+            {f"NUTS on all {rows:,} rows": full, f"NUTS on {fit.coreset.size} weighted rows": fit},
+            place,
+        )
     assert fit.certificate.verdict == "certified"
     assert fit.certificate.ess >= 0.95 * fit.certificate.n_draws
     if rows >= 327_346 and ENGINE == "stanli":
