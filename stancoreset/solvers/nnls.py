@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from .blas import single_threaded
 
@@ -97,7 +97,7 @@ class ActiveSet:
                 return 0
             q, r = np.linalg.qr(rest)
         k, p = len(self), len(candidates)
-        triangle = np.zeros((k + p, k + p))
+        triangle = np.zeros((k + p, k + p), order="F")
         triangle[:k, :k] = self._r
         triangle[:k, k:] = along
         triangle[k:, k:] = r
@@ -117,7 +117,7 @@ class ActiveSet:
         # R without those columns is triangular up to `first`; triangularise what follows.
         q, tail = _orthonormal(self._r[first:, first:][:, keep[first:]])
         left = first + tail.shape[1]
-        triangle = np.zeros((left, left))
+        triangle = np.zeros((left, left), order="F")
         triangle[:first] = self._r[:first, keep]
         triangle[first:, first:] = tail
         self._q = np.hstack([self._q[:, :first], self._q[:, first:] @ q])
@@ -141,21 +141,18 @@ class ActiveSet:
         """
         z = self._q.T @ self.target
         gained = float(np.sum(z[self.weights == 0] ** 2))  # by the columns that just entered
-        trial = _Downdate(self._r, z)
-        lost = 0.0
-        while len(trial.left) and (trial.x <= 0).any():
-            lost += trial.drop(trial.x <= 0)
-        if lost > gained:
-            trial = _Downdate(self._r, z)
+        trial = _Departures(self._r, z)
+        while (blocked := trial.negative()).any():
+            trial.drop(blocked)
+        if trial.lost > gained:
+            trial = _Departures(self._r, z)
             x = self.weights
-            while len(x) and (trial.x <= 0).any():
-                blocked = trial.x <= 0
+            while (blocked := trial.negative()).any():
                 ratio = np.full(len(x), np.inf)
                 ratio[blocked] = x[blocked] / (x[blocked] - np.minimum(trial.x[blocked], -1e-300))
-                gone = ratio <= ratio.min()
-                x = np.maximum(x + ratio.min() * (trial.x - x), 0.0)[~gone]
-                trial.drop(gone)
-        self._keep(trial.left)
+                x = np.maximum(x + ratio.min() * (trial.x - x), 0.0)
+                trial.drop(ratio <= ratio.min())
+        self._keep(np.flatnonzero(~trial.gone))
 
     def _keep(self, left: NDArray[np.intp]) -> None:
         """Let all columns leave but those at `left`, and solve; rounding may cost a few more."""
@@ -199,13 +196,19 @@ class ActiveSet:
         """
         if len(self) <= size:
             return
-        trial = _Downdate(self._r, self._q.T @ self.target)
-        while len(trial.left) > size:
-            cost = np.maximum(trial.x, 0.0) ** 2 / np.diag(trial.inverse)
-            gone = np.zeros(len(cost), dtype=bool)
-            gone[np.argmin(cost)] = True
-            trial.drop(gone)
-        self._keep(trial.left)
+        half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
+        inverse = half @ half.T
+        x = self.weights.copy()
+        alive = np.ones(len(self), dtype=bool)
+        for _ in range(len(self) - size):
+            pivot = np.where(alive, np.diag(inverse), 1.0)
+            cost = np.where(alive, np.maximum(x, 0.0) ** 2 / pivot, np.inf)
+            j = int(np.argmin(cost))
+            column = inverse[:, j] / inverse[j, j]
+            x -= column * x[j]
+            inverse -= np.outer(column, inverse[j])
+            alive[j] = False
+        self._keep(np.flatnonzero(alive))
 
     @single_threaded
     def enter(self, candidates: NDArray[np.int64]) -> bool:
@@ -225,37 +228,48 @@ class ActiveSet:
         return False
 
 
-class _Downdate:
-    """A least-squares fit from which columns leave, by its weights and inverse Gram matrix alone.
+class _Departures:
+    """Who leaves a least-squares fit, and what the weights and the error become.
 
-    With H = G⁻¹ and the columns J leaving,
+    With H = (RᵀR)⁻¹ and x the weights of the whole fit, those without the columns J are
 
-        x ← x − H_·J (H_JJ)⁻¹ x_J,    H ← H − H_·J (H_JJ)⁻¹ H_J·,
+        x − H_·J (H_JJ)⁻¹ x_J,
 
-    and the squared error rises by x_Jᵀ (H_JJ)⁻¹ x_J. It decides who leaves; `ActiveSet` then solves
-    anew from its factors, so that no rounding error stays.
+    and the squared error is higher by x_Jᵀ (H_JJ)⁻¹ x_J: no more of H is needed than its columns J.
+    This decides who leaves; `ActiveSet` then solves anew from its factors, so that no rounding
+    error stays.
     """
 
     def __init__(self, r: NDArray[np.float64], z: NDArray[np.float64]) -> None:
-        half = solve_triangular(r, np.eye(len(z)), check_finite=False)
-        self.inverse = half @ half.T
-        self.x = half @ z
-        self.left = np.arange(len(z))
+        self._r = r
+        self._whole = solve_triangular(r, z, check_finite=False)
+        self._order = np.zeros(0, dtype=np.intp)
+        self._columns = np.zeros((len(z), 0))
+        self.x = self._whole
+        self.gone = np.zeros(len(z), dtype=bool)
+        self.lost = 0.0
 
-    def drop(self, gone: NDArray[np.bool_]) -> float:
-        """Let columns leave; return by how much the squared error rises."""
-        stay = ~gone
-        block = self.inverse[np.ix_(gone, gone)]
-        coupling = self.inverse[np.ix_(gone, stay)]
-        x_gone = self.x[gone]
+    def negative(self) -> NDArray[np.bool_]:
+        """Return which of those that stay have no positive weight."""
+        return (self.x <= 0) & ~self.gone
+
+    def drop(self, leaving: NDArray[np.bool_]) -> None:
+        """Let more columns leave."""
+        new = np.flatnonzero(leaving)
+        unit = np.zeros((len(self.x), len(new)))
+        unit[new, np.arange(len(new))] = 1.0
+        columns = cho_solve((self._r, False), unit, check_finite=False)
+        self._order = np.concatenate([self._order, new])
+        self._columns = np.hstack([self._columns, columns])
+        block, x = self._columns[self._order], self._whole[self._order]
         try:
-            solved = np.linalg.solve(block, np.column_stack([coupling, x_gone]))
+            solved = np.linalg.solve(block, x)
         except np.linalg.LinAlgError:
-            solved = np.linalg.lstsq(block, np.column_stack([coupling, x_gone]), rcond=None)[0]
-        self.x = self.x[stay] - coupling.T @ solved[:, -1]
-        self.inverse = self.inverse[np.ix_(stay, stay)] - coupling.T @ solved[:, :-1]
-        self.left = self.left[stay]
-        return float(x_gone @ solved[:, -1])
+            solved = np.linalg.lstsq(block, x, rcond=None)[0]
+        self.x = self._whole - self._columns @ solved
+        self.x[self._order] = 0.0
+        self.gone[new] = True
+        self.lost = float(x @ solved)
 
 
 def _orthonormal(
