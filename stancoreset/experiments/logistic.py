@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
     note="votes stand in for phishing, insurance for chemical reactions",
     trial=regression_trial(LOGISTIC),
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
-    quick=Settings(trials=3, sizes=(5, 10, 30, 60, 100), rows=ROWS, draws=DRAWS),
+    quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),
     metrics=METRICS,
     band=BAND,
 )

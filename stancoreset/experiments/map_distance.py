@@ -19,7 +19,7 @@ EXPERIMENT = Experiment(
     note="four of the six data sets are stand-ins",
     trial=regression_trial((*LOGISTIC, *POISSON)),
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
-    quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),
+    quick=Settings(trials=2, sizes=(10, 40, 100), rows=ROWS, draws=DRAWS),
     metrics=(Metric("map_distance", "distance of modes"),),
     band=BAND,
 )

@@ -19,7 +19,7 @@ EXPERIMENT = Experiment(
     note="two tables of visits to doctors stand in for bike trips and airport delays",
     trial=regression_trial(POISSON),
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
-    quick=Settings(trials=3, sizes=(5, 10, 30, 60, 100), rows=ROWS, draws=DRAWS),
+    quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),
     metrics=METRICS,
     band=BAND,
 )

@@ -76,7 +76,7 @@ EXPERIMENT = Experiment(
     note="2,930 house sales in Ames, Iowa, stand in for the UK's",
     trial=_trial,
     paper=Settings(trials=10, sizes=tuple(range(20, 301, 20)), rows=1000),
-    quick=Settings(trials=2, sizes=(20, 60, 100, 180, 220, 300), rows=1000),
+    quick=Settings(trials=2, sizes=(50, 100, 200, 300), rows=1000),
     metrics=(
         Metric("reverse_kl", "reverse KL"),
         Metric("forward_kl", "forward KL"),

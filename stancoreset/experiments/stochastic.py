@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
     trial=regression_trial((*LOGISTIC, *POISSON)),
     algorithms=_algorithms,
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
-    quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),
+    quick=Settings(trials=1, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),
     metrics=(Metric("symmetric_kl", "forward + reverse KL"), Metric("seconds", "seconds")),
     band=BAND,
 )
