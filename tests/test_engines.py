@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +132,34 @@ def test_mode_is_where_the_gradient_vanishes(normal):
     _, gradient = normal.log_density_gradient(mode[None])
     assert np.abs(gradient).max() < 0.05
     assert mode[0] == pytest.approx(normal_data(200)["y"].mean(), abs=0.02)
+
+
+def test_mode_and_sampling_work_from_any_thread(engine):
+    """The first use of Stan may be in one thread, and the next in another."""
+    data = {**normal_data(50), "weights": np.ones(50)}
+    with ThreadPoolExecutor(1) as pool:
+        compiled = pool.submit(engine.compile, NORMAL_CODE, name="normal").result()
+    with compiled.bind(data) as here, ThreadPoolExecutor(1) as pool:
+        mode = here.mode(seed=1)
+        np.testing.assert_allclose(pool.submit(here.mode, seed=1).result(), mode, atol=1e-4)
+        there = pool.submit(here.sample, chains=1, iter_warmup=50, iter_sampling=5, seed=1)
+        assert there.result().variables["mu"].shape == (1, 5)
+
+
+def test_stanli_first_used_in_another_thread():
+    """stanli's own optimizer would crash here; in a process of its own, to be the first."""
+    code = """
+import threading, numpy as np
+from stancoreset.engines.stanli import StanliEngine
+program = "parameters { real<lower=0> s; } model { s ~ gamma(3, 1); }"
+models = []
+thread = threading.Thread(target=lambda: models.append(StanliEngine().compile(program).bind({})))
+thread.start(); thread.join()
+print(models[0].mode(seed=1).round(3).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([round(float(np.log(3)), 3)])
 
 
 def test_draws_of_another_dimension_are_refused(normal):

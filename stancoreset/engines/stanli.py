@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.climb import climb
 from stancoreset.engines.layout import Layout
 from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores, map_rows
@@ -36,6 +37,9 @@ _STATS = {
     "divergent__": "diverging",
     "energy__": "energy",
 }
+
+# As many random inits as Stan tries.
+_INIT_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -235,12 +239,29 @@ class StanliBound:
         return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
-        """See `BoundModel.mode`; Stan's L-BFGS."""
-        try:
-            result = self._sampler().optimize(seed=seed, iter=max_iter, init=init)
-        except RuntimeError as error:
-            raise EngineError(f"Stan's optimizer failed: {error}") from None
-        return np.array(result.unconstrained, dtype=np.float64)
+        """See `BoundModel.mode`.
+
+        Not by stanli's own optimizer, which crashes the process when it is called from
+        another thread than the one that first imported stanli (seen with 0.24).
+        """
+        rng = np.random.default_rng(seed)
+        # Stan's inits: uniform on (−2, 2) in unconstrained coordinates.
+        start = rng.uniform(-2, 2, self.n_params) if init is None else init
+        for _ in range(_INIT_TRIES):
+            if np.isfinite(self.log_density(start[None])[0]):
+                break
+            start = rng.uniform(-2, 2, self.n_params)
+        summit = climb(self._value_and_gradient, start, max_iter=max_iter)
+        if not np.isfinite(summit.value):
+            raise EngineError(
+                f"no starting point with a finite log density was found for "
+                f"'{self._compiled.name}' in {_INIT_TRIES} tries"
+            )
+        return summit.theta
+
+    def _value_and_gradient(self, theta: Float) -> tuple[float, Float]:
+        value, gradient = self.log_density_gradient(theta[None])
+        return float(value[0]), gradient[0]
 
     def sample(
         self,

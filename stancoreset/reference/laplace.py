@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
-from scipy.optimize import minimize
 
 from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.climb import climb
 from stancoreset.errors import EngineError, ReferenceFitError
 from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
@@ -184,27 +184,19 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     standard normal in z, whose mode quasi-Newton steps find at once.
     """
 
-    def objective(z: Float) -> tuple[float, Float]:
+    def density(z: Float) -> tuple[float, Float]:
         value, gradient = full.log_density_gradient((start.mean + start.chol @ z)[None])
-        if not np.isfinite(value[0]) or not np.all(np.isfinite(gradient)):
-            return np.inf, np.zeros_like(z)
-        return -float(value[0]), -(start.chol.T @ gradient[0])
+        return float(value[0]), start.chol.T @ gradient[0]
 
-    result = minimize(
-        objective,
-        np.zeros(full.n_params),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 500, "maxcor": 20, "ftol": 1e-15, "gtol": _GRADIENT_GOAL},
-    )
-    slope = float(np.max(np.abs(result.jac)))
-    _log.debug("mode: %d evaluations, whitened gradient %.2g", result.nfev, slope)
-    if not np.isfinite(result.fun) or slope > 1.0:
+    summit = climb(density, np.zeros(full.n_params), slope=_GRADIENT_GOAL, max_iter=500)
+    slope = float(np.max(np.abs(summit.gradient)))
+    _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
+    if not np.isfinite(summit.value) or slope > 1.0:
         raise ReferenceFitError(
-            f"the posterior mode was not found: after {result.nfev} evaluations the gradient is "
-            f"still {slope:.3g} posterior standard deviations ({result.message}); {_ADVICE}"
+            f"no posterior mode was found: after {summit.evaluations} evaluations the gradient "
+            f"is still {slope:.3g} posterior standard deviations ({summit.message}); {_ADVICE}"
         )
-    return np.asarray(start.mean + start.chol @ result.x)
+    return np.asarray(start.mean + start.chol @ summit.theta)
 
 
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:

@@ -110,6 +110,7 @@ def test_peak_memory(benchmark):
     extra, data, phi = map(int, ran.stdout.split())
     benchmark.extra_info.update(extra_bytes=extra, data_bytes=data, phi_bytes=phi)
     print(
-        f"\npeak above data in memory: {extra / 1e6:.0f} MB; data {data / 1e6:.0f}, Φ {phi / 1e6:.0f} MB"
+        f"\npeak above data in memory {extra / 1e6:.0f} MB; "
+        f"data {data / 1e6:.0f} MB, Φ {phi / 1e6:.0f} MB"
     )
     assert extra <= data + 4 * phi

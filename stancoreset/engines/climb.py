@@ -1,0 +1,94 @@
+"""The top of a log density by L-BFGS, where an engine gives density and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from stancoreset.engines.base import Float
+
+__all__ = ["Summit", "climb"]
+
+
+@dataclass(frozen=True)
+class Summit:
+    """Where `climb` ended.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (P,)
+    value : float
+        Log density there; −inf if no point with a finite density was found.
+    gradient : ndarray, shape (P,)
+    evaluations : int
+    message : str
+        Why it ended, in the optimizer's words.
+    """
+
+    theta: Float
+    value: float
+    gradient: Float
+    evaluations: int
+    message: str
+
+
+def climb(
+    density: Callable[[Float], tuple[float, Float]],
+    start: Float,
+    *,
+    slope: float = 1e-6,
+    max_iter: int = 2000,
+) -> Summit:
+    """Maximise a log density from `start`.
+
+    Parameters
+    ----------
+    density : callable
+        (P,) → log density and gradient; not finite outside the support.
+    start : ndarray, shape (P,)
+    slope : float
+        Largest entry of the gradient at which it may end.
+    max_iter : int
+
+    Returns
+    -------
+    Summit
+
+    Examples
+    --------
+    >>> climb(lambda t: (-0.5 * float(t @ t), -t), np.ones(2)).theta.round(6).tolist()
+    [0.0, 0.0]
+    """
+    largest = 1.0
+
+    def descend(theta: Float) -> tuple[float, Float]:
+        nonlocal largest
+        value, gradient = density(theta)
+        if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
+            # A wall: finite, so that the line search can interpolate its way back.
+            return 1e3 * largest, np.zeros_like(theta)
+        largest = max(largest, abs(value))
+        return -value, -gradient
+
+    theta, evaluations, before = np.array(start, dtype=np.float64), 0, np.inf
+    while True:
+        result = minimize(
+            descend,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": slope},
+        )
+        theta, evaluations = result.x, evaluations + result.nfev
+        # A line search that ends in rounding is taken up again with a fresh memory.
+        small = np.max(np.abs(result.jac), initial=0.0) <= slope
+        if small or result.nit >= max_iter or not result.fun < before - 1e-10 * abs(before):
+            break
+        before = result.fun
+    value, gradient = density(theta)
+    return Summit(
+        theta, value if np.isfinite(value) else -np.inf, gradient, evaluations, str(result.message)
+    )
