@@ -13,7 +13,7 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan.per_row import call, literal
 from stancoreset.stan.printer import expression as text
 
-__all__ = ["Part", "closed_form"]
+__all__ = ["Part", "closed_form", "has_closed_form"]
 
 _VECTOR = n.Type("vector")
 _HALF_LOG_2PI = "0.9189385332046728"
@@ -193,6 +193,11 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
 }
+
+
+def has_closed_form(name: str) -> bool:
+    """Whether `closed_form` knows the density (without suffix)."""
+    return name in _FORMS
 
 
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:

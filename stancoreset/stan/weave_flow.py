@@ -22,6 +22,7 @@ from stancoreset.stan.dependence import (
     row,
     rowwise,
 )
+from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import literal, times
 from stancoreset.stan.printer import expression as text
@@ -99,6 +100,8 @@ class Flow:
         self.returned: list[Dep] = []
         self.depth = depth
         self.density_block = False
+        self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
+        self.kept: Statements = []
 
     # ---- blocks -----------------------------------------------------------------------
 
@@ -378,6 +381,17 @@ class Flow:
         shadow = s.name in self.data
         self.data.discard(s.name)
         if isinstance(bare(s.lower), n.IntLit) and text(bare(s.lower)) == "1" and high.kind == "count":
+            lifted = None
+            if not self.loop and self.density_block:
+                lifted = lift_loop(s, self.rows, self.terms.count)
+            if lifted is not None:
+                self.origin.update(lifted[1])
+                self.kept += lifted[0]  # alive, so that their ids stay theirs
+                if saved is not None:
+                    self.env[s.name] = saved
+                if shadow:
+                    self.data.add(s.name)
+                return self.lifted(lifted[0], s)
             m, p = self.loop_rows(s)
         else:
             bounds = join(low, high) if high.kind == "count" or low.kind == "count" else join(
@@ -402,6 +416,13 @@ class Flow:
             [replace(s, body=_one(m, s.body))] if m else [],
             [replace(s, body=_one(p, s.body))] if p else [],
         )
+
+    def lifted(self, body: list[n.Stmt], s: n.For) -> tuple[Statements, Statements]:
+        """Vectorised statements in place of a loop."""
+        m, p = self.scoped(body)
+        if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
+            return m, p
+        return _blocks(m, s), _blocks(p, s)
 
     def steady(self, body: n.Stmt) -> tuple[Statements, Statements]:
         """The body of a loop that may run several times: until nothing changes."""
@@ -631,6 +652,11 @@ class Flow:
 
     def log(self, s: n.Stmt, role: str, why: str) -> None:
         if not self.depth:
+            s, new = self.origin.get(id(s), s), s
+            if s is not new:
+                why += f", vectorised over {self.obs}"
+                self.weighted.discard(id(new))
+                self.weighted.add(id(s))
             self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
 
 
