@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SolverError
+from .blas import single_threaded
 from .columns import Columns, column_norms
 from .nnls import nonnegative_weights
 
@@ -27,6 +28,9 @@ __all__ = ["METHODS", "Fit", "Problem", "SolverResult", "register", "solve"]
 
 # Column norms between its inverse and this leave room for squares and sums, in either precision.
 MODERATE = 1e9
+
+# Entries of Φ up to which several threads cost more than they bring.
+SMALL = 1_000_000
 
 Callback = Callable[[int, float, int], object]
 
@@ -265,6 +269,18 @@ def solve(
         start=_check_start(start, matrix.shape[1]),
         callback=callback,
     )
+    run = _run if matrix.size > SMALL else single_threaded(_run)
+    results = run(problem, method, reweight, options, began)
+    last = results[-1]
+    if path is None:
+        return last
+    chosen = tuple(r for r, k in zip(results, problem.sizes, strict=True) if k in set(path))
+    return SolverResult(**{**vars(last), "path": chosen})
+
+
+def _run(
+    problem: Problem, method: str, reweight: bool, options: Mapping[str, Any], began: float
+) -> list[SolverResult]:
     results = []
     for fit in METHODS[method](problem, **options):
         indices, weights = fit.indices, fit.weights
@@ -272,11 +288,7 @@ def solve(
             columns = problem.columns()
             weights = columns.coreset_weights(nonnegative_weights(columns, indices))
         results.append(_result(problem, method, indices, weights, fit.converged, began))
-    last = results[-1]
-    if path is None:
-        return last
-    chosen = tuple(r for r, k in zip(results, problem.sizes, strict=True) if k in set(path))
-    return SolverResult(**{**vars(last), "path": chosen})
+    return results
 
 
 def _result(
