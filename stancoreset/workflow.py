@@ -17,6 +17,7 @@ from stancoreset import __version__, arviz_compat
 from stancoreset.adaptive import initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
+from stancoreset.coreset_posterior import select_in_the_loop
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, SampleResult, StanData
 from stancoreset.errors import OptionError
@@ -24,6 +25,7 @@ from stancoreset.files import content_key
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
+from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, default_candidates, extend, project
 from stancoreset.reference.base import Reference
 from stancoreset.reference.draws import from_draws
@@ -166,7 +168,10 @@ class CoresetModel:
         size : int
             At most this many rows in the coreset, k.
         method : str
-            Selection algorithm, one of ``stancoreset.solvers.METHODS``.
+            Selection algorithm, one of ``stancoreset.solvers.METHODS``, which work on a
+            projection; or of ``stancoreset.in_the_loop.METHODS``, ``"quasi_newton"`` and
+            ``"sparse_vi"``, which draw from the coreset's own posterior as it grows: the
+            reference then only starts the chains.
         reference : "laplace", or posterior draws
             Where the log likelihood is matched: the Laplace fit, or draws that you have
             (ArviZ container, cmdstanpy fit, dict of arrays, or array (S, P) of
@@ -176,7 +181,7 @@ class CoresetModel:
             Fisher information norm; see `stancoreset.fisher`).
         draws : int, optional
             Reference draws S that selection sees; default: doubled until the held-out
-            error stops improving, up to 2,000.
+            error stops improving, up to 2,000. In the loop: draws of each coreset posterior.
         candidates : int, optional
             Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
         seed : int
@@ -196,7 +201,9 @@ class CoresetModel:
         stages : Stages, optional
             A stopwatch of your own.
         **options
-            Passed to the selection algorithm.
+            Passed to the selection algorithm; for methods in the loop also ``sampler``
+            (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
+            `stancoreset.coreset_posterior.select_in_the_loop`.
 
         Returns
         -------
@@ -226,7 +233,7 @@ class CoresetModel:
             **sampler,
             **options,
         }
-        require_projection(projection)
+        require_projection(projection, method)
         with stages("read data"):
             checked = self.read(data)
             n_obs = self.program.n_obs(checked)
@@ -250,6 +257,21 @@ class CoresetModel:
 
         def make_coreset() -> Coreset:
             pool_size = candidates or default_candidates(n_obs, size)
+            if method in IN_THE_LOOP:
+                with stages("select") as tick:
+                    chosen = select_in_the_loop(
+                        self._session,
+                        checked,
+                        full,
+                        size,
+                        method,
+                        draws=draws,
+                        candidates=pool_size,
+                        seed=seed,
+                        progress=tick,
+                        **options,
+                    )
+                return replace(chosen, provenance=provenance)
             chosen = self._select(
                 full,
                 checked,
@@ -606,8 +628,13 @@ def require_size(size: int, n_obs: int) -> None:
         )
 
 
-def require_projection(kind: str) -> None:
-    """Raise `OptionError` unless there is such a projection."""
+def require_projection(kind: str, method: str = "") -> None:
+    """Raise `OptionError` unless there is such a projection, and the method uses one."""
+    if method in IN_THE_LOOP and kind != "loglik":
+        raise OptionError(
+            f"projection is {kind!r}, but method {method!r} draws from the coreset's own posterior "
+            "and uses no projection; leave projection out"
+        )
     if kind not in _PROJECTIONS:
         raise OptionError(
             f"projection is {kind!r}, expected one of {', '.join(map(repr, _PROJECTIONS))}"

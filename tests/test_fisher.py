@@ -58,14 +58,14 @@ def test_features_and_target_equal_the_formula(projection, reference):
 
 def test_inner_products_are_those_of_the_weighted_fisher_norm(model, reference):
     """⟨φ_n, φ_m⟩ is an unbiased estimate of E[∇L_n · ∇L_m]: here, over many features."""
-    many = model.reference(DATA, draws=8_000, seed=3)
+    many = model.reference(DATA, draws=3_000, seed=3)
     projected = model.project(DATA, many, projection="fisher", candidates=20, seed=2, heldout=2)
     theta = reference.gaussian.draw(8_000, np.random.default_rng(5))
     z = np.column_stack([np.ones(DATA["N"]), DATA["X"]])[projected.candidates]
     residual = DATA["y"][projected.candidates] - 1 / (1 + np.exp(-theta @ z.T))
     exact = (residual.T @ residual / len(theta)) * (z @ z.T)
     estimate = projected.phi.T @ projected.phi
-    np.testing.assert_allclose(estimate, exact, atol=0.06 * np.abs(exact).max())
+    np.testing.assert_allclose(estimate, exact, atol=0.1 * np.abs(exact).max())
 
 
 def test_coordinates_are_balanced_and_uniform():
@@ -105,7 +105,7 @@ def test_all_rows_together_are_the_target(model, reference):
 
 
 def test_selection_on_it_is_certified(model):
-    fit = model.fit(logistic_data(20_000), size=60, projection="fisher", seed=1, **QUICK)
+    fit = model.fit(logistic_data(8_000), size=60, projection="fisher", seed=1, **QUICK)
     assert fit.certificate.verdict == "certified"
     assert fit.coreset.size <= 60
     assert fit.settings["projection"] == "fisher"
