@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
 
-from stancoreset.errors import WeaveError
-from stancoreset.stan.weave import weave
 from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.weave import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.stan") if not p.stem.startswith("refuse_"))
@@ -94,7 +95,9 @@ def regressions(draw: Any) -> str:
         return f"target += {name}_{kind}({y} | {args};"
 
     kind = "row_vector" if family == "cauchy" else "vector"
-    transformed = f"transformed parameters {{ {kind}[N] eta = {eta}; }}" if place == "transformed" else ""
+    transformed = (
+        f"transformed parameters {{ {kind}[N] eta = {eta}; }}" if place == "transformed" else ""
+    )
     body = {
         "inline": increment("y", eta),
         "local": f"{kind}[N] eta = {eta}; {increment('y', 'eta')}",
@@ -123,7 +126,7 @@ model {{
 """
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(code=regressions(), seed=st.integers(0, 2**16))
 def test_random_regressions(code, seed):
     errors = identities(code, make_data(code, seed), count=2, seed=seed)

@@ -51,8 +51,15 @@ _RANKS: dict[str, tuple[int, ...]] = {
     "hmm_marginal": (2, 2, 1),
 }
 _DISCRETE_RANKED = frozenset(
-    "categorical categorical_logit ordered_logistic ordered_probit dirichlet_multinomial "
-    "multinomial multinomial_logit".split()
+    [
+        "categorical",
+        "categorical_logit",
+        "ordered_logistic",
+        "ordered_probit",
+        "dirichlet_multinomial",
+        "multinomial",
+        "multinomial_logit",
+    ]
 )
 
 

@@ -20,9 +20,7 @@ from stancoreset.stan.prune import names_in
 __all__ = ["freezing_program", "frozen_closure", "frozen_values"]
 
 
-def frozen_closure(
-    declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]
-) -> set[str]:
+def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:
     """`frozen` and the transformed data in their declared sizes, which data must precede."""
     names = {d.name: d for d in declarations}
     closed = set(frozen)
@@ -85,5 +83,3 @@ def frozen_values(
             value = np.rint(value).astype(np.int64)
         values[name] = value.item() if value.ndim == 0 else value
     return values
-
-

@@ -27,9 +27,7 @@ class _NotLiftedError(Exception):
     """The loop stays a loop."""
 
 
-def lift_loop(
-    s: n.For, rows: Rows, count: n.Var
-) -> tuple[list[n.Stmt], dict[int, n.Stmt]] | None:
+def lift_loop(s: n.For, rows: Rows, count: n.Var) -> tuple[list[n.Stmt], dict[int, n.Stmt]] | None:
     """The loop as vectorised statements, and which statement of the loop each comes from.
 
     Parameters

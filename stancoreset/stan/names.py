@@ -9,9 +9,43 @@ from stancoreset.stan import nodes as n
 __all__ = ["Names"]
 
 _RESERVED = frozenset(
-    "for in while repeat until if then else true false target functions model data parameters "
-    "quantities transformed generated profile return break continue int real complex vector "
-    "row_vector matrix array tuple void lower upper offset multiplier".split()
+    [
+        "for",
+        "in",
+        "while",
+        "repeat",
+        "until",
+        "if",
+        "then",
+        "else",
+        "true",
+        "false",
+        "target",
+        "functions",
+        "model",
+        "data",
+        "parameters",
+        "quantities",
+        "transformed",
+        "generated",
+        "profile",
+        "return",
+        "break",
+        "continue",
+        "int",
+        "real",
+        "complex",
+        "vector",
+        "row_vector",
+        "matrix",
+        "array",
+        "tuple",
+        "void",
+        "lower",
+        "upper",
+        "offset",
+        "multiplier",
+    ]
 )
 
 

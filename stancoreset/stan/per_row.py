@@ -116,7 +116,7 @@ def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
         return literal("1")
     if dep.kind != "rowwise":
         return e
-    cut = (*([n.All()] * dep.axis), n.Between(i, i))
+    cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))
     base = e if isinstance(e, n.Var | n.Index) else n.Paren(e, type=e.type)
     return n.Index(base, cut, type=e.type)
 

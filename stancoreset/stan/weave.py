@@ -11,71 +11,20 @@ Everything else stays as it is, and what cannot be taken apart into rows is refu
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan import nodes as n
-from stancoreset.stan import printer, stanc
+from stancoreset.stan import printer
 from stancoreset.stan.ast import parse
-from stancoreset.stan.axis import candidates, check_parameters, data_dependences, declared
+from stancoreset.stan.axis import candidates, data_dependences
 from stancoreset.stan.densities import suffix
-from stancoreset.stan.dependence import FREE, Dep
-from stancoreset.stan.freeze import freezing_program, frozen_closure
-from stancoreset.stan.names import Names
-from stancoreset.stan.per_row import call, literal
-from stancoreset.stan.prune import names_in, needed, unread, without
-from stancoreset.stan.rows import bare
-from stancoreset.stan.weave_flow import Entry, Flow
+from stancoreset.stan.prune import names_in
+from stancoreset.stan.weave_flow import Entry
+from stancoreset.stan.weaver import NoLikelihoodError, Weaver, Woven
 
 __all__ = ["Entry", "Woven", "weave"]
-
-_VECTOR = n.Type("vector")
-
-
-@dataclass(frozen=True)
-class Woven:
-    """A weighted program and how its data are made.
-
-    Attributes
-    ----------
-    code : str
-        The weighted program, formatted by stanc: data declare `weights` and the frozen
-        variables, generated quantities define `log_lik` and nothing else.
-    obs : str
-        The data integer that counts observations.
-    rows : mapping of str to int
-        Data variables that carry observations (frozen ones included), and on which axis;
-        without the weights.
-    explanation : tuple of Entry
-        What became of each statement that adds to the log density, by line.
-    frozen : mapping of str to str
-        Variables that are computed once from the full data and handed over as data: name in
-        the woven program's data block → name in the generated quantities of `frozen_code`.
-    frozen_code : str
-        A program without parameters that computes them; empty if there are none.
-    weights, log_lik : str
-        Names of the data vector of weights and of the pointwise log likelihood.
-    tree : nodes.Program
-        Syntax tree of `code`, before formatting.
-    """
-
-    code: str
-    obs: str
-    rows: Mapping[str, int]
-    explanation: tuple[Entry, ...] = ()
-    frozen: Mapping[str, str] = field(default_factory=dict)
-    frozen_code: str = field(default="", repr=False)
-    weights: str = "weights"
-    log_lik: str = "log_lik"
-    tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
-        object.__setattr__(self, "frozen", MappingProxyType(dict(self.frozen)))
 
 
 def weave(
@@ -129,18 +78,18 @@ def weave(
             raise WeaveError(
                 0, f"obs={obs!r} is not an integer of the data block; it has {integers or 'none'}"
             )
-        return _Weaver(program, obs).woven()
+        return Weaver(program, obs).woven()
     if not possible:
         raise WeaveError(
             0,
             "no data variable has a dimension that a data integer counts, so there are no "
             "observations to choose from; declare for example `int N; vector[N] y;`",
         )
-    found: dict[str, _Weaver] = {}
+    found: dict[str, Weaver] = {}
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            weaver = _Weaver(program, name)
+            weaver = Weaver(program, name)
             weaver.walk()
             found[name] = weaver
         except WeaveError as error:
@@ -151,8 +100,8 @@ def weave(
 
 
 def _choose(
-    program: n.Program, found: Mapping[str, _Weaver], refused: Mapping[str, WeaveError]
-) -> _Weaver:
+    program: n.Program, found: Mapping[str, Weaver], refused: Mapping[str, WeaveError]
+) -> Weaver:
     """The axis that weights most, then the one with most data; refuse if none dominates."""
     best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
     for name, other in found.items():
@@ -173,7 +122,7 @@ def _choose(
 
 
 def _refuse_if_another_is_meant(
-    program: n.Program, chosen: _Weaver, refused: Mapping[str, WeaveError]
+    program: n.Program, chosen: Weaver, refused: Mapping[str, WeaveError]
 ) -> None:
     """Refuse when the outcome that is left unweighted looks more like the observations.
 
@@ -181,7 +130,7 @@ def _refuse_if_another_is_meant(
     are the observations, and why they cannot be weighted is what the user must hear.
     """
     for name, error in refused.items():
-        if isinstance(error, _NoLikelihoodError):
+        if isinstance(error, NoLikelihoodError):
             continue
         sized = {k for k, dep in data_dependences(program, name).items() if dep.kind == "rowwise"}
         left = [
@@ -209,7 +158,7 @@ def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
     return set().union(*(names_in(e.args[0]) for e in calls))
 
 
-def _only_indexes(program: n.Program, chosen: _Weaver) -> bool:
+def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
     """Whether all row data only pick elements of something else."""
     rows = set(chosen.row_data)
     inside: set[int] = set()
@@ -232,313 +181,8 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
         deps = data_dependences(program, name)
         error = refused[name]
         return (
-            not isinstance(error, _NoLikelihoodError),
+            not isinstance(error, NoLikelihoodError),
             sum(d.kind in ("rowwise", "coupled") for d in deps.values()),
         )
 
     return refused[max(refused, key=weight)]
-
-
-class _NoLikelihoodError(WeaveError):
-    """No term depends on rows of this axis."""
-
-
-class _Weaver:
-    """Weaves one program along one axis."""
-
-    def __init__(self, program: n.Program, obs: str) -> None:
-        self.program = program
-        self.obs = obs
-        self.names = Names(program)
-        self.data_deps = data_dependences(program, obs)
-        self.frozen: dict[str, n.Decl] = {}
-        self.row_data: dict[str, int] = {}
-        self.weighted: set[tuple[int, str]] = set()
-        self.walked = False
-
-    # ---- the walk -----------------------------------------------------------------------
-
-    def walk(self) -> None:
-        """Follow the dependences through all blocks; raises `WeaveError`."""
-        if self.walked:
-            return
-        program = self.program
-        env: dict[str, Dep] = dict(self.data_deps)
-        self.transformed_data(env)
-        counts = {name for name, dep in env.items() if dep.kind == "count"}
-        check_parameters(program.parameters, counts)
-        flow = Flow(program, self.obs, env, set(env), self.names)
-        flow.density_block = True
-        flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
-        self.flow = flow
-        self.parameters = [self.parameter(d) for d in program.parameters]
-        self.transformed, before = flow.block(program.transformed_parameters)
-        model, point = flow.block(program.model)
-        outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
-        self.point = [*needed(without(before, outer), {self.names.log_lik}), *point]
-        self.model = unread(model, set(flow.terms.definitions))
-        self.check_accumulators()
-        self.weighted = {
-            (e.line, e.text) for k, e in flow.entries.items() if k in flow.weighted
-        }
-        if not self.weighted:
-            raise _NoLikelihoodError(
-                0,
-                f"no term of the log density is a sum over observations: nothing in the model "
-                f"block depends on data sized by `{self.obs}`",
-            )
-        for d in (*program.data, *self.frozen.values()):
-            dep = env[d.name]
-            if dep.kind == "rowwise":
-                self.row_data[d.name] = dep.axis
-            elif dep.kind == "coupled":
-                self.couples(d)
-        self.walked = True
-
-    def couples(self, d: n.Decl) -> None:
-        """Data that cannot be cut to rows may only go into what is frozen."""
-        kept = (*self.transformed_kept, *self.transformed, *self.model)
-        if d.name in self.frozen or any(d.name in names_in(s) for s in kept):
-            if not any(d.name in names_in(s) for s in kept):
-                return
-            raise WeaveError(d.line, self.flow.env[d.name].why, d.name)
-
-    def transformed_data(self, env: dict[str, Dep]) -> None:
-        """Freeze what looks at several rows; the rest is computed from the rows as before."""
-        program = self.program
-        flow = Flow(program, self.obs, env, set(env), Names(program))
-        body = program.transformed_data
-        globals_ = [s for s in body if isinstance(s, n.Decl)]
-        flow.data |= {d.name for d in globals_}
-        kept, _ = flow.block(body)
-        frozen = {
-            d.name for d in globals_ if env[d.name].stat or env[d.name].kind in ("coupled", "sum", "row")
-        }
-        counts = {name for name, dep in env.items() if dep.kind == "count"}
-        frozen = frozen_closure(globals_, frozen, counts)
-        for d in globals_:
-            if d.name not in frozen:
-                if env[d.name].kind == "unset":
-                    env[d.name] = FREE
-                continue
-            self.frozen[d.name] = d
-            env[d.name] = declared(d, counts)
-        # Names of blocks inside transformed data ended with them.
-        for name in list(env):
-            if name not in self.data_deps and name not in {d.name for d in globals_}:
-                del env[name]
-        self.counts = counts
-        self.transformed_kept = needed(
-            without(kept, frozen), {d.name for d in globals_} - frozen
-        ) + [s for s in without(kept, frozen) if _is_check(s)]
-
-    def parameter(self, d: n.Decl) -> n.Decl:
-        """The declaration with statistics in its bounds frozen."""
-        self.flow.env[d.name] = FREE
-        bounds = d.constraint
-        changed: dict[str, n.Expr] = {}
-        for key in ("lower", "upper", "offset", "multiplier"):
-            e = getattr(bounds, key)
-            if e is None:
-                continue
-            dep = self.flow.rows.value(e)
-            if dep.looks_at_rows:
-                raise WeaveError(
-                    d.line, f"the {key} bound of `{d.name}` looks at rows. {dep.why}", d.name
-                )
-            changed[key] = self.flow.terms.hoist(e)
-        return replace(d, constraint=replace(bounds, **changed)) if changed else d
-
-    def check_accumulators(self) -> None:
-        """A scalar that adds up rows must reach the target once, whole."""
-        for name in self.flow.accumulators:
-            everywhere = (*self.program.transformed_parameters, *self.program.model)
-            uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
-            fine = (
-                len(uses) == 1
-                and isinstance(uses[0], n.TargetAdd)
-                and isinstance(bare(uses[0].value), n.Var)
-                and any(uses[0] is s for s in self.program.model)
-            )
-            if not fine:
-                at = uses[0] if uses else self.program.model[0]
-                raise WeaveError(
-                    at.line,
-                    f"`{name}` adds up observations, and must then be added to the target once and "
-                    f"as it is: `target += {name};`",
-                )
-
-    # ---- the program ----------------------------------------------------------------------
-
-    def woven(self) -> Woven:
-        self.walk()
-        flow, program = self.flow, self.program
-        statistics = list(flow.terms.statistics.values())
-        frozen = [*self.frozen.values(), *statistics]
-        kept = (*self.parameters, *self.transformed, *self.model, *self.point, *self.transformed_kept, *flow.terms.constants.values())
-        used = set().union(*(names_in(s) for s in kept)) if kept else set()
-        frozen = _used_frozen(frozen, used)
-        tree = n.Program(
-            functions=program.functions,
-            data=self.data_block(frozen),
-            transformed_data=(*self.transformed_kept, *flow.terms.constants.values()),
-            parameters=tuple(self.parameters),
-            transformed_parameters=tuple(self.transformed),
-            model=tuple(self.model),
-            generated_quantities=self.generated(),
-        )
-        header = self.comment([d.name for d in frozen])
-        code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
-        code = code.rstrip() + "\n"
-        names = {d.name for d in frozen}
-        frozen_code, outputs = freezing_program(program, frozen, statistics)
-        entries = [e for e in flow.entries.values()]
-        entries += [
-            Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")
-            for d in frozen
-            if d.line
-        ]
-        rows = {
-            k: v for k, v in self.row_data.items() if k not in self.frozen or k in names
-        }
-        return Woven(
-            code=code,
-            obs=self.obs,
-            rows=rows,
-            explanation=tuple(sorted(entries, key=lambda e: e.line)),
-            frozen=outputs,
-            frozen_code=frozen_code,
-            weights=self.names.weights,
-            log_lik=self.names.log_lik,
-            tree=tree,
-        )
-
-    def comment(self, frozen: Sequence[str]) -> str:
-        """What was done, for whoever reads the woven program."""
-        lines = sorted({line for line, _ in self.weighted})
-        where = ", ".join(map(str, lines))
-        rows = ", ".join(name for name in self.row_data if name not in self.frozen)
-        text = [
-            f"Woven by stancoreset. Each of the {self.obs} observations adds {self.names.weights}[n] "
-            f"times its log likelihood to the log density; {self.names.log_lik}[n] is that log "
-            f"likelihood without the weight.",
-            f"Weighted: line{'s' if len(lines) > 1 else ''} {where} of the original program. "
-            f"Data with one entry per observation: {rows or ', '.join(self.row_data)}.",
-        ]
-        if frozen:
-            text.append(f"Computed once from the full data, now data: {', '.join(frozen)}.")
-        return "".join(
-            f"// {line}\n" for t in text for line in textwrap.wrap(t, 75)
-        )
-
-    def data_block(self, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:
-        count = n.Var(self.obs, type=n.Type("int"))
-        weights = n.Decl(
-            self.names.weights,
-            n.SizedType("vector", sizes=(count,)),
-            n.Constraint("bounds", lower=literal("0")),
-        )
-        block: list[n.Decl] = []
-        for d in self.program.data:
-            if d.name == self.obs:
-                d = replace(d, constraint=n.Constraint("bounds", lower=literal("0")))
-            block.append(self.relaxed(d))
-        return (*block, weights, *(self.as_data(d) for d in frozen))
-
-    def relaxed(self, d: n.Decl) -> n.Decl:
-        """Bounds computed from rows or their number do not hold for a few rows."""
-        changed = {}
-        for key in ("lower", "upper"):
-            e = getattr(d.constraint, key)
-            if e is None or d.name == self.obs:
-                continue
-            dep = self.flow.rows.of(e)
-            if dep.kind in ("count", "sum", "coupled") or dep.stat:
-                changed[key] = None
-        if not changed:
-            return d
-        bounds = replace(d.constraint, **changed)
-        if bounds.lower is None and bounds.upper is None:
-            bounds = n.Constraint()
-        return replace(d, constraint=bounds)
-
-    def as_data(self, d: n.Decl) -> n.Decl:
-        """A frozen variable as a declaration of the data block."""
-        count = n.Var(self.obs, type=n.Type("int"))
-        size = n.transform(
-            d.size, lambda e: count if isinstance(e, n.Var) and e.name in self.counts else None
-        )
-        return n.Decl(d.name, size, line=d.line)
-
-    def generated(self) -> tuple[n.Stmt, ...]:
-        """``log_lik``, and the local variables it needs."""
-        log_lik = self.names.log_lik
-        size = n.SizedType("vector", sizes=(n.Var(self.obs),))
-        body = needed(self.point, {log_lik})
-        while len(body) == 1 and isinstance(body[0], n.Block):
-            body = list(body[0].body)
-        writes = [s for b in body for s in n.walk(b) if _writes(s, log_lik)]
-        zero = n.Decl(
-            log_lik, size, value=call("rep_vector", literal("0"), n.Var(self.obs), kind=_VECTOR)
-        )
-        if len(writes) == 1:  # a single term: assigned, not added
-            if body[-1] is writes[0] and isinstance(body[-1], n.Assign):
-                last = body[-1]
-                if len(body) == 1:
-                    return (n.Decl(log_lik, size, value=last.value),)
-                return (n.Decl(log_lik, size), n.Block((*body[:-1], replace(last, op="="))))
-            loop = body[-1]
-            if isinstance(loop, n.For) and names_in(loop.upper) & self.counts:
-                inner = loop.body.body if isinstance(loop.body, n.Block) else (loop.body,)
-                if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):
-                    done = (*inner[:-1], replace(inner[-1], op="="))
-                    body = [*body[:-1], replace(loop, body=n.Block(done))]
-                    zero = n.Decl(log_lik, size)
-        if any(isinstance(s, n.Decl) for s in body):
-            return (zero, n.Block(tuple(body)))
-        return (zero, *body)
-
-
-def _used_frozen(frozen: Sequence[n.Decl], used: set[str]) -> list[n.Decl]:
-    """The frozen variables that the program still reads, and those in their sizes."""
-    keep = set(used)
-    for d in reversed(frozen):
-        if d.name in keep:
-            keep |= names_in(d.size)
-    return [d for d in frozen if d.name in keep]
-
-
-def _writes(s: n.Node, name: str) -> bool:
-    return isinstance(s, n.Assign) and name in names_in(s.target)
-
-
-def _is_check(s: n.Stmt) -> bool:
-    """A statement that only tests and rejects."""
-    inner = list(n.walk(s))
-    return any(isinstance(x, n.Message) for x in inner) and not any(
-        isinstance(x, n.Assign | n.Decl) for x in inner
-    )
-
-
-def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
-    """All simple statements below, each once."""
-    return [
-        s
-        for b in body
-        for s in n.walk(b)
-        if isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile)
-    ]
-
-
-def _reads(s: n.Stmt, name: str) -> set[str]:
-    """Names that a statement reads, its own accumulation of `name` aside."""
-    match s:
-        case n.Assign(target=n.Var(name=own)) if own == name:
-            return set()
-        case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
-            return names_in(e)
-        case n.For():
-            return names_in(s.lower) | names_in(s.upper)
-        case n.Decl():
-            return names_in(s.value)
-    return names_in(s)

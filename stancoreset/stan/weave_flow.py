@@ -6,7 +6,7 @@ two lists: what the weighted program runs (*model*), and what fills ``log_lik`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -19,21 +19,19 @@ from stancoreset.stan.dependence import (
     Dep,
     coupled,
     join,
-    row,
     rowwise,
 )
-from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.names import Names
-from stancoreset.stan.per_row import literal, times
+from stancoreset.stan.per_row import times
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
 from stancoreset.stan.prune import names_in
-from stancoreset.stan.rows import Rows, assigned_names, bare, target_vars
+from stancoreset.stan.rows import Rows, bare, target_vars
 from stancoreset.stan.terms import Terms
+from stancoreset.stan.weave_loops import STALE, Loops, Statements, as_block, as_body
 
 __all__ = ["Entry", "Flow"]
 
-Statements = list[n.Stmt]
 _MAX_DEPTH = 12
 
 
@@ -58,7 +56,7 @@ class Entry:
     why: str
 
 
-class Flow:
+class Flow(Loops):
     """Walks statements; `env` holds the dependence of every variable in scope.
 
     Parameters
@@ -82,6 +80,7 @@ class Flow:
         names: Names,
         depth: int = 0,
     ) -> None:
+        super().__init__()
         self.program = program
         self.functions = {f.name: f for f in program.functions if f.body is not None}
         self.obs = obs
@@ -91,17 +90,10 @@ class Flow:
         self.rows = Rows(env, data, self.call_user, pure_sums=depth > 0)
         self.terms = Terms(self.rows, self.functions, obs, names)
         self.context = UNSET  # dependence of the branches that lead here
-        self.loop = ""  # variable of the loop over observations that we are in
-        self.outside: set[str] = set()  # variables declared outside that loop
-        self.adding: set[str] = set()  # those of them that the loop does nothing but add to
-        self.accumulators: set[str] = set()  # scalars that add up rows
         self.entries: dict[int, Entry] = {}
-        self.weighted: set[int] = set()  # ids of the statements that were weighted
         self.returned: list[Dep] = []
         self.depth = depth
         self.density_block = False
-        self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
-        self.kept: Statements = []
 
     # ---- blocks -----------------------------------------------------------------------
 
@@ -142,10 +134,10 @@ class Flow:
                 return self.increment(s)
             case n.Block(body=body):
                 m, p = self.scoped(body)
-                return _blocks(m, s), _blocks(p, s)
+                return as_block(m, s), as_block(p, s)
             case n.Profile(body=body):
                 m, p = self.scoped(body)
-                return ([replace(s, body=tuple(m))] if m else []), _blocks(p, s)
+                return ([replace(s, body=tuple(m))] if m else []), as_block(p, s)
             case n.If():
                 return self.branch(s)
             case n.For():
@@ -157,7 +149,7 @@ class Flow:
                 if dep.kind in ("rowwise", "coupled", "sum"):
                     self.refuse(s, dep.why or "a while loop runs over observations")
                 m, p = self.under(dep, lambda: self.steady(body))
-                return [replace(s, body=_one(m, body))], [replace(s, body=_one(p, body))]
+                return [replace(s, body=as_body(m, body))], [replace(s, body=as_body(p, body))]
             case n.JacobianAdd(value=value):
                 dep = join(self.context, self.rows.value(value))
                 if dep.looks_at_rows or dep.stat == BY_DATA:
@@ -203,9 +195,9 @@ class Flow:
         known = self.terms.definitions
         for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
             del known[other]
-        if dep.kind == "sum" and value is not None and not self.loop and not self.depth:
-            if name not in names_in(value) and self.context.kind == "unset":
-                known[name] = value
+        always = not self.loop and not self.depth and self.context.kind == "unset"
+        if always and dep.kind == "sum" and value is not None and name not in names_in(value):
+            known[name] = value
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
         """Dependence of an assigned value, the branches it stands in included."""
@@ -248,8 +240,10 @@ class Flow:
         if isinstance(s.target, n.Var):
             return value
         if not isinstance(s.target, n.Index) or not isinstance(s.target.base, n.Var):
-            return join(old, value) if value.kind != "rowwise" else coupled(
-                f"`{text(s.target)}` is assigned rows in a way that is not followed"
+            return (
+                join(old, value)
+                if value.kind != "rowwise"
+                else coupled(f"`{text(s.target)}` is assigned rows in a way that is not followed")
             )
         if value.kind in ("coupled", "sum", "count"):
             return self.rows.as_value(value, s.value)
@@ -291,58 +285,29 @@ class Flow:
                 ):
                     return coupled(f"`{text(s.target)}` writes a single observation")
                 return old if value.kind in ("free", "unset") else join(old, value)
-            base = UNSET if old.why == _STALE else old
+            base = UNSET if old.why == STALE else old
             return join(base, value, inner)
         if inner.kind == "row" or (value.kind == "row" and value.loop != self.loop):
             return coupled(f"`{text(s.target)}` mixes observations")
         if value.kind == "rowwise" and self.loop:
             return coupled(f"`{text(s.target)}` mixes observations")
-        if old.kind in ("row", "coupled") and old.why != _STALE:
-            return old if old.kind == "coupled" else coupled(f"`{text(s.target)}` mixes observations")
+        if old.kind in ("row", "coupled") and old.why != STALE:
+            return (
+                old if old.kind == "coupled" else coupled(f"`{text(s.target)}` mixes observations")
+            )
         if old.kind == "rowwise" and old.axis != axis:
             return coupled(f"`{text(s.target)}` has two dimensions of observations")
         return rowwise(axis, max(value.stat, old.stat if old.kind == "rowwise" else 0))
 
-    # ---- accumulators: `lp += f(row)` in the loop, `target += lp` behind it ---------------
-
-    def accumulates(self, s: n.Assign, name: str) -> bool:
-        """Whether the statement adds a row's term to a scalar declared outside the loop."""
-        if not self.loop or name not in self.adding or s.target.type.rank:
-            return False
-        added = _added(s)
-        if added is None or name in {v.name for v in n.walk(added) if isinstance(v, n.Var)}:
-            return False
-        return isinstance(s.target, n.Var) and (
-            self.env.get(name, UNSET).kind in ("unset", "free", "sum") or name in self.accumulators
-        )
-
-    def accumulate(self, s: n.Assign, name: str) -> tuple[Statements, Statements]:
-        added = _added(s)
-        assert added is not None
-        dep = join(self.context, self.rows.value(added))
-        if dep.kind == "rowwise":
-            dep = coupled("it adds up all observations inside the loop over them")
-        if self.depth and self.env.get(name, UNSET).kind == "free":
-            dep = coupled(f"`{name}` does not start from zero")
-        if dep.kind == "coupled":
-            self.env[name] = dep
-            return [s], [s]
-        self.accumulators.add(name)
-        self.env[name] = Dep("sum", stat=dep.stat)
-        term = self.terms.normalised(self.terms.hoist(added))
-        weight = n.Index(n.Var(self.names.weights), (n.Single(n.Var(self.loop)),))
-        model = replace(s, op="+=", value=times(weight, term))
-        self.weighted.add(id(s))
-        self.log(s, "likelihood", f"adds the term of one observation to `{name}`")
-        return [model], [self.log_lik(n.Var(self.loop), term, s)]
-
     # ---- control flow -----------------------------------------------------------------
 
-    def under(self, dep: Dep, run: object) -> tuple[Statements, Statements]:
+    def under(
+        self, dep: Dep, run: Callable[[], tuple[Statements, Statements]]
+    ) -> tuple[Statements, Statements]:
         before = self.context
         self.context = join(before, dep)
         try:
-            return run()  # type: ignore[operator, no-any-return]
+            return run()
         finally:
             self.context = before
 
@@ -375,165 +340,6 @@ class Flow:
             _branches(s, condition, p1, p2),
         )
 
-    def loop_for(self, s: n.For) -> tuple[Statements, Statements]:
-        low, high = self.rows.of(s.lower), self.rows.of(s.upper)
-        saved = self.env.get(s.name)
-        shadow = s.name in self.data
-        self.data.discard(s.name)
-        if isinstance(bare(s.lower), n.IntLit) and text(bare(s.lower)) == "1" and high.kind == "count":
-            lifted = None
-            if not self.loop and self.density_block:
-                lifted = lift_loop(s, self.rows, self.terms.count)
-            if lifted is not None:
-                self.origin.update(lifted[1])
-                self.kept += lifted[0]  # alive, so that their ids stay theirs
-                if saved is not None:
-                    self.env[s.name] = saved
-                if shadow:
-                    self.data.add(s.name)
-                return self.lifted(lifted[0], s)
-            m, p = self.loop_rows(s)
-        else:
-            bounds = join(low, high) if high.kind == "count" or low.kind == "count" else join(
-                self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper)
-            )
-            if bounds.stat or bounds.kind in ("coupled", "sum", "rowwise"):
-                bounds = coupled(
-                    f"the loop over {text(s.lower)}:{text(s.upper)} runs over part of the "
-                    "observations: the first or last is not like the others"
-                )
-            self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
-            m, p = self.under(
-                bounds if bounds.kind == "row" else UNSET, lambda: self.steady(s.body)
-            )
-        if saved is None:
-            self.env.pop(s.name, None)
-        else:
-            self.env[s.name] = saved
-        if shadow:
-            self.data.add(s.name)
-        return (
-            [replace(s, body=_one(m, s.body))] if m else [],
-            [replace(s, body=_one(p, s.body))] if p else [],
-        )
-
-    def lifted(self, body: list[n.Stmt], s: n.For) -> tuple[Statements, Statements]:
-        """Vectorised statements in place of a loop."""
-        m, p = self.scoped(body)
-        if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
-            return m, p
-        return _blocks(m, s), _blocks(p, s)
-
-    def steady(self, body: n.Stmt) -> tuple[Statements, Statements]:
-        """The body of a loop that may run several times: until nothing changes."""
-        for _ in range(4):
-            before = dict(self.env)
-            result = self.statement(body)
-            for name, dep in before.items():
-                now = self.env.get(name, UNSET)
-                if now != dep and dep.kind != "unset" and "sum" not in (now.kind, dep.kind):
-                    self.env[name] = join(now, dep) if dep.why != _STALE else now
-            if self.env == before:
-                break
-        return result
-
-    def loop_rows(self, s: n.For) -> tuple[Statements, Statements]:
-        """``for (n in 1:N)``: every increment inside belongs to row n."""
-        if self.loop:
-            # A second loop over the observations inside the first: pairs of rows.
-            self.env[s.name] = replace(row(s.name), number=True)
-            inner_loop, self.loop = self.loop, s.name
-            outside, self.outside = self.outside, set(self.env)
-            try:
-                return self.steady(s.body)
-            finally:
-                self.loop, self.outside = inner_loop, outside
-        outside, self.outside = self.outside, set(self.env)
-        self.loop = s.name
-        self.env[s.name] = replace(row(s.name), number=True)
-        before = dict(self.env)
-        self.stale(s.body)
-        m, p = self.statement(s.body)
-        self.early_exit(s)
-        self.loop, self.outside, self.adding = "", outside, set()
-        for name, dep in list(self.env.items()):
-            if name == s.name:
-                continue
-            old = before.get(name)
-            if dep.why == _STALE and old is not None:
-                self.env[name] = old
-            elif dep.kind == "row":
-                self.env[name] = coupled(
-                    f"`{name}` holds what the loop over observations left in it last"
-                )
-        return m, p
-
-    def early_exit(self, s: n.For) -> None:
-        """A loop over observations that ends early: what comes later depends on what came."""
-        if not _has_own_break(s.body):
-            return
-        why = "the loop over observations ends early, at a row that depends on the others"
-        if any(isinstance(x, n.Tilde | n.TargetAdd) for x in n.walk(s.body)):
-            self.refuse(s, why)
-        for name in assigned_names(s.body):
-            if name in self.env:
-                self.env[name] = coupled(why)
-
-    def stale(self, body: n.Stmt) -> None:
-        """What an earlier pass of the loop over rows left behind must not be read."""
-        for name in assigned_names(body):
-            if name not in self.env:
-                continue
-            # Reading a scalar or a whole container before it is written couples rows.
-            if all(self.writes_row(a) for a in n.walk(body) if _assigns(a, name)):
-                continue
-            writes = [a for a in n.walk(body) if _assigns(a, name)]
-            # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
-            mentions = sum(isinstance(v, n.Var) and v.name == name for v in n.walk(body))
-            own = sum(isinstance(v, n.Var) and v.name == name for a in writes for v in n.walk(a))
-            if all(_added(a) is not None for a in writes) and mentions == own:
-                self.adding.add(name)
-                continue
-            self.env[name] = coupled(_STALE)
-
-    def writes_row(self, s: n.Node) -> bool:
-        """``mu[n] = …`` with n the row."""
-        return (
-            isinstance(s, n.Assign)
-            and isinstance(s.target, n.Index)
-            and any(
-                isinstance(i, n.Single)
-                and isinstance(bare(i.index), n.Var)
-                and self.env.get(bare(i.index).name, UNSET).number  # type: ignore[attr-defined]
-                for i in s.target.indices
-            )
-        )
-
-    def loop_each(self, s: n.ForEach) -> tuple[Statements, Statements]:
-        dep = self.rows.of(s.sequence)
-        if dep.kind == "rowwise" and dep.axis == 0 and s.sequence.type.rank == 1:
-            i = self.names.fresh("n")
-            entry = n.Index(s.sequence, (n.Single(n.Var(i, type=n.Type("int"))),),
-                            type=s.sequence.type.element())  # fmt: skip
-            body = n.transform(
-                s.body, lambda e: entry if isinstance(e, n.Var) and e.name == s.name else None
-            )
-            upper = n.Var(self.obs, type=n.Type("int"))
-            return self.loop_for(
-                n.For(i, literal("1"), upper, body, line=s.line)
-            )
-        saved = self.env.get(s.name)
-        dep = self.rows.as_value(dep, s.sequence)
-        self.env[s.name] = dep if dep.kind in ("free", "row") else coupled(
-            dep.why or f"the loop over `{text(s.sequence)}` runs over observations"
-        )
-        m, p = self.steady(s.body)
-        if saved is None:
-            self.env.pop(s.name, None)
-        else:
-            self.env[s.name] = saved
-        return [replace(s, body=_one(m, s.body))], [replace(s, body=_one(p, s.body))]
-
     # ---- other statements -------------------------------------------------------------
 
     def void_call(self, s: n.VoidCall) -> tuple[Statements, Statements]:
@@ -541,8 +347,8 @@ class Flow:
         if dep.looks_at_rows or dep.stat:
             self.refuse(
                 s,
-                f"`{s.name}` adds to the target behind the scenes and is given data rows: write its "
-                "increments in the model block",
+                f"`{s.name}` adds to the target behind the scenes and is given data rows: write "
+                "its increments in the model block",
             )
         self.log(s, "prior", "a function of parameters and constants only")
         return [s], []
@@ -566,17 +372,18 @@ class Flow:
             return self.row_increment(s)
         if self.context.kind == "row":
             self.refuse(s, "it is reached by a condition on single observations")
-        if isinstance(s, n.TargetAdd) and isinstance(bare(s.value), n.Var):
-            if text(bare(s.value)) in self.accumulators:
-                self.log(s, "likelihood", "adds up the weighted terms of all observations")
-                return [s], []
+        if isinstance(s, n.TargetAdd) and text(bare(s.value)) in self.accumulators:
+            self.log(s, "likelihood", "adds up the weighted terms of all observations")
+            return [s], []
         prior, terms = self.terms.split(s, self.refuse)
         if not terms:
             self.log(s, "prior", "no data rows enter")
             return prior, []
         self.weighted.add(id(s))
         role = "mixed" if prior else "likelihood"
-        self.log(s, role, "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows")
+        self.log(
+            s, role, "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
+        )
         hoisted_m, hoisted_p = self.terms.take_hoisted()
         model, point = self.terms.emit(terms, s)
         inside_m, inside_p = [*hoisted_m, *model], [*hoisted_p, *point]
@@ -591,8 +398,10 @@ class Flow:
             self.refuse(s, dep.why)
         i = n.Var(self.loop, type=n.Type("int"))
         self.weighted.add(id(s))
-        looks = "the term of one observation" if dep.kind == "row" else (
-            "repeated for each observation, so it is weighted with it"
+        looks = (
+            "the term of one observation"
+            if dep.kind == "row"
+            else ("repeated for each observation, so it is weighted with it")
         )
         self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}")
         value = self.terms.normalised(self.terms.hoist(value))
@@ -660,54 +469,8 @@ class Flow:
             self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
 
 
-_STALE = "it keeps a value of the previous observation"
-
-
-def _has_own_break(s: n.Node | None) -> bool:
-    """Whether a break below `s` leaves the loop that `s` is the body of."""
-    match s:
-        case n.Break():
-            return True
-        case n.Block(body=body) | n.Profile(body=body):
-            return any(_has_own_break(x) for x in body)
-        case n.If(yes=yes, no=no):
-            return _has_own_break(yes) or _has_own_break(no)
-    return False
-
-
-def _assigns(s: n.Node, name: str) -> bool:
-    return isinstance(s, n.Assign) and name in {v.name for v in target_vars(s.target)}
-
-
-def _added(s: n.Node) -> n.Expr | None:
-    """What ``x += e`` or ``x = x + e`` adds; None for other statements."""
-    if not isinstance(s, n.Assign) or not isinstance(s.target, n.Var):
-        return None
-    if s.op == "+=":
-        return s.value
-    if s.op == "=" and isinstance(bare(s.value), n.Binary):
-        e = bare(s.value)
-        assert isinstance(e, n.Binary)
-        if e.op == "+":
-            for one, other in ((e.left, e.right), (e.right, e.left)):
-                if isinstance(bare(one), n.Var) and text(bare(one)) == s.target.name:
-                    return other
-    return None
-
-
 def _is_zero(e: n.Expr) -> bool:
     return isinstance(e, n.IntLit | n.RealLit) and float(e.text.replace("_", "")) == 0
-
-
-def _one(body: Statements, like: n.Stmt) -> n.Block:
-    """A list as the body of a loop."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        return body[0]
-    return n.Block(tuple(body), line=like.line)
-
-
-def _blocks(body: Statements, like: n.Stmt) -> Statements:
-    return [n.Block(tuple(body), line=like.line)] if body else []
 
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:
@@ -722,7 +485,5 @@ def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> St
         return []
     other: n.Stmt | None = None
     if no:
-        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _one(no, s)
-    return [replace(s, condition=condition, yes=_one(yes, s), no=other)]
-
-
+        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else as_body(no, s)
+    return [replace(s, condition=condition, yes=as_body(yes, s), no=other)]
