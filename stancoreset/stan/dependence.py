@@ -17,7 +17,8 @@ coupled   looks at several rows in a way that cannot be taken apart; `why` says 
 `stat` tells whether a *statistic* of the rows went in, such as ``mean(x)`` or ``N``: such
 numbers are computed once from the full data ("frozen"), so that slicing does not change them.
 `number` marks the variable of the loop over observations, which may index rows and do
-nothing else: which number a row has changes when rows are left out.
+nothing else: which number a row has changes when rows are left out. `stale` marks a variable
+that this pass of the loop over observations has not written yet: reading it couples rows.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Dep:
     stat: int = NONE
     why: str = ""
     number: bool = False
+    stale: bool = False
 
     def with_stat(self, stat: int) -> Dep:
         return replace(self, stat=max(self.stat, stat))
@@ -90,7 +92,7 @@ def _join(a: Dep, b: Dep) -> Dep:
         b = FREE.with_stat(BY_COUNT)
     for one, other in ((a, b), (b, a)):
         if one.kind == "coupled":
-            return one
+            return replace(one, stale=False)
         if one.kind in ("unset", "free"):
             if other.kind == "unset":
                 return one

@@ -65,7 +65,8 @@ class Rows(CallRules):
             case n.IntLit() | n.RealLit() | n.ImagLit():
                 return FREE
             case n.Var(name=name):
-                return self.env.get(name, FREE)
+                dep = self.env.get(name, FREE)
+                return replace(dep, stale=False) if dep.stale else dep
             case n.Paren(arg=arg):
                 return self.of(arg)
             case n.Target():

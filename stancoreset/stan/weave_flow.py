@@ -28,7 +28,7 @@ from stancoreset.stan.printer import statement as statement_text
 from stancoreset.stan.prune import names_in
 from stancoreset.stan.rows import Rows, bare, target_vars
 from stancoreset.stan.terms import Terms
-from stancoreset.stan.weave_loops import STALE, Loops, Statements, as_block, as_body
+from stancoreset.stan.weave_loops import Loops, Statements, as_block, as_body
 
 __all__ = ["Entry", "Flow"]
 
@@ -285,13 +285,13 @@ class Flow(Loops):
                 ):
                     return coupled(f"`{text(s.target)}` writes a single observation")
                 return old if value.kind in ("free", "unset") else join(old, value)
-            base = UNSET if old.why == STALE else old
+            base = UNSET if old.stale else old
             return join(base, value, inner)
         if inner.kind == "row" or (value.kind == "row" and value.loop != self.loop):
             return coupled(f"`{text(s.target)}` mixes observations")
         if value.kind == "rowwise" and self.loop:
             return coupled(f"`{text(s.target)}` mixes observations")
-        if old.kind in ("row", "coupled") and old.why != STALE:
+        if old.kind in ("row", "coupled") and not old.stale:
             return (
                 old if old.kind == "coupled" else coupled(f"`{text(s.target)}` mixes observations")
             )

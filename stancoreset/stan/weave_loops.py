@@ -20,7 +20,7 @@ __all__ = ["STALE", "Loops", "Statements", "as_block", "as_body"]
 
 Statements = list[n.Stmt]
 
-STALE = "it keeps a value of the previous observation"
+STALE = replace(coupled("it keeps a value of the previous observation"), stale=True)
 
 
 def _has_own_break(s: n.Node | None) -> bool:
@@ -173,7 +173,7 @@ class Loops(ABC):
             for name, dep in before.items():
                 now = self.env.get(name, UNSET)
                 if now != dep and dep.kind != "unset" and "sum" not in (now.kind, dep.kind):
-                    self.env[name] = join(now, dep) if dep.why != STALE else now
+                    self.env[name] = join(now, dep) if not dep.stale else now
             if self.env == before:
                 break
         return result
@@ -201,7 +201,7 @@ class Loops(ABC):
             if name == s.name:
                 continue
             old = before.get(name)
-            if dep.why == STALE and old is not None:
+            if dep.stale and old is not None:
                 self.env[name] = old
             elif dep.kind == "row":
                 self.env[name] = coupled(
@@ -235,7 +235,7 @@ class Loops(ABC):
             if all(_added(a) is not None for a in writes) and mentions == own:
                 self.adding.add(name)
                 continue
-            self.env[name] = coupled(STALE)
+            self.env[name] = STALE
 
     def writes_row(self, s: n.Node) -> bool:
         """``mu[n] = …`` with n the row."""

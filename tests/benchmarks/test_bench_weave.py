@@ -1,0 +1,85 @@
+"""What a woven program costs against one weighted by hand, and what weaving itself costs.
+
+Run with ``pytest tests/benchmarks/test_bench_weave.py --benchmark-only``; compare within a
+group. The baseline is the vectorised program that an expert would write.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stancoreset.stan import ast, stanc
+from stancoreset.stan.weave import weave
+
+N, D, J = 1000, 10, 20
+DATA = "data {{ int N; int D; int J; matrix[N, D] X; array[N] int g; {y}; {w} }}\n"
+BERNOULLI = (
+    "target += dot_product(weights .* to_vector(y), eta) - dot_product(weights, log1p_exp(eta));"
+)
+
+# name: (outcome, parameters and priors, vectorised, loop, by hand)
+CASES = {
+    "logistic": (
+        "array[N] int y",
+        "parameters { real a; vector[D] b; } model { a ~ normal(0, 1); b ~ normal(0, 1); ",
+        "y ~ bernoulli_logit(a + X * b);",
+        "for (n in 1:N) y[n] ~ bernoulli_logit(a + X[n] * b);",
+        "vector[N] eta = a + X * b; " + BERNOULLI,
+    ),
+    "normal": (
+        "vector[N] y",
+        "parameters { real a; vector[D] b; real<lower=0> s; } model { b ~ normal(0, 1); ",
+        "y ~ normal(a + X * b, s);",
+        "for (n in 1:N) { real mu = a + X[n] * b; target += normal_lpdf(y[n] | mu, s); }",
+        "vector[N] mu = a + X * b; target += -0.5 / square(s) * dot_product(weights, "
+        "square(y - mu)) - sum(weights) * log(s);",
+    ),
+    "hierarchical": (
+        "array[N] int y",
+        "parameters { vector[D] b; vector[J] u; real<lower=0> t; } model { u ~ normal(0, t); ",
+        "y ~ bernoulli_logit(X * b + u[g]);",
+        "vector[N] eta; for (n in 1:N) eta[n] = X[n] * b + u[g[n]]; y ~ bernoulli_logit(eta);",
+        "vector[N] eta = X * b + u[g]; " + BERNOULLI,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("form", ["by hand", "woven", "woven from a loop"])
+def test_gradient(benchmark: Any, case: str, form: str) -> None:
+    stanli = pytest.importorskip("stanli")
+    benchmark.group = f"gradient of {case}, {N} rows"
+    outcome, head, vectorised, loop, hand = CASES[case]
+    if form == "by hand":
+        code = DATA.format(y=outcome, w="vector[N] weights;") + head + hand + "}"
+    else:
+        body = vectorised if form == "woven" else loop
+        code = weave(DATA.format(y=outcome, w="") + head + body + "}", "N").code
+        code = code.split("generated quantities")[0]
+    rng = np.random.default_rng(0)
+    data = {
+        "N": N, "D": D, "J": J, "X": rng.normal(size=(N, D)).tolist(),
+        "g": rng.integers(1, J + 1, N).tolist(), "y": rng.integers(0, 2, N).tolist(),
+        "weights": rng.exponential(size=N).tolist(),
+    }  # fmt: skip
+    model = stanli.bridgestan_model(stan_code=code, data=json.dumps(data))
+    theta = np.full(model.param_unc_num(), 0.1)
+    benchmark(model.log_density_gradient, theta)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_weaving(benchmark: Any, case: str) -> None:
+    benchmark.group = "weaving a program, stanc's runs included"
+    outcome, head, vectorised, _, _ = CASES[case]
+    code = DATA.format(y=outcome, w="") + head + vectorised + "}"
+
+    def fresh() -> None:
+        stanc._run_cached.cache_clear()
+        ast._parse_flat.cache_clear()
+        weave(code, "N")
+
+    benchmark(fresh)
