@@ -6,7 +6,7 @@ program → engine → reference → projection → solver → coreset → NUTS 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,6 +149,8 @@ class CoresetModel:
         adapt_delta: float = 0.8,
         max_treedepth: int = 10,
         parallel_chains: int | None = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
         show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         resume: bool = False,
@@ -188,6 +190,10 @@ class CoresetModel:
             Seed of everything random.
         chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
             As in cmdstanpy's ``sample``.
+        coords, dims : dict, optional
+            Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
+            ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
+            say ``beta[age]``.
         show_progress : bool, optional
             Bars on standard error; default: only in a terminal.
         output_dir : path, optional
@@ -222,6 +228,7 @@ class CoresetModel:
             "adapt_delta": adapt_delta,
             "max_treedepth": max_treedepth,
         }
+        labels = {"coords": coords, "dims": dims}
         settings: dict[str, Any] = {
             "size": size,
             "method": method,
@@ -300,7 +307,7 @@ class CoresetModel:
                     **sampler,
                 )
             native.append(result.native)
-            return self._container(result, coreset, provenance)
+            return self._container(result, coreset, provenance, labels)
 
         posterior = folder.once("posterior", make_posterior)
 
@@ -313,7 +320,7 @@ class CoresetModel:
             posterior=posterior,
             certificate=folder.once("certificate", make_certificate),
             reference=ref,
-            laplace=self._reference_container(ref, full),
+            laplace=self._reference_container(ref, full, labels),
             timings=stages.seconds,
             settings=settings,
             provenance=provenance,
@@ -389,6 +396,8 @@ class CoresetModel:
         *,
         inits: np.ndarray | None = None,
         seed: int = 0,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
         **options: Any,
     ) -> Any:
         """NUTS on the coreset, or on the full data if `coreset` is None.
@@ -401,6 +410,8 @@ class CoresetModel:
         inits : ndarray, shape (P,) or (chains, P), optional
             Unconstrained starting points; default: Stan's random inits.
         seed : int
+        coords, dims : dict, optional
+            Names for the dimensions of parameters, as in ArviZ.
         **options
             ``chains``, ``iter_warmup``, ``iter_sampling``, ``adapt_delta``,
             ``max_treedepth``, ``parallel_chains``, ``output_dir`` (keeps CmdStan's files).
@@ -413,7 +424,7 @@ class CoresetModel:
         checked = self.read(data)
         result = self._session.sample(checked, coreset, inits=inits, seed=seed, **options)
         provenance = self._provenance(checked, {"seed": seed, **options})
-        return self._container(result, coreset, provenance)
+        return self._container(result, coreset, provenance, {"coords": coords, "dims": dims})
 
     def certify(
         self, data: Any, coreset: Coreset, posterior: Any, *, draws: int = _CERTIFIED_DRAWS
@@ -572,7 +583,11 @@ class CoresetModel:
         return replace(chosen, rows=self.program.rows, obs=self.program.obs)
 
     def _container(
-        self, result: SampleResult, coreset: Coreset | None, provenance: dict[str, Any]
+        self,
+        result: SampleResult,
+        coreset: Coreset | None,
+        provenance: dict[str, Any],
+        labels: Mapping[str, Any],
     ) -> Any:
         """An ArviZ container without the variables that have one value per row."""
         dropped = self.program.row_parameters
@@ -583,7 +598,7 @@ class CoresetModel:
             else None
         )
         return arviz_compat.from_result(
-            replace(result, variables=kept), constant_data=constant, attrs=provenance
+            replace(result, variables=kept), constant_data=constant, attrs=provenance, **labels
         )
 
     def _certify(
@@ -598,14 +613,17 @@ class CoresetModel:
         return certify(log_weights, coreset.heldout_error, index)
 
     @staticmethod
-    def _reference_container(reference: Reference, full: FullData) -> Any:
+    def _reference_container(
+        reference: Reference, full: FullData, labels: Mapping[str, Any]
+    ) -> Any:
         """The reference on the parameters' own scale, with enough draws to compare."""
         draws = reference.draws
         if reference.spare is None:
             rng = np.random.default_rng([reference.seed, 13])
             draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
         values = full.prior.constrain(draws)
-        return arviz_compat.posterior_container({name: v[None] for name, v in values.items()})
+        rows = {name: value[None] for name, value in values.items()}
+        return arviz_compat.posterior_container(rows, **labels)
 
     def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:
         return {
