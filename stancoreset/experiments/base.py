@@ -92,13 +92,11 @@ class Settings:
 
     def checked(self) -> Settings:
         """Return it, or raise an `OptionError` that names what is wrong."""
-        for name in ("trials", "rows", "iterations"):
-            if getattr(self, name) < 1:
+        for name, least in (("trials", 1), ("rows", 2), ("iterations", 1)):
+            if getattr(self, name) < least:
                 raise OptionError(
-                    f"{name} is {getattr(self, name)}; expected a whole number of at least 1"
+                    f"{name} is {getattr(self, name)}; expected a whole number of at least {least}"
                 )
-        if self.draws < 0 or self.draws == 1:
-            raise OptionError(f"draws is {self.draws}; expected at least 2")
         if not self.sizes or min(self.sizes) < 1:
             raise OptionError(f"sizes are {list(self.sizes)}; expected whole numbers of at least 1")
         return replace(self, sizes=tuple(sorted(set(self.sizes))))
@@ -271,6 +269,10 @@ def run(
     settings = settings.checked()
     if seed < 0:
         raise OptionError(f"seed is {seed}; expected a whole number of at least 0")
+    if experiment.paper.draws and settings.draws < 2:
+        raise OptionError(f"draws is {settings.draws}; expected a whole number of at least 2")
+    if settings.draws and not experiment.paper.draws:
+        raise OptionError(f"draws is {settings.draws}, but {experiment.name} needs no draws")
     known = (experiment.algorithms or standard_algorithms)(settings)
     labels = [algorithm.label for algorithm in known]
     unknown = [m for m in settings.methods if m not in labels]

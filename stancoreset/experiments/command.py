@@ -41,7 +41,9 @@ def add_arguments(
     add("--sizes", type=int, nargs="+", metavar="K", help="coreset sizes (vectors: iterations)")
     add("--rows", type=int, metavar="N", help="observations")
     add("--draws", type=int, metavar="S", help="draws of the projection, where it is not exact")
+    add("--iterations", type=int, metavar="N", help="limit of the IHT family")
     add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
+    add("--no-plots", action="store_true", help="no picture")
     add("--quiet", action="store_true", help="say nothing")
     add("--json", action="store_true", help="print medians and bands as JSON")
     parser.set_defaults(run=handler)
@@ -53,7 +55,7 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     settings = experiment.quick if args.quick else experiment.paper
     changes: dict[str, Any] = {
         name: getattr(args, name)
-        for name in ("trials", "rows", "draws")
+        for name in ("trials", "rows", "draws", "iterations")
         if getattr(args, name) is not None
     }
     changes |= {
@@ -70,7 +72,7 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
         args.seed,
         lambda done, seconds: say(f"  trial {done} of {settings.trials}  {seconds:8.1f} s"),
     )
-    files = write(outcome, folder)
+    files = write(outcome, folder, picture=not args.no_plots)
     say(f"\nMedians of {settings.trials} trial(s)")
     say(outcome.table().to_string(float_format=lambda v: f"{v:.2g}", na_rep=""))
     say(f"\nWritten: {', '.join(str(path) for path in files)}")
@@ -90,21 +92,24 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     return 0
 
 
-def write(outcome: Outcome, folder: Path) -> list[Path]:
+def write(outcome: Outcome, folder: Path, picture: bool = True) -> list[Path]:
     """Write ``NAME.csv``, ``NAME-trials.csv`` and ``NAME.png`` into a folder that exists."""
-    import matplotlib.pyplot as plt
-
-    from .figures import draw
-
     name = outcome.experiment.name
-    files = [folder / f"{name}.csv", folder / f"{name}-trials.csv", folder / f"{name}.png"]
-    for path, table in zip(files, (outcome.summary(), outcome.records), strict=False):
-        with atomic_path(path) as temporary:
+    tables = {f"{name}.csv": outcome.summary(), f"{name}-trials.csv": outcome.records}
+    for file, table in tables.items():
+        with atomic_path(folder / file) as temporary:
             table.to_csv(temporary, index=False)
-    figure = draw(outcome)
-    with atomic_path(files[2]) as temporary:
-        figure.savefig(temporary, dpi=110)
-    plt.close(figure)
+    files = [folder / file for file in tables]
+    if picture:
+        import matplotlib.pyplot as plt
+
+        from .figures import draw
+
+        figure = draw(outcome)
+        files.append(folder / f"{name}.png")
+        with atomic_path(files[-1]) as temporary:
+            figure.savefig(temporary, dpi=110)
+        plt.close(figure)
     return files
 
 

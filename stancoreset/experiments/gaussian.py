@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .base import Algorithm, Experiment, Metric, Record, Settings, described, select, solver_seed
-from .closed_forms import LocationModel, dense_weights, divergences, exact_projection
+from .closed_forms import LocationModel, dense_weights, exact_projection
 
 __all__ = ["EXPERIMENT"]
 
@@ -32,7 +32,7 @@ def _trial(
             coreset = model.posterior(dense_weights(result, settings.rows))
             yield {
                 **described(f"Gaussian, D = {DIMENSION}", algorithm, size, result),
-                **divergences(full, coreset),
+                **model.divergences(full, coreset),
             }
 
 

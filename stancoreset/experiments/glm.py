@@ -28,6 +28,9 @@ Float = NDArray[np.float64]
 # Below this η, log(1 + exp η) = exp η to double precision.
 _LOW = -37.0
 
+# Rise of the log density that a Newton step promises, in nats, below which the mode is near.
+_NEAR = 1e-6
+
 
 @dataclass(frozen=True)
 class GLM:
@@ -105,12 +108,14 @@ def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
     Raises
     ------
     DataError
-        No mode found, because the weights are not finite.
+        No mode found: weights or covariates that are not finite, or hopelessly large.
 
     Notes
     -----
-    A step p is halved until the log density rises by at least a small share of what its slope
-    promises. The end is a Newton decrement that is lost in rounding.
+    A step p of slope gᵀp is halved until the log density rises by a small share of what the slope
+    promises. Once it promises less than `_NEAR`, the mode is so near that Newton's steps converge
+    quadratically, and the log density too coarse to judge them: they are taken whole until they
+    shrink no more.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -122,29 +127,26 @@ def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
     def log_density(at: Float) -> float:
         return float(w @ rows.log_lik(at[None])[0] - 0.5 * at @ at)
 
-    value = log_density(theta)
+    value, last = log_density(theta), np.inf
     for _ in range(max_iter):
         first, second = rows.derivatives(rows.z @ theta)
         gradient = rows.z.T @ (w * first) - theta
-        negative_hessian = (rows.z.T * (-w * second)) @ rows.z
-        negative_hessian[np.diag_indices(dimension)] += 1.0
+        negative_hessian = (rows.z.T * (-w * second)) @ rows.z + np.eye(dimension)
         if not np.isfinite(negative_hessian).all():
             raise DataError("no Laplace fit: weights or covariates are not finite")
-        factor = cho_factor(negative_hessian, lower=True)
-        step = cho_solve(factor, gradient)
+        step = cho_solve(cho_factor(negative_hessian, lower=True), gradient)
         slope = float(gradient @ step)
-        size = 1.0
-        while size > 1e-10:
-            new = log_density(theta + size * step)
-            if new >= value + 1e-4 * size * slope:
+        if slope < _NEAR:
+            if slope > 0.5 * last or slope == 0.0:
                 break
+            theta, last = theta + step, slope
+            continue
+        size = 1.0
+        while (new := log_density(theta + size * step)) < value + 1e-4 * size * slope:
             size *= 0.5
-        else:  # the rise is below the rounding of the log density: take what Newton promises
-            theta = theta + step if slope < 1e-6 else theta
-            break
+            if size < 1e-12:
+                raise DataError(f"no Laplace fit: Newton's method is stuck at slope {slope:.2g}")
         theta, value = theta + size * step, new
-        if slope < 1e-24:
-            break
     first, second = rows.derivatives(rows.z @ theta)
     negative_hessian = (rows.z.T * (-w * second)) @ rows.z + np.eye(dimension)
     cov = cho_solve(cho_factor(negative_hessian, lower=True), np.eye(dimension))

@@ -56,7 +56,9 @@ def _trial(
     rows = min(settings.rows, len(log_price))
     chosen = rng.choice(len(log_price), rows, replace=False)
     y = log_price[chosen]
-    model = LinearRegression(radial_bases(place[chosen], rng), y, y.var(), y.mean(), np.mean(y**2))
+    model = LinearRegression(
+        radial_bases(place[chosen], rng), y, float(y.var()), float(y.mean()), float(np.mean(y**2))
+    )
     seed = solver_seed(rng)
     full = model.posterior(np.ones(rows))
     phi, target = exact_projection(model.gram(full))

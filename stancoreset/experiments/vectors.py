@@ -12,6 +12,7 @@ round for pursuit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -38,11 +39,7 @@ IHT_SIZE = 100
 
 
 def _algorithms(settings: Settings) -> list[Algorithm]:
-    known = standard_algorithms(settings)
-    return [
-        Algorithm(a.method, {"max_iter": settings.sizes[-1]} if a.method in ITERATIVE else {})
-        for a in known
-    ]
+    return standard_algorithms(replace(settings, iterations=settings.sizes[-1]))
 
 
 def _trial(

