@@ -216,7 +216,13 @@ class Weaver:
         tree = n.Program(
             functions=program.functions,
             data=self.data_block(frozen),
-            transformed_data=(*self.transformed_kept, *flow.terms.constants.values()),
+            transformed_data=(
+                *(
+                    replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
+                    for s in self.transformed_kept
+                ),
+                *flow.terms.constants.values(),
+            ),
             parameters=tuple(self.parameters),
             transformed_parameters=tuple(self.transformed),
             model=tuple(self.model),
@@ -295,11 +301,15 @@ class Weaver:
 
     def as_data(self, d: n.Decl) -> n.Decl:
         """A frozen variable as a declaration of the data block."""
+        return n.Decl(d.name, self.sized_by_obs(d.size), line=d.line)
+
+    def sized_by_obs(self, size: n.SizedType) -> n.SizedType:
+        """Aliases of the number of observations replaced by its own name."""
         count = n.Var(self.obs, type=n.Type("int"))
-        size = n.transform(
-            d.size, lambda e: count if isinstance(e, n.Var) and e.name in self.counts else None
+        changed: n.SizedType = n.transform(
+            size, lambda e: count if isinstance(e, n.Var) and e.name in self.counts else None
         )
-        return n.Decl(d.name, size, line=d.line)
+        return changed
 
     def generated(self) -> tuple[n.Stmt, ...]:
         """``log_lik``, and the local variables it needs."""

@@ -1,4 +1,4 @@
-// refuse: 11 part of the
+// refuse: 10 sums several
 data { int N; array[N] int<lower=0> y; }
 transformed data {
   int n_zero = 0;
