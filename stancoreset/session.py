@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stancoreset import arviz_compat
+from stancoreset import __version__, arviz_compat
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
 from stancoreset.errors import DataError, OptionError
+from stancoreset.files import content_key
 from stancoreset.full_data import FullData
+from stancoreset.reference.base import Reference
+from stancoreset.reference.draws import from_draws
+from stancoreset.reference.laplace import laplace
 from stancoreset.stages import Stages
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["Session"]
+
+_SHOWN_DRAWS = 4_000
 
 
 class Session:
@@ -123,6 +131,70 @@ class Session:
         with self.density().bind(self.rows(checked, coreset)) as bound:
             coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
         return full.log_likelihood(draws, tick) - coreset_log_likelihood, index
+
+    def reference(
+        self,
+        full: FullData,
+        method: Any,
+        draws: int,
+        seed: int,
+        tick: Callable[[int], object] | None = None,
+    ) -> Reference:
+        """The reference distribution: the Laplace fit, or the user's own draws."""
+        if draws < 2:
+            raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
+        if not isinstance(method, str):
+            return from_draws(full, method, draws, seed, tick)
+        if method == "laplace":
+            return laplace(full, draws, seed, tick)
+        raise OptionError(
+            f"reference is {method!r}, expected 'laplace' or posterior draws "
+            "(ArviZ container, cmdstanpy fit, dict of arrays, or array)"
+        )
+
+    def container(
+        self,
+        result: SampleResult,
+        coreset: Coreset | None,
+        provenance: Mapping[str, Any],
+        labels: Mapping[str, Any],
+    ) -> Any:
+        """An ArviZ container without the variables that have one value per row."""
+        dropped = self.program.row_parameters
+        kept = {k: v for k, v in result.variables.items() if k not in dropped}
+        constant = (
+            {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
+            if coreset is not None
+            else None
+        )
+        return arviz_compat.from_result(
+            replace(result, variables=kept), constant_data=constant, attrs=provenance, **labels
+        )
+
+    def reference_container(
+        self, reference: Reference, full: FullData, labels: Mapping[str, Any]
+    ) -> Any:
+        """The reference on the parameters' own scale, with enough draws to compare."""
+        draws = reference.draws
+        if reference.spare is None:
+            rng = np.random.default_rng([reference.seed, 13])
+            draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
+        values = full.prior.constrain(draws)
+        rows = {name: value[None] for name, value in values.items()}
+        return arviz_compat.posterior_container(rows, **labels)
+
+    def provenance(self, checked: StanData, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Where a result comes from: program, data, versions, settings."""
+        return {
+            "program": self.program.program.name,
+            "program_hash": content_key(self.program.code),
+            "data_hash": data_hash(checked),
+            "n_obs": self.program.n_obs(checked),
+            "engine": self.engine.version,
+            "stancoreset": __version__,
+            "python": platform.python_version(),
+            **settings,
+        }
 
     def close(self) -> None:
         """Release the engine's copy of the full data."""

@@ -1,40 +1,26 @@
-"""CoresetModel: the one place that knows the order of the steps.
-
-program → engine → reference → projection → solver → coreset → NUTS → certificate
-"""
+"""CoresetModel: what a user does with a Stan program; `stancoreset.pipeline` knows the order."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset import __version__, arviz_compat
-from stancoreset.adaptive import initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
-from stancoreset.coreset import Coreset, select
-from stancoreset.coreset_posterior import select_in_the_loop
+from stancoreset.coreset import Coreset
 from stancoreset.engines import resolve_engine
-from stancoreset.engines.base import Engine, SampleResult, StanData
+from stancoreset.engines.base import Engine, StanData
 from stancoreset.errors import OptionError
-from stancoreset.files import content_key
-from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
-from stancoreset.full_data import FullData
-from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.projection import Projection, default_candidates, extend, project
+from stancoreset.pipeline import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, Pipeline, Plan
+from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
-from stancoreset.reference.draws import from_draws
-from stancoreset.reference.laplace import laplace
 from stancoreset.run_folder import RunFolder
 from stancoreset.session import Session
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import adopt
-from stancoreset.stan.data import data_hash
 from stancoreset.stan.identities import (
     Identity,
     check_identities,
@@ -47,11 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["CoresetModel"]
-
-_HELDOUT_DRAWS = 200
-_CERTIFIED_DRAWS = 1_000
-_SHOWN_DRAWS = 4_000
-_PROJECTIONS = {"loglik": project, "fisher": project_fisher}
 
 
 class CoresetModel:
@@ -221,115 +202,37 @@ class CoresetModel:
             Each names what is at fault and what to do.
         """
         stages = stages or Stages(show_progress)
-        sampler = {
-            "chains": chains,
-            "iter_warmup": iter_warmup,
-            "iter_sampling": iter_sampling,
-            "adapt_delta": adapt_delta,
-            "max_treedepth": max_treedepth,
-        }
-        labels = {"coords": coords, "dims": dims}
-        settings: dict[str, Any] = {
-            "size": size,
-            "method": method,
-            "reference": reference if isinstance(reference, str) else "draws",
-            "projection": projection,
-            "draws": draws,
-            "candidates": candidates,
-            "seed": seed,
-            **sampler,
-            **options,
-        }
-        require_projection(projection, method)
+        plan = Plan(
+            size=size,
+            method=method,
+            reference=reference,
+            projection=projection,
+            draws=draws,
+            candidates=candidates,
+            seed=seed,
+            sampler={
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+            },
+            parallel_chains=parallel_chains,
+            engine_output_dir=engine_output_dir,
+            labels={"coords": coords, "dims": dims},
+            options=options,
+        )
         with stages("read data"):
             checked = self.read(data)
-            n_obs = self.program.n_obs(checked)
-            require_size(size, n_obs)
-            provenance = self._provenance(checked, settings)
+            plan.require(self.program.n_obs(checked))
+            provenance = self._session.provenance(checked, plan.settings())
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
             self._session.compile()
         if not folder.finished("reference"):
             with stages("check program"):
                 self._identities(require_identities, checked, seed=seed)
-        full = self._session.full_data(checked, stages)
-        full.passes.reset()
-
-        def make_reference() -> Reference:
-            count = draws or initial_draws(size)
-            with stages("reference", total=count) as tick:
-                return self._reference(full, reference, count, seed, tick)
-
-        ref = folder.once("reference", make_reference)
-
-        def make_coreset() -> Coreset:
-            pool_size = candidates or default_candidates(n_obs, size)
-            if method in IN_THE_LOOP:
-                with stages("select") as tick:
-                    chosen = select_in_the_loop(
-                        self._session,
-                        checked,
-                        full,
-                        size,
-                        method,
-                        draws=draws,
-                        candidates=pool_size,
-                        seed=seed,
-                        progress=tick,
-                        **options,
-                    )
-                return replace(chosen, provenance=provenance)
-            chosen = self._select(
-                full,
-                checked,
-                ref,
-                pool_size,
-                stages,
-                lambda projected: select(projected, size, method, seed=seed, **options),
-                kind=projection,
-                adaptive=draws is None,
-                seed=seed,
-            )
-            return replace(chosen, provenance=provenance)
-
-        coreset = folder.once("coreset", make_coreset)
-        native: list[Any] = []
-
-        def make_posterior() -> Any:
-            with stages("sample"):
-                result = self._session.sample(
-                    checked,
-                    coreset,
-                    inits=initial_points(ref, chains, seed),
-                    seed=seed,
-                    parallel_chains=parallel_chains,
-                    output_dir=engine_output_dir,
-                    **sampler,
-                )
-            native.append(result.native)
-            return self._container(result, coreset, provenance, labels)
-
-        posterior = folder.once("posterior", make_posterior)
-
-        def make_certificate() -> Certificate:
-            with stages("certify", total=_CERTIFIED_DRAWS) as tick:
-                return self._certify(checked, coreset, posterior, _CERTIFIED_DRAWS, tick)
-
-        fit = CoresetFit(
-            coreset=coreset,
-            posterior=posterior,
-            certificate=folder.once("certificate", make_certificate),
-            reference=ref,
-            laplace=self._reference_container(ref, full, labels),
-            timings=stages.seconds,
-            settings=settings,
-            provenance=provenance,
-            passes=full.passes.as_dict(),
-            native=native[0] if native else None,
-        )
-        if folder.path is not None:
-            fit.save(folder.path)
-        return fit
+        return Pipeline(self._session, checked, plan, stages, folder, provenance).run()
 
     def reference(
         self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0
@@ -350,7 +253,8 @@ class CoresetModel:
         -------
         Reference
         """
-        return self._reference(self._session.full_data(self.read(data)), method, draws, seed, None)
+        full = self._session.full_data(self.read(data))
+        return self._session.reference(full, method, draws, seed)
 
     def project(
         self,
@@ -359,7 +263,7 @@ class CoresetModel:
         *,
         projection: str = "loglik",
         candidates: int = 20_000,
-        heldout: int = _HELDOUT_DRAWS,
+        heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
     ) -> Projection:
         """Target, candidate matrix and held-out pair on a reference.
@@ -382,12 +286,15 @@ class CoresetModel:
         -------
         Projection
         """
-        require_projection(projection)
+        if projection not in PROJECTIONS:
+            raise OptionError(
+                f"projection is {projection!r}, expected one of {', '.join(map(repr, PROJECTIONS))}"
+            )
         checked = self.read(data)
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
             full = self._session.full_data(checked)
-            return _PROJECTIONS[projection](full, pool, rows, reference, heldout=heldout)
+            return PROJECTIONS[projection][0](full, pool, rows, reference, heldout=heldout)
 
     def sample(
         self,
@@ -423,11 +330,12 @@ class CoresetModel:
         """
         checked = self.read(data)
         result = self._session.sample(checked, coreset, inits=inits, seed=seed, **options)
-        provenance = self._provenance(checked, {"seed": seed, **options})
-        return self._container(result, coreset, provenance, {"coords": coords, "dims": dims})
+        provenance = self._session.provenance(checked, {"seed": seed, **options})
+        labels = {"coords": coords, "dims": dims}
+        return self._session.container(result, coreset, provenance, labels)
 
     def certify(
-        self, data: Any, coreset: Coreset, posterior: Any, *, draws: int = _CERTIFIED_DRAWS
+        self, data: Any, coreset: Coreset, posterior: Any, *, draws: int = CERTIFIED_DRAWS
     ) -> Certificate:
         """Judge coreset draws on the full data.
 
@@ -446,7 +354,8 @@ class CoresetModel:
         Certificate
         """
         checked = self.read(data)
-        return self._certify(checked, coreset, posterior, draws)
+        log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
+        return certify(log_weights, coreset.heldout_error, index)
 
     def read(self, data: Any) -> dict[str, Any]:
         """Read and check the full data; weights need not be there.
@@ -521,146 +430,3 @@ class CoresetModel:
             points=points,
             seed=seed,
         )
-
-    # How the steps are done --------------------------------------------------------------
-
-    def _reference(
-        self,
-        full: FullData,
-        method: Any,
-        draws: int,
-        seed: int,
-        tick: Callable[[int], object] | None,
-    ) -> Reference:
-        if draws < 2:
-            raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
-        if not isinstance(method, str):
-            return from_draws(full, method, draws, seed, tick)
-        if method == "laplace":
-            return laplace(full, draws, seed, tick)
-        raise OptionError(
-            f"reference is {method!r}, expected 'laplace' or posterior draws "
-            "(ArviZ container, cmdstanpy fit, dict of arrays, or array)"
-        )
-
-    def _select(
-        self,
-        full: FullData,
-        checked: StanData,
-        reference: Reference,
-        candidates: int,
-        stages: Stages,
-        choose: Callable[[Projection], Coreset],
-        kind: str,
-        adaptive: bool,
-        seed: int,
-    ) -> Coreset:
-        """Project and select; with `adaptive`, double the draws while it helps."""
-        with stages("bind candidates"):
-            rows, pool = self._session.pool(checked, candidates, seed)
-
-        def timed(projection: Projection) -> Coreset:
-            with stages("select"):
-                return choose(projection)
-
-        def enlarge(projection: Projection) -> Projection:
-            more = reference.more(projection.n_draws, stream=projection.n_draws)
-            with stages("project", total=len(more)) as tick:
-                if kind == "fisher":
-                    return extend_fisher(projection, full, pool, reference, more, tick)
-                return extend(projection, full, pool, more, tick)
-
-        with pool:
-            with stages("project", total=_HELDOUT_DRAWS) as tick:
-                first = _PROJECTIONS[kind](
-                    full, pool, rows, reference, heldout=_HELDOUT_DRAWS, progress=tick
-                )
-            # A user's own draws cannot be doubled.
-            if adaptive and reference.spare is None:
-                chosen = select_adaptively(first, timed, enlarge)
-            else:
-                chosen = timed(first)
-        return replace(chosen, rows=self.program.rows, obs=self.program.obs)
-
-    def _container(
-        self,
-        result: SampleResult,
-        coreset: Coreset | None,
-        provenance: dict[str, Any],
-        labels: Mapping[str, Any],
-    ) -> Any:
-        """An ArviZ container without the variables that have one value per row."""
-        dropped = self.program.row_parameters
-        kept = {k: v for k, v in result.variables.items() if k not in dropped}
-        constant = (
-            {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
-            if coreset is not None
-            else None
-        )
-        return arviz_compat.from_result(
-            replace(result, variables=kept), constant_data=constant, attrs=provenance, **labels
-        )
-
-    def _certify(
-        self,
-        checked: StanData,
-        coreset: Coreset,
-        posterior: Any,
-        count: int,
-        tick: Callable[[int], object] | None = None,
-    ) -> Certificate:
-        log_weights, index = self._session.log_weights(checked, coreset, posterior, count, tick)
-        return certify(log_weights, coreset.heldout_error, index)
-
-    @staticmethod
-    def _reference_container(
-        reference: Reference, full: FullData, labels: Mapping[str, Any]
-    ) -> Any:
-        """The reference on the parameters' own scale, with enough draws to compare."""
-        draws = reference.draws
-        if reference.spare is None:
-            rng = np.random.default_rng([reference.seed, 13])
-            draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
-        values = full.prior.constrain(draws)
-        rows = {name: value[None] for name, value in values.items()}
-        return arviz_compat.posterior_container(rows, **labels)
-
-    def _provenance(self, checked: StanData, settings: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "program": self.program.program.name,
-            "program_hash": content_key(self.program.code),
-            "data_hash": data_hash(checked),
-            "n_obs": self.program.n_obs(checked),
-            "engine": self.engine.version,
-            "stancoreset": __version__,
-            "python": platform.python_version(),
-            **settings,
-        }
-
-
-def require_size(size: int, n_obs: int) -> None:
-    """Raise `OptionError` unless 1 ≤ size ≤ n_obs."""
-    if not 1 <= size <= n_obs:
-        raise OptionError(
-            f"size is {size}, expected a number from 1 to {n_obs}, the rows of the data"
-        )
-
-
-def require_projection(kind: str, method: str = "") -> None:
-    """Raise `OptionError` unless there is such a projection, and the method uses one."""
-    if method in IN_THE_LOOP and kind != "loglik":
-        raise OptionError(
-            f"projection is {kind!r}, but method {method!r} draws from the coreset's own posterior "
-            "and uses no projection; leave projection out"
-        )
-    if kind not in _PROJECTIONS:
-        raise OptionError(
-            f"projection is {kind!r}, expected one of {', '.join(map(repr, _PROJECTIONS))}"
-        )
-
-
-def initial_points(reference: Reference, chains: int, seed: int) -> np.ndarray:
-    """Starting points of the chains: draws of the reference, where the posterior is."""
-    rng = np.random.default_rng([seed, 11])
-    rows = rng.choice(len(reference.draws), size=chains, replace=len(reference.draws) < chains)
-    return reference.draws[rows]

@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from .base import METHODS, SolverResult, solve
+from .base import METHODS, SolverResult, check_method, solve
 from .frank_wolfe import frank_wolfe
 from .giga import giga
 from .iht import aiht, aiht2, iht
@@ -25,6 +25,7 @@ __all__ = [
     "SolverResult",
     "aiht",
     "aiht2",
+    "check_method",
     "frank_wolfe",
     "giga",
     "iht",

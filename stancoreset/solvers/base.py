@@ -317,6 +317,30 @@ def _result(
     )
 
 
+def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
+    """Raise unless there is such a method and it knows the options, before any work is done.
+
+    Parameters
+    ----------
+    method
+        Name of an algorithm.
+    options
+        What `solve` would be given beside its arrays, size and seed.
+    others
+        Names of methods that do not work on a projection, for the message.
+
+    Raises
+    ------
+    SolverError
+    """
+    if method not in METHODS:
+        known = ", ".join([*METHODS, *others])
+        raise SolverError(f"method={method!r} is not known; expected one of {known}")
+    shared = {name: options.get(name) for name in ("groups", "start", "weights_sum")}
+    own = {name: value for name, value in options.items() if name not in SHARED}
+    _check_options(method, own, reweight=bool(options.get("reweight", False)), **shared)
+
+
 def _check_options(
     method: str,
     options: Mapping[str, Any],
