@@ -37,7 +37,9 @@ def test_identities(name):
     assert outputs(woven) == [woven.log_lik]
     assert any(e.role in ("likelihood", "mixed") for e in woven.explanation)
     errors = identities(code, make_data(code), woven=woven)
-    assert max(errors.values()) < 1e-9, errors
+    # with an ODE solver in between, values with and without derivatives differ by its tolerance
+    assert woven.uses_solver == (name == "ode_row")
+    assert max(errors.values()) < (1e-5 if woven.uses_solver else 1e-9), errors
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -23,6 +23,7 @@ from stancoreset.stan.weave_flow import Entry, Flow
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
 
 _VECTOR = n.Type("vector")
+_SOLVERS = ("ode_", "dae", "integrate_", "solve_", "algebra_solver")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,15 @@ class Woven:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
         object.__setattr__(self, "frozen", MappingProxyType(dict(self.frozen)))
+
+    @property
+    def uses_solver(self) -> bool:
+        """Whether densities go through an iterative solver (ODE, DAE, algebra, quadrature).
+
+        Its answers with and without derivatives differ by its tolerance, so the identities
+        hold to about 1e-6 only.
+        """
+        return any(isinstance(e, n.Call) and e.name.startswith(_SOLVERS) for e in n.walk(self.tree))
 
 
 class NoLikelihoodError(WeaveError):
