@@ -299,13 +299,14 @@ def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> Gaus
 
 def _mode(bound: BoundModel, near: Float | None, seed: int) -> Float:
     """The mode by Stan's optimizer, from the last one and then from random points."""
-    starts = [{"init": near}] if near is not None else []
-    starts += [{"seed": seed + attempt} for attempt in range(_RANDOM_STARTS)]
-    for remaining, start in zip(reversed(range(len(starts))), starts, strict=True):
+    starts: list[Float | None] = [None] * _RANDOM_STARTS
+    if near is not None:
+        starts.insert(0, near)
+    for attempt, start in enumerate(starts):
         try:
-            return bound.mode(**start)
+            return bound.mode(init=start, seed=seed + attempt)
         except EngineError:
-            if remaining == 0:
+            if attempt == len(starts) - 1:
                 raise
     raise AssertionError("unreachable")
 

@@ -21,7 +21,20 @@ from numpy.typing import NDArray
 from stancoreset.errors import SolverError
 from stancoreset.solvers.base import check_count
 
-__all__ = ["CoresetPosterior", "Tangent", "centred", "check_positive", "kl_gradient", "tangent"]
+__all__ = [
+    "CoresetPosterior",
+    "Tangent",
+    "advance",
+    "centred",
+    "check_positive",
+    "kl_gradient",
+    "tangent",
+]
+
+# A step went too far if its log likelihood correlates with the residual at its end by less.
+_OVERSHOT = -0.5
+_SHORTER = 0.25
+_TRIALS = 9
 
 Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -85,6 +98,11 @@ class Tangent:
         return float(np.linalg.norm(self.residual) / np.linalg.norm(self.target))
 
     @property
+    def distance(self) -> float:
+        """‖b − F w‖: half its square is the KL, to second order in the residual."""
+        return float(np.linalg.norm(self.residual))
+
+    @property
     def gradient(self) -> Float:
         """Estimate of ∂KL/∂w, (k,)."""
         return -(self.residual @ self.features)
@@ -115,6 +133,49 @@ def tangent(
     if len(columns):
         features = centred(_finite(model.log_lik(draws, columns), "a row", len(columns)))
     return Tangent(draws, features, target, target - features @ weights)
+
+
+def advance(
+    model: CoresetPosterior,
+    columns: Columns,
+    weights: Float,
+    step: Float,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    length: float = 1.0,
+    search: bool = True,
+) -> tuple[Float, Tangent]:
+    """Go along a step, and look around where it ends: the new weights, the tangent there.
+
+    Steps are made on a quadratic model of the KL, which far from the optimum holds near the
+    weights only. The KL has risen again at the end of a step of which the residual there wants
+    much back: Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < −½, on the new draws. Such a step is cut to a
+    quarter and tried again. (Slopes cannot be compared with the slope at the start: the narrower
+    a coreset posterior, the smaller all its covariances.) Where a step is good, which is nearly
+    always, the look costs nothing: its draws serve the next step.
+
+    Parameters
+    ----------
+    model, columns, weights, count, rng
+        As in `tangent`.
+    step : (k,)
+        weights + step ≥ 0.
+    length : float
+        At most 1.
+    search : bool
+        Whether to shorten steps at all.
+    """
+    for _ in range(_TRIALS):
+        # Rounding must not leave a weight of −1e-17, which Stan would refuse.
+        trial = np.maximum(weights + length * step, 0.0)
+        there = tangent(model, columns, trial, count, rng)
+        moved = there.features @ step
+        size = float(np.linalg.norm(moved) * np.linalg.norm(there.residual))
+        if not search or float(moved @ there.residual) >= _OVERSHOT * size:
+            break
+        length *= _SHORTER
+    return trial, there
 
 
 def kl_gradient(

@@ -20,6 +20,7 @@ from stancoreset.in_the_loop.base import (
     CoresetPosterior,
     Float,
     Tangent,
+    advance,
     centred,
     check_positive,
     tangent,
@@ -31,6 +32,8 @@ __all__ = ["gradient_step", "sparse_vi"]
 
 # τ of the option update="newton", as a share of the mean variance.
 _REGULARIZATION = 0.01
+# Most that a weight moves in a step, in weights of a uniform coreset's row.
+_RADIUS = 3.0
 
 
 def sparse_vi(
@@ -39,6 +42,7 @@ def sparse_vi(
     *,
     draws: int = 100,
     steps: int = 10,
+    polish: int = 20,
     step_size: float = 1.0,
     update: str = "gradient",
     seed: int = 0,
@@ -55,8 +59,10 @@ def sparse_vi(
         Draws S of each coreset posterior.
     steps : int
         Weight updates a round, each on draws of its own.
+    polish : int
+        Further weight updates after the last round.
     step_size : float
-        a in γ_t = a / (1 + t), t = 0, 1, … within a round.
+        a in γ_t = a / √(1 + t), t = 0, 1, … within a round.
     update : {"gradient", "newton"}
         How weights move: by the gradient as in the paper, or (ours) by the quasi-Newton step of
         `quasi_newton`, which needs fewer steps and ends orders of magnitude lower.
@@ -82,13 +88,18 @@ def sparse_vi(
 
         γ* = ‖d‖² / ‖F d‖²,      w ← max(0, w + γ_t γ* d),
 
-    so that the step size has no unit and need not be tuned to the data.
+    so that the step size has no unit and need not be tuned to the data. While few rows leave the
+    posterior wide that model holds near the weights only: no weight moves by more than 3 N/k in a
+    step, thrice what a row weighs in a uniform coreset, and steps that still went too far are
+    shortened (`stancoreset.in_the_loop.base.advance`). A row that once weighs as much as all data
+    does not vary any more where the coreset posterior lies, and would keep its weight for ever.
     """
     began = perf_counter()
     size = check_count(size, "size")
     count, steps = check_count(draws, "draws"), check_count(steps, "steps")
     if count < 2:
         raise SolverError(f"draws={draws}; expected at least 2")
+    polish = polish if polish == 0 else check_count(polish, "polish")
     step_size = check_positive(step_size, "step_size")
     if update not in ("gradient", "newton"):
         raise SolverError(f"update={update!r}; expected 'gradient' or 'newton'")
@@ -97,30 +108,36 @@ def sparse_vi(
     columns: Columns = np.zeros(0, dtype=np.int64)
     weights: Float = np.zeros(0)
     here = tangent(model, columns, weights, count, rng)
+    radius = _RADIUS * model.total_weight / size
+
+    def optimise(weights: Float, here: Tangent, steps: int) -> tuple[Float, Tangent]:
+        for t in range(steps):
+            rate = step_size / np.sqrt(1 + t)
+            if update == "newton":
+                goal = newton_step(here, weights, _REGULARIZATION)
+                step = min(rate, 1.0) * (goal - weights)
+            else:
+                step = gradient_step(here, weights, rate) - weights
+            step *= radius / max(float(np.abs(step).max()), radius)
+            weights, here = advance(model, columns, weights, step, count, rng)
+        return weights, here
+
     trace: list[float] = []
     sizes: list[int] = []
     for round_ in range(size):
-        entrant = _most_correlated(model, here, columns, weights)
+        entrant, feature = _most_correlated(model, here, columns, weights)
         if entrant is None:
             break
         if entrant not in columns:
             columns, weights = np.append(columns, entrant), np.append(weights, 0.0)
-            feature = centred(model.log_lik(here.draws, columns[-1:]))
-            here = Tangent(
-                here.draws, np.hstack([here.features, feature]), here.target, here.residual
-            )
-        for t in range(steps):
-            rate = step_size / (1 + t)
-            if update == "newton":
-                goal = newton_step(here, weights, _REGULARIZATION)
-                weights = weights + min(rate, 1.0) * (goal - weights)
-            else:
-                weights = gradient_step(here, weights, rate)
-            here = tangent(model, columns, weights, count, rng)
+            features = np.column_stack([here.features, feature])
+            here = Tangent(here.draws, features, here.target, here.residual)
+        weights, here = optimise(weights, here, steps)
         trace.append(here.relative_error)
         sizes.append(len(columns))
         if callback is not None:
             callback(round_ + 1, here.relative_error, len(columns))
+    weights, here = optimise(weights, here, polish)
     kept = np.flatnonzero(weights > 0)
     kept = kept[np.argsort(columns[kept])]
     return SolverResult(
@@ -137,7 +154,7 @@ def sparse_vi(
 
 
 def gradient_step(here: Tangent, weights: Float, rate: float) -> Float:
-    """One projected gradient step, as in `sparse_vi`'s notes, (k,)."""
+    """Where one projected gradient step leads, as in `sparse_vi`'s notes, (k,)."""
     direction = -here.gradient
     direction[(weights <= 0) & (direction < 0)] = 0.0
     curvature = float(np.sum((here.features @ direction) ** 2))
@@ -149,10 +166,11 @@ def gradient_step(here: Tangent, weights: Float, rate: float) -> Float:
 
 def _most_correlated(
     model: CoresetPosterior, here: Tangent, columns: Columns, weights: Float
-) -> int | None:
+) -> tuple[int | None, Float]:
     """argmax Corr_w(L_n, L − Σ w_m L_m); |Corr_w| where w_n > 0.
 
     A row with a weight may also lose it, which others cannot. None: nothing is left to gain.
+    Returns the row's centred log likelihood beside it.
     """
     features = centred(model.log_lik(here.draws, None))
     if not np.all(np.isfinite(features)):
@@ -168,10 +186,10 @@ def _most_correlated(
     correlation[weighted] = np.abs(correlation[weighted])
     best = int(np.argmax(correlation))
     if correlation[best] > 0:
-        return best
+        return best, features[:, best]
     if len(columns) == 0:
         raise SolverError(
             "no candidate's log likelihood correlates with that of all rows under the coreset "
             "posterior; give more candidates or more draws"
         )
-    return None
+    return None, features[:, best]

@@ -35,6 +35,7 @@ from stancoreset.in_the_loop.base import (
     CoresetPosterior,
     Float,
     Tangent,
+    advance,
     check_positive,
     tangent,
 )
@@ -42,11 +43,8 @@ from stancoreset.solvers.base import SolverResult, check_count
 
 __all__ = ["newton_step", "quasi_newton"]
 
-# A step is too long if the KL rises at its end by more than this share of its fall at its start:
-# beyond it the trapezoid rule no longer promises that the KL is lower there.
-_RISE = 0.5
-_HALVINGS = 6
-# Relative error must fall below this share of the best so far to count as progress.
+# ‖b − F w‖ must fall below this share of the best so far to count as progress. The relative error
+# would not do: far from the optimum it stays at 1, because ‖b‖ falls as fast.
 _PROGRESS = 0.95
 _PATIENCE = 3
 
@@ -73,14 +71,14 @@ def quasi_newton(
     draws : int, optional
         Draws S of each coreset posterior; default max(200, 2·size).
     iterations : int
-        Most steps. Ends before if the target is exact and the error on fresh draws has not
+        Most steps. Ends before if the target is exact and ‖b − F w‖ on fresh draws has not
         fallen by a twentieth for three steps.
     regularization : float
         τ as a share of the mean variance of the rows' log likelihoods.
     line_search : int
-        Steps whose length is searched for, the paper's K_tune: halved while the KL, by its slope
-        on fresh draws, rises at the end of the step. Later steps have length 1, or, where the
-        target is an estimate, 1/2, 1/3, …: the average over their subsamples.
+        Steps whose length is searched for, the paper's K_tune; see
+        `stancoreset.in_the_loop.base.advance`. Later steps have length 1, or, where the target
+        is an estimate, 1/2, 1/3, …: the average over their subsamples.
     nonnegative : {"exact", "cut"}
         How w ≥ 0 is kept: by the step itself, or by cutting afterwards as in the paper.
     seed : int
@@ -90,7 +88,7 @@ def quasi_newton(
     Returns
     -------
     SolverResult
-        The weights with the smallest error (the last ones if the target is an estimate);
+        The weights with the smallest ‖b − F w‖ (the last ones if the target is an estimate);
         ``relative_error`` and ``trace`` are on draws that the weights were not fitted to.
 
     Raises
@@ -132,33 +130,28 @@ def quasi_newton(
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
     weights = np.full(size, model.total_weight / size)
     here = tangent(model, columns, weights, count, rng)
-    best, best_weights, stalled = here.relative_error, weights, 0
-    trace = [best]
+    best, best_weights, stalled = here, weights, 0
+    trace = [here.relative_error]
     for iteration in range(iterations):
         step = newton_step(here, weights, share, exact=nonnegative == "exact") - weights
-        fall = float(here.gradient @ step)
         length = 1.0 if model.exact else 1 / (1 + max(0, iteration + 1 - searched))
-        for _ in range(_HALVINGS):
-            trial = weights + length * step
-            there = tangent(model, columns, trial, count, rng)
-            rise = float(there.gradient @ step)
-            if iteration >= searched or rise <= _RISE * abs(fall):
-                break
-            length *= 0.5
-        weights, here = trial, there  # the draws that judged the step begin the next one
+        weights, here = advance(
+            model, columns, weights, step, count, rng, length=length, search=iteration < searched
+        )
         trace.append(here.relative_error)
         if callback is not None:
             callback(iteration + 1, here.relative_error, size)
-        stalled = 0 if here.relative_error < _PROGRESS * best or not model.exact else stalled + 1
-        if here.relative_error < best or not model.exact:
-            best, best_weights = here.relative_error, weights
+        progress = here.distance < _PROGRESS * best.distance or not model.exact
+        stalled = 0 if progress else stalled + 1
+        if here.distance < best.distance or not model.exact:
+            best, best_weights = here, weights
         if stalled == _PATIENCE:
             break
     kept = best_weights > 0
     return SolverResult(
         indices=columns[kept],
         weights=best_weights[kept],
-        relative_error=best,
+        relative_error=best.relative_error,
         trace=np.array(trace),
         n_iter=len(trace) - 1,
         converged=stalled == _PATIENCE,

@@ -1,0 +1,229 @@
+"""Coreset posteriors on an engine, and fits with the model in the loop, end to end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import NORMAL_CODE, logistic_data, normal_data
+
+import stancoreset as sc
+from stancoreset.coreset_posterior import EnginePosterior, follow_mode, select_in_the_loop
+from stancoreset.errors import OptionError, SolverError
+from stancoreset.reference.base import GaussianFit
+
+DATA = logistic_data(2_000, 2)
+QUICK = {"iter_warmup": 200, "iter_sampling": 400, "chains": 2}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        yield model
+
+
+def posterior(model, data=DATA, **options):
+    checked = model.read(data)
+    full = model._session.full_data(checked)
+    return EnginePosterior(model._session, checked, full, candidates=300, seed=1, **options)
+
+
+@pytest.fixture(scope="module")
+def laplace(model):
+    with posterior(model) as engine:
+        yield engine
+
+
+def design(rows):
+    return np.column_stack([np.ones(len(rows)), DATA["X"][rows]])
+
+
+def log_lik(theta, rows):
+    eta = theta @ design(rows).T
+    return DATA["y"][rows] * eta - np.logaddexp(0, eta)
+
+
+def laplace_by_hand(rows, weights, steps=100):
+    """Newton's method on weighted logistic regression with priors N(0, 5²) and N(0, 2.5²)."""
+    z, prior = design(rows), np.diag([1 / 25, 1 / 6.25, 1 / 6.25])
+    theta = np.zeros(3)
+    for _ in range(steps):
+        p = 1 / (1 + np.exp(-z @ theta))
+        precision = (z * (weights * p * (1 - p))[:, None]).T @ z + prior
+        gradient = z.T @ (weights * (DATA["y"][rows] - p)) - prior @ theta
+        theta = theta + np.linalg.solve(precision, gradient)
+    return theta, np.linalg.inv(precision)
+
+
+# The posterior of a coreset -------------------------------------------------------------
+
+
+def test_log_likelihoods_equal_the_formula(laplace):
+    theta = np.random.default_rng(0).normal(size=(5, 3))
+    columns = np.array([3, 17, 200])
+    np.testing.assert_allclose(
+        laplace.log_lik(theta, columns), log_lik(theta, laplace.rows[columns]), atol=1e-12
+    )
+    np.testing.assert_allclose(laplace.log_lik(theta), log_lik(theta, laplace.rows), atol=1e-12)
+    target = laplace.model().target(theta, np.random.default_rng(0))
+    np.testing.assert_allclose(
+        target - target[0],
+        log_lik(theta, np.arange(2_000)).sum(axis=1)
+        - log_lik(theta, np.arange(2_000)).sum(axis=1)[0],
+        rtol=1e-10,
+    )
+    assert laplace.model().total_weight == 2_000
+
+
+def test_laplace_draws_are_those_of_the_weighted_rows(laplace):
+    rng = np.random.default_rng(0)
+    columns, weights = np.arange(40), rng.random(40) * 100
+    draws = laplace.draw(columns, weights, 20_000, rng)
+    mean, cov = laplace_by_hand(laplace.rows[columns], weights)
+    sd = np.sqrt(np.diag(cov))
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.05 * sd.max())
+    np.testing.assert_allclose(np.cov(draws.T), cov, atol=0.05 * sd.max() ** 2)
+
+
+def test_newton_from_far_away_arrives(model):
+    rows, weights = np.arange(60), np.full(60, 30.0)
+    mean, cov = laplace_by_hand(rows, weights)
+    data = model.program.subset(model.read(DATA), rows, weights)
+    start = GaussianFit(np.array([4.0, -5.0, 6.0]), 3 * np.eye(3))
+    with model._session.density().bind(data) as bound:
+        fits = [follow_mode(bound, start, 0), follow_mode(bound, None, 0)]
+    for fit in fits:
+        np.testing.assert_allclose(fit.mean, mean, atol=0.01 * np.sqrt(np.diag(cov)).min())
+        np.testing.assert_allclose(fit.cov, cov, rtol=0.01, atol=0.01 * np.abs(cov).max())
+
+
+def test_no_rows_mean_the_prior(laplace):
+    draws = laplace.draw(np.zeros(0, int), np.zeros(0), 4_000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.std(axis=0), [5, 2.5, 2.5], rtol=0.05)
+
+
+def test_nuts_draws_agree_with_laplace_where_it_is_good(model):
+    columns, weights = np.arange(200), np.full(200, 20.0)
+    with posterior(model, sampler="nuts", warmup=300) as nuts:
+        draws = nuts.draw(columns, weights, 3_000, np.random.default_rng(0))
+        again = nuts.draw(columns, weights, 50, np.random.default_rng(5))
+    mean, cov = laplace_by_hand(nuts.rows[columns], weights)
+    assert draws.shape == (3_000, 3)
+    assert again.shape == (50, 3)
+    sd = np.sqrt(np.diag(cov))
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 0.3 * sd)
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.15)
+
+
+def test_subsampled_targets_are_unbiased(model):
+    theta = np.random.default_rng(0).normal(size=(4, 3)) * 0.2
+    rng = np.random.default_rng(1)
+    with posterior(model, subsample=200) as engine:
+        estimator, exact = engine.model(), engine.model(exact=True).target(theta, rng)
+        assert not estimator.exact
+        estimates = np.array([estimator.target(theta, rng) for _ in range(200)])
+    error = estimates - estimates[:, :1] - (exact - exact[0])
+    assert np.all(np.abs(error.mean(axis=0)) <= 4 * error.std(axis=0) / np.sqrt(200))
+    assert error[:, 1:].std() > 0
+
+
+# Fits -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uniform(model):
+    return model.fit(DATA, size=40, method="uniform", seed=1, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("quasi_newton", {}),
+        ("quasi_newton", {"sampler": "nuts", "warmup": 50}),
+        ("sparse_vi", {"update": "newton", "steps": 2, "candidates": 500}),
+    ],
+)
+def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):
+    fit = model.fit(DATA, size=40, method=method, seed=1, **options, **QUICK)
+    assert uniform.certificate.verdict == "rejected"
+    assert fit.certificate.verdict in ("certified", "corrected")
+    assert fit.certificate.ess > 5 * uniform.certificate.ess
+    assert fit.coreset.heldout_error < 0.3 * uniform.coreset.heldout_error
+    assert fit.coreset.method == method
+    assert fit.coreset.size <= 40
+    assert (fit.coreset.weights > 0).all()
+    assert fit.certificate.heldout_error == fit.coreset.heldout_error
+
+
+def test_gradient_updates_as_published(model):
+    """Few rows, few steps: what counts here is that the whole way works."""
+    fit = model.fit(DATA, size=8, method="sparse_vi", steps=3, draws=50, seed=1, **QUICK)
+    assert 1 <= fit.coreset.size <= 8
+    assert len(fit.coreset.trace) == 8
+    assert fit.coreset.subset(DATA)["N"] == fit.coreset.size
+
+
+def test_seeds(model):
+    checked = model.read(DATA)
+    full = model._session.full_data(checked)
+    one, two, three = (
+        select_in_the_loop(
+            model._session, checked, full, 20, "quasi_newton", candidates=2_000, seed=seed
+        )
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.indices, two.indices)
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert not np.array_equal(one.indices, three.indices)
+
+
+def test_weights_that_come_with_the_data_count(model):
+    twice = {**DATA, "weights": np.full(2_000, 2.0)}
+    fit = model.fit(twice, size=40, method="quasi_newton", seed=1, **QUICK)
+    assert fit.coreset.weights.sum() == pytest.approx(4_000, rel=0.1)
+    assert fit.certificate.verdict in ("certified", "corrected")
+
+
+def test_constrained_parameters():
+    data = normal_data(2_000)
+    with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as normal:
+        fit = normal.fit(data, size=30, method="quasi_newton", seed=1, **QUICK)
+    assert fit.certificate.verdict == "certified"
+
+
+def test_an_improper_prior_cannot_be_drawn_from():
+    code = NORMAL_CODE.replace(
+        "target += normal_lpdf(mu | 0, 10) + exponential_lpdf(sigma | 0.1);", ""
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as flat:
+        with pytest.raises(SolverError, match=r"the prior \(no rows yet\) cannot be drawn from"):
+            flat.fit(normal_data(500), size=5, method="sparse_vi", seed=1, **QUICK)
+        fit = flat.fit(normal_data(500), size=20, method="quasi_newton", seed=1, **QUICK)
+    assert fit.certificate.verdict in ("certified", "corrected")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sampler": "gibbs"}, OptionError, "sampler is 'gibbs', expected one of laplace, nuts"),
+        ({"subsample": 0}, OptionError, "subsample is 0, expected a number from 1 to 2000"),
+        ({"subsample": 2_001}, OptionError, "subsample is 2001"),
+        ({"warmup": 0}, OptionError, "warmup is 0"),
+        ({"steps": 4}, SolverError, "option 'steps' is not known to method 'quasi_newton'"),
+        ({"iterations": -1}, SolverError, "iterations=-1"),
+        ({"projection": "fisher"}, OptionError, "uses no projection"),
+    ],
+)
+def test_options_that_make_no_sense(model, options, error, message):
+    with pytest.raises(error, match=message):
+        model.fit(DATA, size=10, method="quasi_newton", **options, **QUICK)
+
+
+def test_command_line(tmp_path, capsys):
+    from stancoreset.cli import main
+
+    np.savez(tmp_path / "d.npz", **DATA)
+    command = ["fit", str(sc.stan_model_path("logistic")), str(tmp_path / "d.npz")]
+    options = ["--engine", "stanli", "--size", "40", "--method", "quasi_newton", "--no-plots"]
+    quick = ["--chains", "2", "--iter-warmup", "200", "--iter-sampling", "300", "--json"]
+    assert main([*command, *options, *quick, "--out", str(tmp_path / "run")]) == 0
+    assert '"method": "quasi_newton"' in capsys.readouterr().out
