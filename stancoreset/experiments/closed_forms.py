@@ -141,7 +141,7 @@ class LinearRegression:
     Examples
     --------
     >>> model = LinearRegression(np.ones((1, 1)), np.array([2.0]), 1.0, 0.0, 1.0)
-    >>> model.posterior(np.ones(1)).mean.tolist()
+    >>> model.posterior(np.ones(1)).mean.round(12).tolist()
     [1.0]
     """
 
