@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
 from stancoreset.files import atomic_path, read_numbers
+from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, heldout_error
 from stancoreset.solvers import solve
 
@@ -47,6 +48,8 @@ class Coreset:
         Data variables that carry observations, and on which axis.
     obs : str
         Name of the data integer that counts observations.
+    weights_name : str
+        Name of the data vector of weights.
     provenance : dict
         Seeds, hashes of program and data, versions.
     """
@@ -60,6 +63,7 @@ class Coreset:
     trace: tuple[float, ...] = field(default=(), repr=False)
     rows: Mapping[str, int] = field(default_factory=dict, repr=False)
     obs: str = "N"
+    weights_name: str = "weights"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -88,7 +92,8 @@ class Coreset:
         -------
         dict
             Row variables cut down to the coreset's rows, ``weights`` filled in, the count
-            of observations replaced by k, everything else as it was.
+            of observations replaced by k, everything else as it was. A program that was woven
+            may want variables computed from all rows: pass ``model.read(data)``.
 
         Raises
         ------
@@ -107,7 +112,7 @@ class Coreset:
                 )
             out[name] = np.take(value, self.indices, axis=axis)
         out[self.obs] = self.size
-        out["weights"] = self.weights.copy()
+        out[self.weights_name] = self.weights.copy()
         return out
 
     def save(self, path: str | Path) -> None:
@@ -132,6 +137,7 @@ class Coreset:
             "trace": list(self.trace),
             "rows": dict(self.rows),
             "obs": self.obs,
+            "weights_name": self.weights_name,
             "provenance": dict(self.provenance),
         }
 
@@ -195,6 +201,11 @@ def select(
     if not 1 <= size <= projection.n_obs:
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
+        )
+    if method in IN_THE_LOOP:
+        raise OptionError(
+            f"method {method!r} draws from the coreset's own posterior and needs the model, not a "
+            f"projection: use CoresetModel.fit(data, size={size}, method={method!r})"
         )
     if method in ("uniform", "importance"):
         # They choose among the candidates; their weights stand for all rows.

@@ -189,7 +189,13 @@ class Pipeline:
                 )
         else:
             chosen = self._select(full, reference, candidates)
-        return replace(chosen, rows=program.rows, obs=program.obs, provenance=dict(self.provenance))
+        return replace(
+            chosen,
+            rows=program.rows,
+            obs=program.obs,
+            weights_name=program.weights,
+            provenance=dict(self.provenance),
+        )
 
     def _select(self, full: FullData, reference: Reference, candidates: int) -> Coreset:
         """Project and select; double the draws while it helps, unless their number is given."""

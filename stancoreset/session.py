@@ -54,7 +54,9 @@ class Session:
 
     def _compile(self, kind: str, code: str) -> Compiled:
         if kind not in self._compiled:
-            self._compiled[kind] = self.engine.compile(code, name=self.program.program.name)
+            self._compiled[kind] = self.engine.compile(
+                code, name=self.program.program.name, log_lik=self.program.log_lik
+            )
         return self._compiled[kind]
 
     def compile(self) -> None:

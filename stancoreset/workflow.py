@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from stancoreset.session import Session
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import adopt
 from stancoreset.stan.identities import (
+    SOLVER_TOLERANCE,
+    TOLERANCE,
     Identity,
     check_identities,
     identity_table,
@@ -421,6 +424,12 @@ class CoresetModel:
     ) -> list[Identity]:
         """A woven program is compared with its original too."""
         woven = self._adopted.woven
+        if woven is not None and woven.uses_solver:
+            warnings.warn(
+                f"'{self.program.program.name}' solves equations numerically: its identities are "
+                f"checked to {SOLVER_TOLERANCE:.0e} instead of {TOLERANCE:.0e}",
+                stacklevel=3,
+            )
         return check(
             self.program,
             self.engine,
@@ -429,4 +438,5 @@ class CoresetModel:
             freeze=lambda rows: self._adopted.complete(rows, self.engine),
             points=points,
             seed=seed,
+            tolerance=TOLERANCE if woven is None or not woven.uses_solver else SOLVER_TOLERANCE,
         )

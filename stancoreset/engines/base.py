@@ -77,7 +77,7 @@ class BoundModel(Protocol):
         ...
 
     def log_lik(self, draws: Float) -> Float:
-        """The generated quantity ``log_lik`` of each draw and row, shape (S, n)."""
+        """The generated quantity that holds the rows' log likelihoods, shape (S, n)."""
         ...
 
     def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
@@ -166,6 +166,9 @@ class Engine(Protocol):
         """Whether evaluation happens in this process, so that many small models are cheap."""
         ...
 
-    def compile(self, code: str, *, name: str = "model") -> Compiled:
-        """Compile Stan code, or take it from the cache; raises `CompileError`."""
+    def compile(self, code: str, *, name: str = "model", log_lik: str = "log_lik") -> Compiled:
+        """Compile Stan code, or take it from the cache; raises `CompileError`.
+
+        `log_lik` names the generated quantity with the rows' log likelihoods.
+        """
         ...

@@ -107,7 +107,9 @@ class CmdStanEngine:
         found = cmdstanpy.utils.cmdstan_version()
         return f"CmdStan {found[0]}.{found[1]}" if found else f"CmdStan in {self.path}"
 
-    def compile(self, code: str, *, name: str = "model") -> CmdStanCompiled:
+    def compile(
+        self, code: str, *, name: str = "model", log_lik: str = "log_lik"
+    ) -> CmdStanCompiled:
         """Compile, or take the executable from the cache, whose key is the content.
 
         Raises
@@ -116,7 +118,7 @@ class CmdStanEngine:
             With Stan's or the C++ compiler's own words.
         """
         stanc.check(code)
-        return CmdStanCompiled(self, code, name, self._executable(code, name))
+        return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
 
     def _executable(self, code: str, name: str) -> Path:
         key = content_key(
@@ -154,6 +156,7 @@ class CmdStanCompiled:
     code: str = field(repr=False)
     name: str
     executable: Path
+    log_lik: str = "log_lik"
 
     @cached_property
     def program(self) -> StanProgram:
@@ -278,7 +281,8 @@ class CmdStanBound:
 
     def log_lik(self, draws: Float) -> Float:
         """See `BoundModel.log_lik`."""
-        return self.generated(draws, ("log_lik",))["log_lik"]
+        name = self._compiled.log_lik
+        return self.generated(draws, (name,))[name]
 
     def constrain(self, draws: Float) -> dict[str, Float]:
         """See `BoundModel.constrain`."""

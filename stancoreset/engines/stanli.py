@@ -76,9 +76,11 @@ class StanliEngine:
 
         return f"stanli {stanli.__version__}"
 
-    def compile(self, code: str, *, name: str = "model") -> StanliCompiled:
+    def compile(
+        self, code: str, *, name: str = "model", log_lik: str = "log_lik"
+    ) -> StanliCompiled:
         """Translate Stan code to stanli's own format; raises `CompileError`."""
-        return StanliCompiled(code=code, name=name, mir=_translate(code), threads=self.threads)
+        return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
 
 
 @functools.lru_cache(maxsize=64)
@@ -99,6 +101,7 @@ class StanliCompiled:
     name: str
     mir: str = field(repr=False)
     threads: int
+    log_lik: str = "log_lik"
 
     def bind(self, data: StanData, *, seed: int = 0) -> StanliBound:
         """Join the program to data; raises `DataError` with Stan's own message."""
@@ -218,7 +221,8 @@ class StanliBound:
 
     def log_lik(self, draws: Float) -> Float:
         """See `BoundModel.log_lik`."""
-        return self.generated(draws, ("log_lik",))["log_lik"]
+        name = self._compiled.log_lik
+        return self.generated(draws, (name,))[name]
 
     def constrain(self, draws: Float) -> dict[str, Float]:
         """See `BoundModel.constrain`."""

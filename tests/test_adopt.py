@@ -1,0 +1,286 @@
+"""Programs as users have them, through `CoresetModel`: woven, checked, fitted, in both engines."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset import arviz_compat
+from stancoreset.cli import main
+from stancoreset.errors import IdentityError, WeaveError
+from stancoreset.stan.adopt import adopt
+from stancoreset.stan.identities import check_identities
+from stancoreset.stan.program import StanProgram
+
+QUICK = {"iter_warmup": 300, "iter_sampling": 500, "chains": 2}
+
+BRMS = """
+data {
+  int<lower=1> N;
+  vector[N] Y;
+  int<lower=1> K;
+  matrix[N, K] X;
+  int prior_only;
+}
+transformed data {
+  int Kc = K - 1;
+  matrix[N, Kc] Xc;
+  vector[Kc] means_X;
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
+  }
+}
+parameters {
+  vector[Kc] b;
+  real Intercept;
+  real<lower=0> sigma;
+}
+transformed parameters {
+  real lprior = 0;
+  lprior += student_t_lpdf(Intercept | 3, 0, 2.5);
+  lprior += student_t_lpdf(sigma | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+}
+model {
+  if (!prior_only) {
+    target += normal_id_glm_lpdf(Y | Xc, Intercept, b, sigma);
+  }
+  target += lprior;
+}
+generated quantities {
+  real b_Intercept = Intercept - dot_product(means_X, b);
+}
+"""
+
+ORDINAL = """
+data {
+  int<lower=1> N;
+  int<lower=2> C;
+  vector[N] x;
+  array[N] int<lower=1, upper=C> y;
+}
+parameters {
+  real beta;
+  ordered[C - 1] cuts;
+}
+model {
+  beta ~ normal(0, 1);
+  cuts ~ normal(0, 3);
+  for (n in 1:N) {
+    y[n] ~ ordered_logistic(beta * x[n], cuts);
+  }
+}
+"""
+
+CORRELATED = """
+data {
+  int<lower=1> N;
+  int<lower=1> J;
+  vector[N] x;
+  vector[N] y;
+  array[N] int<lower=1, upper=J> g;
+}
+parameters {
+  vector[2] mean_effect;
+  vector<lower=0>[2] tau;
+  cholesky_factor_corr[2] L;
+  matrix[2, J] z;
+  real<lower=0> sigma;
+}
+transformed parameters {
+  matrix[2, J] effect = diag_pre_multiply(tau, L) * z;
+}
+model {
+  mean_effect ~ normal(0, 2);
+  tau ~ exponential(1);
+  L ~ lkj_corr_cholesky(2);
+  to_vector(z) ~ std_normal();
+  sigma ~ exponential(1);
+  {
+    vector[N] mu;
+    for (n in 1:N) {
+      mu[n] = mean_effect[1] + effect[1, g[n]] + (mean_effect[2] + effect[2, g[n]]) * x[n];
+    }
+    y ~ normal(mu, sigma);
+  }
+}
+"""
+
+
+def brms_data(n=4_000):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(n), rng.normal(3, 2, size=(n, 2))])
+    y = x @ [1.0, 0.5, -0.3] + rng.normal(size=n)
+    return {"N": n, "K": 3, "X": x, "Y": y, "prior_only": 0}
+
+
+def ordinal_data(n=600):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=n)
+    return {"N": n, "C": 4, "x": x, "y": 1 + np.digitize(x + rng.logistic(size=n), [-1, 0, 1])}
+
+
+def correlated_data(n=300):
+    rng = np.random.default_rng(2)
+    return {
+        "N": n,
+        "J": 5,
+        "x": rng.normal(size=n),
+        "y": rng.normal(size=n),
+        "g": rng.integers(1, 6, n),
+    }
+
+
+PROGRAMS = {
+    "brms": (BRMS, brms_data()),
+    "ordinal": (ORDINAL, ordinal_data()),
+    "correlated": (CORRELATED, correlated_data()),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_identities_hold(name):
+    code, data = PROGRAMS[name]
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        table = model.identities(data)
+    assert table["passed"].all()
+    assert table["error"].max() < 1e-12
+    assert "original gradient" in set(table["name"])
+
+
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_identities_hold_in_cmdstan_too(name, cmdstan):
+    from stancoreset.engines import resolve_engine
+
+    code, data = PROGRAMS[name]
+    adopted = adopt(StanProgram.from_code(code, name=name))
+    stanli, engine = resolve_engine("stanli"), resolve_engine("cmdstan")
+    checked = adopted.weighted.check(data)
+    complete = adopted.complete(checked, engine)
+    for key, value in adopted.complete(checked, stanli).items():
+        np.testing.assert_allclose(complete[key], value, rtol=1e-13)
+    rows = check_identities(adopted.weighted, engine, complete, points=3)
+    assert all(row.passed for row in rows)
+    with (
+        engine.compile(adopted.weighted.density_code, name=name).bind(complete) as one,
+        stanli.compile(adopted.weighted.density_code).bind(complete) as two,
+    ):
+        points = np.random.default_rng(1).normal(scale=0.3, size=(4, one.n_params))
+        np.testing.assert_allclose(one.log_density(points), two.log_density(points), rtol=1e-10)
+
+
+def test_an_unmodified_program_is_fitted_and_certified():
+    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+        fit = model.fit(brms_data(), size=40, seed=1, **QUICK)
+        full = model.sample(brms_data(), seed=2, **QUICK)
+        rows = fit.coreset.subset(model.read(brms_data()))
+    assert fit.certificate.verdict == "certified"
+    draws, truth = (arviz_compat.variables_of(p)["b"] for p in (fit.posterior, full))
+    sd = truth.std(axis=(0, 1))
+    assert np.all(np.abs(draws.mean(axis=(0, 1)) - truth.mean(axis=(0, 1))) < 0.25 * sd)
+    # Columns are centred with the means of all rows, not of the coreset's.
+    np.testing.assert_allclose(
+        rows["Xc"], rows["X"][:, 1:] - brms_data()["X"][:, 1:].mean(axis=0), atol=1e-12
+    )
+
+
+def test_explain_names_every_term():
+    table = sc.CoresetModel(stan_code=ORDINAL, engine="stanli").explain()
+    assert table["role"].tolist() == ["prior", "prior", "likelihood"]
+    assert list(table.columns) == ["line", "statement", "role", "why"]
+
+
+def test_names_of_ours_that_the_user_has_taken():
+    """A data vector called log_lik, and parameters called weights, are the user's."""
+    code = """
+data { int<lower=1> N; vector[N] log_lik; }
+parameters { real weights; }
+model { weights ~ normal(0, 5); log_lik ~ normal(weights, 1); }
+"""
+    data = {"N": 3_000, "log_lik": np.random.default_rng(0).normal(1, 1, 3_000)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert model.identities(data)["passed"].all()
+        fit = model.fit(data, size=20, seed=1, **QUICK)
+        again = model.sample(fit.coreset.subset(model.read(data)), seed=1, **QUICK)
+    assert fit.certificate.verdict == "certified"
+    means = [arviz_compat.variables_of(p)["weights"].mean() for p in (fit.posterior, again)]
+    assert means[0] == pytest.approx(means[1], abs=0.005)
+
+
+def test_numerical_solvers_get_a_warning_and_a_looser_tolerance():
+    code = """
+functions {
+  vector decay(real t, vector y, real k) { return -k * y; }
+}
+data { int<lower=1> N; array[N] real<lower=0> t; vector[N] y; }
+parameters { real<lower=0> k; }
+model {
+  k ~ lognormal(0, 1);
+  for (n in 1:N) {
+    y[n] ~ normal(ode_rk45(decay, [1.0]', 0, {t[n]}, k)[1][1], 0.1);
+  }
+}
+"""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0.1, 2, 40)
+    data = {"N": 40, "t": t, "y": np.exp(-0.7 * t) + 0.1 * rng.normal(size=40)}
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as model,
+        pytest.warns(UserWarning, match="solves equations numerically"),
+    ):
+        assert model.identities(data)["passed"].all()
+
+
+def test_refusals_name_line_and_reason(tmp_path, capsys):
+    code = (
+        "data { int<lower=1> N; vector[N] y; }\n"
+        "parameters { real<lower=-1, upper=1> phi; }\n"
+        "model { for (t in 2:N) y[t] ~ normal(phi * y[t - 1], 1); }\n"
+    )
+    with pytest.raises(WeaveError) as refused:
+        sc.CoresetModel(stan_code=code, engine="stanli")
+    assert refused.value.line == 3
+    assert refused.value.reason
+    (tmp_path / "ar.stan").write_text(code)
+    assert main(["weave", str(tmp_path / "ar.stan"), "--engine", "stanli"]) == 2
+    assert "line 3" in capsys.readouterr().err
+
+
+def test_the_weave_command(tmp_path, capsys):
+    program, data_file = tmp_path / "model.stan", tmp_path / "data.json"
+    program.write_text(ORDINAL)
+    data = {k: np.asarray(v).tolist() for k, v in ordinal_data(80).items()}
+    data_file.write_text(json.dumps(data))
+    command = ["weave", str(program), "--engine", "stanli"]
+    assert main(command) == 0
+    assert "vector<lower=0>[N] weights;" in capsys.readouterr().out
+    assert main([*command, "--explain"]) == 0
+    assert "likelihood" in capsys.readouterr().out
+    assert main([*command, "--check", "--data", str(data_file)]) == 0
+    assert "True" in capsys.readouterr().out
+    assert main([*command, "--check"]) == 2
+    assert "--data" in capsys.readouterr().err
+
+
+def test_weights_that_do_not_behave_fail_closed():
+    from stancoreset.stan.program import weighted_program
+
+    wrong = ORDINAL.replace("vector[N] x;", "vector[N] x; vector<lower=0>[N] weights;")
+    wrong = wrong.replace(
+        "y[n] ~ ordered_logistic(beta * x[n], cuts);",
+        "target += weights[n] * ordered_logistic_lpmf(y[n] | beta * x[n], cuts) + 0.1 * beta;",
+    )
+    wrong += (
+        "generated quantities { vector[N] log_lik;"
+        " for (n in 1:N) log_lik[n] = ordered_logistic_lpmf(y[n] | beta * x[n], cuts); }"
+    )
+    assert weighted_program(StanProgram.from_code(wrong)).origin == "hand-written"
+    with (
+        sc.CoresetModel(stan_code=wrong, engine="stanli") as model,
+        pytest.raises(IdentityError, match="prior"),
+    ):
+        model.fit(ordinal_data(100), size=10)
