@@ -211,6 +211,27 @@ model { weights ~ normal(0, 5); log_lik ~ normal(weights, 1); }
     assert means[0] == pytest.approx(means[1], abs=0.005)
 
 
+def test_weights_that_are_the_users_own_stay_what_they_are():
+    """As brms writes: `weights` are data of the model, and there is no log_lik."""
+    code = """
+data { int<lower=1> N; vector[N] Y; vector<lower=0>[N] weights; }
+parameters { real mu; real<lower=0> sigma; }
+model {
+  for (n in 1:N) target += weights[n] * (normal_lpdf(Y[n] | mu, sigma));
+  mu ~ normal(0, 5); sigma ~ exponential(1);
+}
+"""
+    rng = np.random.default_rng(0)
+    data = {"N": 2_000, "Y": rng.normal(1, 1, 2_000), "weights": rng.uniform(0.5, 2, 2_000)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert model.program.origin == "woven"
+        assert model.identities(data)["passed"].all()
+        fit = model.fit(data, size=20, seed=1, **QUICK)
+    weighted_mean = np.average(data["Y"], weights=data["weights"])
+    mean = arviz_compat.variables_of(fit.posterior)["mu"].mean()
+    assert mean == pytest.approx(weighted_mean, abs=0.01)
+
+
 def test_numerical_solvers_get_a_warning_and_a_looser_tolerance():
     code = """
 functions {

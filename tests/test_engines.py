@@ -180,6 +180,12 @@ def test_data_that_stan_refuses(engine):
         )
 
 
+def test_what_stanli_cannot_do_is_no_fault_of_the_data(stanli):
+    code = "parameters { vector[2] a; } model { target += log_mix([0.5, 0.5]', a); }"
+    with pytest.raises(EngineError, match=r'log_mix.*engine="cmdstan"'):
+        stanli.compile(code, name="mixture").bind({})
+
+
 def test_missing_generated_quantity_is_named(normal):
     with pytest.raises(EngineError, match="no generated quantity y_rep; it has log_lik"):
         normal.generated(POINTS, ("y_rep",))

@@ -141,6 +141,11 @@ class StanliBound:
                 stanli._runtime_lib_path(), payload, seed=self._seed, warn=False
             )
         except RuntimeError as error:
+            if "unsupported" in str(error):
+                raise EngineError(
+                    f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
+                    'program (engine="cmdstan")'
+                ) from None
             raise DataError(f"Stan refuses the data of '{self._compiled.name}': {error}") from None
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from stancoreset.engines.base import Engine
 from stancoreset.stan import nodes as n
+from stancoreset.stan.contract import LOG_LIK
 from stancoreset.stan.freeze import frozen_values
 from stancoreset.stan.program import StanProgram, WeightedProgram, has_weights, weighted_program
 from stancoreset.stan.weave import Woven, weave
@@ -77,7 +78,9 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     >>> adopt(program).weighted.origin
     'woven'
     """
-    if has_weights(program):
+    # Data called weights alone may be the user's own (survey weights, brms): only together
+    # with log_lik are they ours.
+    if has_weights(program) and any(d.name == LOG_LIK for d in program.generated_quantities):
         return Adopted(program, weighted_program(program, obs=obs))
     woven = weave(program.tree, obs)
     weighted = WeightedProgram(

@@ -102,7 +102,8 @@ _MEANING: dict[str, tuple[str, str]] = {
     ),
     "original": (
         "lp(1) is the density of the original program",
-        "the weighted program is not the original one: a statement was changed or left out",
+        "the weighted program is not the original one: a statement was changed or left out; or "
+        "the engine evaluates one of them wrongly (ask another: engine='cmdstan')",
     ),
     "original gradient": (
         "the gradient of lp(1) is that of the original program",
