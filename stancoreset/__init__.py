@@ -29,12 +29,12 @@ _PUBLIC = {
     "stan_model_names": "stan.program",
     "summarise": "comparison",
 }
-_ROOMS = ("divergences", "engines", "errors", "plots", "solvers")
+_ROOMS = ("divergences", "engines", "errors", "in_the_loop", "plots", "solvers")
 
 __all__ = sorted([*_PUBLIC, *_ROOMS, "__version__"])
 
 if TYPE_CHECKING:
-    from stancoreset import divergences, engines, errors, plots, solvers
+    from stancoreset import divergences, engines, errors, in_the_loop, plots, solvers
     from stancoreset.certificate import Certificate, certify
     from stancoreset.comparison import compare, summarise
     from stancoreset.coreset import Coreset, select

@@ -29,6 +29,13 @@ shows how its rows are weighted. A program that declares vector<lower=0>[N] weig
 used unchanged; ready ones are listed by stancoreset fit --help.
 """
 
+# Written out, because the solvers take long to import and --help should not.
+_METHOD_HELP = (
+    "selection algorithm (pursuit): aiht, aiht2, frank_wolfe, giga, iht, importance, "
+    "orthogonal_pursuit, pursuit or uniform, on a projection; quasi_newton or sparse_vi, with "
+    "the model in the loop"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted."""
@@ -324,7 +331,7 @@ def _fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None)
     add("--size", type=int, default=size, metavar="K", help=f"rows in the coreset ({size})")
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
     add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
-    add("--method", default="pursuit", help="selection algorithm (pursuit)")
+    add("--method", default="pursuit", help=_METHOD_HELP)
     add(
         "--projection",
         default="loglik",

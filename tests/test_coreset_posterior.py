@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
@@ -139,7 +141,7 @@ def uniform(model):
     [
         ("quasi_newton", {}),
         ("quasi_newton", {"sampler": "nuts", "warmup": 50}),
-        ("sparse_vi", {"update": "newton", "steps": 2, "candidates": 500}),
+        ("sparse_vi", {"update": "newton", "steps": 2, "candidates": 300, "draws": 60}),
     ],
 )
 def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):
@@ -167,7 +169,14 @@ def test_seeds(model):
     full = model._session.full_data(checked)
     one, two, three = (
         select_in_the_loop(
-            model._session, checked, full, 20, "quasi_newton", candidates=2_000, seed=seed
+            model._session,
+            checked,
+            full,
+            20,
+            "quasi_newton",
+            candidates=2_000,
+            seed=seed,
+            iterations=3,
         )
         for seed in (1, 1, 2)
     )
@@ -184,7 +193,7 @@ def test_weights_that_come_with_the_data_count(model):
 
 
 def test_constrained_parameters():
-    data = normal_data(2_000)
+    data = normal_data(1_000)
     with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as normal:
         fit = normal.fit(data, size=30, method="quasi_newton", seed=1, **QUICK)
     assert fit.certificate.verdict == "certified"
@@ -218,12 +227,25 @@ def test_options_that_make_no_sense(model, options, error, message):
         model.fit(DATA, size=10, method="quasi_newton", **options, **QUICK)
 
 
+def test_select_says_where_to_go(model):
+    projection = model.project(DATA, model.reference(DATA, draws=50, seed=1), candidates=100)
+    with pytest.raises(OptionError, match=r"CoresetModel.fit\(data, size=9, method='sparse_vi'\)"):
+        sc.select(projection, 9, method="sparse_vi")
+
+
+def test_help_names_every_method():
+    from stancoreset.cli import _METHOD_HELP
+
+    named = set(re.findall(r"[a-z_0-9]+", _METHOD_HELP))
+    assert named >= set(sc.solvers.METHODS) | set(sc.in_the_loop.METHODS)
+
+
 def test_command_line(tmp_path, capsys):
     from stancoreset.cli import main
 
     np.savez(tmp_path / "d.npz", **DATA)
     command = ["fit", str(sc.stan_model_path("logistic")), str(tmp_path / "d.npz")]
     options = ["--engine", "stanli", "--size", "40", "--method", "quasi_newton", "--no-plots"]
-    quick = ["--chains", "2", "--iter-warmup", "200", "--iter-sampling", "300", "--json"]
+    quick = ["--chains", "1", "--iter-warmup", "150", "--iter-sampling", "200", "--json"]
     assert main([*command, *options, *quick, "--out", str(tmp_path / "run")]) == 0
     assert '"method": "quasi_newton"' in capsys.readouterr().out

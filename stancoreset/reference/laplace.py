@@ -105,8 +105,10 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
         raise ReferenceFitError(f"the Hessian at the mode is not finite; {_ADVICE}")
     try:
         # Scaled to a unit diagonal first: parameters may differ in scale by many orders.
-        d = np.sqrt(np.diag(precision))
-        lower = cholesky(precision / np.outer(d, d), lower=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            d = np.sqrt(np.diag(precision))
+            scaled = precision / np.outer(d, d)
+        lower = cholesky(scaled, lower=True)
     except (LinAlgError, FloatingPointError, ValueError):
         lower = None
     if lower is None or not np.all(np.isfinite(lower)) or np.min(np.diag(lower)) < 1e-7:
