@@ -8,7 +8,7 @@ short NUTS run that starts where the last one ended.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.laplace import curvature_width, gaussian_at
 from stancoreset.session import Session
 
-__all__ = ["EnginePosterior", "follow_mode", "select_in_the_loop"]
+__all__ = ["EnginePosterior", "check_options", "follow_mode", "select_in_the_loop"]
 
 SAMPLERS = ("laplace", "nuts")
+# Parameters of a method that are not options.
+_GIVEN = {"model", "size", "draws", "seed", "callback"}
 _HELDOUT_DRAWS = 200
 # Newton steps from the last coreset's mode before the search starts afresh.
 _NEWTON_STEPS = 50
@@ -93,15 +95,7 @@ def select_in_the_loop(
         An option that the method does not know, a log likelihood that is not finite, or a
         coreset posterior that cannot be drawn from.
     """
-    if method not in METHODS:
-        raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
-    known = tuple(inspect.signature(METHODS[method]).parameters)[2:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise SolverError(
-            f"option {unknown[0]!r} is not known to method {method!r}; its options are "
-            f"{', '.join((*known, 'sampler', 'subsample', 'warmup'))}"
-        )
+    check_options(method, options)
     if method == "quasi_newton":
         candidates = min(candidates, size)  # a random subset of a random pool is a random subset
     if draws is not None:
@@ -142,6 +136,25 @@ def select_in_the_loop(
             trace=tuple(float(e) for e in result.trace),
             rows=session.program.rows,
             obs=session.program.obs,
+        )
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Raise unless there is such a method and it knows the options, before any work is done.
+
+    Raises
+    ------
+    OptionError, SolverError
+    """
+    if method not in METHODS:
+        raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
+    own = set(inspect.signature(METHODS[method]).parameters) - _GIVEN
+    known = sorted(own | {"sampler", "subsample", "warmup"})
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise SolverError(
+            f"option {unknown[0]!r} is not known to method {method!r}; its options are "
+            f"{', '.join(known)}"
         )
 
 

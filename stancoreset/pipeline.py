@@ -15,7 +15,7 @@ import numpy as np
 from stancoreset.adaptive import initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
-from stancoreset.coreset_posterior import select_in_the_loop
+from stancoreset.coreset_posterior import check_options, select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
 from stancoreset.errors import OptionError
 from stancoreset.fisher import extend_fisher, project_fisher
@@ -102,7 +102,9 @@ class Plan:
             )
         if self.method not in IN_THE_LOOP:
             check_method(self.method, self.options, others=tuple(IN_THE_LOOP))
-        elif self.projection != "loglik":
+            return
+        check_options(self.method, self.options)
+        if self.projection != "loglik":
             raise OptionError(
                 f"projection is {self.projection!r}, but method {self.method!r} draws from the "
                 "coreset's own posterior and uses no projection; leave projection out"

@@ -40,7 +40,7 @@ def sparse_vi(
     model: CoresetPosterior,
     size: int,
     *,
-    draws: int = 100,
+    draws: int | None = None,
     steps: int = 10,
     polish: int = 20,
     step_size: float = 1.0,
@@ -55,8 +55,9 @@ def sparse_vi(
     model : CoresetPosterior
     size : int
         Rounds, and so most rows, k. A round may choose a row that is there already.
-    draws : int
-        Draws S of each coreset posterior.
+    draws : int, optional
+        Draws S of each coreset posterior; default max(100, 2·size): with fewer draws than rows
+        the weights follow the draws instead of the posterior.
     steps : int
         Weight updates a round, each on draws of its own.
     polish : int
@@ -96,7 +97,8 @@ def sparse_vi(
     """
     began = perf_counter()
     size = check_count(size, "size")
-    count, steps = check_count(draws, "draws"), check_count(steps, "steps")
+    count = max(100, 2 * size) if draws is None else check_count(draws, "draws")
+    steps = check_count(steps, "steps")
     if count < 2:
         raise SolverError(f"draws={draws}; expected at least 2")
     polish = polish if polish == 0 else check_count(polish, "polish")
