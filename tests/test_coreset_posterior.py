@@ -249,3 +249,41 @@ def test_command_line(tmp_path, capsys):
     quick = ["--chains", "1", "--iter-warmup", "150", "--iter-sampling", "200", "--json"]
     assert main([*command, *options, *quick, "--out", str(tmp_path / "run")]) == 0
     assert '"method": "quasi_newton"' in capsys.readouterr().out
+
+
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("sampler", ["laplace", "nuts"])
+def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
+    """The other engine draws from coreset posteriors and projects gradients as well."""
+    columns, weights = np.arange(40), np.full(40, 50.0)
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan") as other:
+        with posterior(other, sampler=sampler, warmup=200) as engine:
+            draws = engine.draw(columns, weights, 2_000, np.random.default_rng(0))
+            values = engine.log_lik(draws[:5], columns)
+        np.testing.assert_allclose(values, log_lik(draws[:5], engine.rows[columns]), atol=1e-10)
+        if sampler == "laplace":
+            mean, cov = laplace_by_hand(engine.rows[columns], weights)
+            sd = np.sqrt(np.diag(cov))
+            np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1 * sd.max())
+            reference = model.reference(DATA, draws=30, seed=1)
+            one, two = (
+                m.project(DATA, reference, projection="fisher", candidates=50, heldout=5)
+                for m in (model, other)
+            )
+            np.testing.assert_allclose(one.phi, two.phi, atol=1e-8)
+            np.testing.assert_allclose(one.target, two.target, rtol=1e-9, atol=1e-9)
+        checked = other.read(DATA)
+        full = other._session.full_data(checked)
+        coreset = select_in_the_loop(
+            other._session,
+            checked,
+            full,
+            30,
+            "quasi_newton",
+            candidates=2_000,
+            seed=1,
+            sampler=sampler,
+            iterations=12,
+            draws=100,
+        )
+    assert coreset.heldout_error < 0.5
