@@ -55,7 +55,7 @@ def quasi_newton(
     *,
     draws: int | None = None,
     iterations: int = 20,
-    regularization: float = 0.01,
+    regularization: float = 1e-3,
     line_search: int = 3,
     nonnegative: str = "exact",
     seed: int = 0,
