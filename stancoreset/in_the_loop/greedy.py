@@ -30,8 +30,8 @@ from stancoreset.solvers.base import SolverResult, check_count
 
 __all__ = ["gradient_step", "sparse_vi"]
 
-# τ of the option update="newton", as a share of the mean variance: rows that enter early, under wide
-# posteriors, have variances many times those that enter late.
+# τ of the option update="newton", as a share of the mean variance: rows that enter early, under
+# wide posteriors, have variances many times those that enter late.
 _REGULARIZATION = 1e-4
 # Most that a weight moves in a step, in weights of a uniform coreset's row.
 _RADIUS = 3.0
