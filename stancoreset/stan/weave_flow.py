@@ -148,7 +148,8 @@ class Flow(Loops):
                 dep = join(self.context, self.rows.value(condition))
                 if dep.kind in ("rowwise", "coupled", "sum"):
                     self.refuse(s, dep.why or "a while loop runs over observations")
-                m, p = self.under(dep, lambda: self.steady(body))
+                often = "the number of passes of the while loop is computed from the observations"
+                m, p = self.under(dep, lambda: self.repeated(often if dep.stat else "", body))
                 return [replace(s, body=as_body(m, body))], [replace(s, body=as_body(p, body))]
             case n.JacobianAdd(value=value):
                 dep = join(self.context, self.rows.value(value))
@@ -174,6 +175,7 @@ class Flow(Loops):
 
     def declaration(self, s: n.Decl) -> tuple[Statements, Statements]:
         self.outside.discard(s.name)
+        self.once.discard(s.name)
         if s.name in self.data and self.density_block:
             self.data.discard(s.name)
         if s.value is None:
@@ -224,6 +226,8 @@ class Flow(Loops):
         if s.op != "=":
             operator = s.op[:-1]
             value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
+        if self.repeats and name in self.once and (s.op != "=" or name in names_in(s.value)):
+            value = value if value.kind == "coupled" else coupled(self.repeats)
         value = self.guarded(value, s.value)
         as_size = s.target.type.base == "int"
         if not as_size:
@@ -370,6 +374,8 @@ class Flow(Loops):
             self.refuse(s, self.context.why or "it is reached by a condition on all observations")
         if self.loop:
             return self.row_increment(s)
+        if self.repeats:
+            self.refuse(s, self.repeats)
         if self.context.kind == "row":
             self.refuse(s, "it is reached by a condition on single observations")
         if isinstance(s, n.TargetAdd) and text(bare(s.value)) in self.accumulators:
@@ -396,6 +402,10 @@ class Flow(Loops):
             dep = coupled("a density of all observations stands inside the loop over them")
         if dep.kind == "coupled":
             self.refuse(s, dep.why)
+        if self.repeats:
+            self.refuse(s, self.repeats)
+        if dep.kind == "row" and dep.loop != self.loop:
+            self.refuse(s, "it is the term of another observation than that of the loop")
         i = n.Var(self.loop, type=n.Type("int"))
         self.weighted.add(id(s))
         looks = (

@@ -84,6 +84,8 @@ class Loops(ABC):
         self.outside: set[str] = set()  # variables declared outside that loop
         self.adding: set[str] = set()  # those of them that the loop does nothing but add to
         self.accumulators: set[str] = set()  # scalars that add up rows
+        self.repeats = ""  # why the number of passes of a loop around us changes with the rows
+        self.once: set[str] = set()  # variables declared outside that loop
         self.weighted: set[int] = set()  # ids of the statements that were weighted
         self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
         self.kept: Statements = []
@@ -145,7 +147,8 @@ class Loops(ABC):
                 )
             self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
             m, p = self.under(
-                bounds if bounds.kind == "row" else UNSET, lambda: self.steady(s.body)
+                bounds if bounds.kind == "row" else UNSET,
+                lambda: self.repeated(bounds.why if bounds.kind == "coupled" else "", s.body),
             )
         if saved is None:
             self.env.pop(s.name, None)
@@ -164,6 +167,21 @@ class Loops(ABC):
         if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
             return m, p
         return as_block(m, s), as_block(p, s)
+
+    def repeated(self, why: str, body: n.Stmt) -> tuple[Statements, Statements]:
+        """The body of a loop; `why`, unless empty, its passes are not one for each row.
+
+        What such a loop adds, to the target or to a variable declared outside it, it adds as
+        often as there are rows (or some of them), which leaving rows out would change.
+        """
+        if not why:
+            return self.steady(body)
+        saved = self.repeats, self.once
+        self.repeats, self.once = why, set(self.env)
+        try:
+            return self.steady(body)
+        finally:
+            self.repeats, self.once = saved
 
     def steady(self, body: n.Stmt) -> tuple[Statements, Statements]:
         """The body of a loop that may run several times: until nothing changes."""
@@ -185,8 +203,12 @@ class Loops(ABC):
             self.env[s.name] = replace(row(s.name), number=True)
             inner_loop, self.loop = self.loop, s.name
             outside, self.outside = self.outside, set(self.env)
+            why = (
+                f"the loop over `{s.name}` inside the loop over `{inner_loop}` pairs each "
+                "observation with every other"
+            )
             try:
-                return self.steady(s.body)
+                return self.repeated(why, s.body)
             finally:
                 self.loop, self.outside = inner_loop, outside
         outside, self.outside = self.outside, set(self.env)
@@ -294,6 +316,10 @@ class Loops(ABC):
         dep = join(self.context, self.rows.value(added))
         if dep.kind == "rowwise":
             dep = coupled("it adds up all observations inside the loop over them")
+        if self.repeats and dep.kind != "coupled":
+            dep = coupled(self.repeats)
+        if dep.kind == "row" and dep.loop != self.loop:
+            dep = coupled("it adds the term of an observation in the loop over others")
         if self.depth and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
         if dep.kind == "coupled":
