@@ -112,6 +112,18 @@ class Session:
         with self.density().bind(self.rows(checked, coreset)) as bound:
             return bound.sample(output_dir=where, **options)
 
+    def unconstrained(
+        self, checked: StanData, posterior: Any, count: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`count` evenly spaced draws in unconstrained coordinates, and which they are."""
+        variables = arviz_compat.variables_of(posterior)
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
+        total = len(next(iter(flat.values())))
+        spaced = np.linspace(0, total - 1, min(count or total, total))
+        index = np.unique(spaced.round().astype(np.int64))
+        prior = self.full_data(checked).prior
+        return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
+
     def log_weights(
         self,
         checked: StanData,
@@ -124,12 +136,8 @@ class Session:
 
         log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
         """
-        variables = arviz_compat.variables_of(posterior)
-        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
-        total = len(next(iter(flat.values())))
-        index = np.unique(np.linspace(0, total - 1, min(count, total)).round().astype(np.int64))
         full = self.full_data(checked)
-        draws = full.prior.unconstrain({name: value[index] for name, value in flat.items()})
+        draws, index = self.unconstrained(checked, posterior, count)
         with self.density().bind(self.rows(checked, coreset)) as bound:
             coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
         return full.log_likelihood(draws, tick) - coreset_log_likelihood, index

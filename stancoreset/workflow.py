@@ -360,6 +360,59 @@ class CoresetModel:
         log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
         return certify(log_weights, coreset.heldout_error, index)
 
+    def generate_quantities(
+        self,
+        data: Any,
+        posterior: Any,
+        names: Sequence[str] | None = None,
+        *,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, np.ndarray]:
+        """The program's own generated quantities on the full data, at coreset draws.
+
+        They are left out of fitting, where they would see the coreset's rows only.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : ArviZ container, cmdstanpy fit, dict of arrays, or CoresetFit
+        names : sequence of str, optional
+            Which ones; default: all that the program defines.
+        draws : int, optional
+            How many draws, evenly spaced; default: all. A quantity with one value a row
+            takes 8 · rows · draws bytes.
+        seed : int
+            For quantities that use random numbers.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (1, draws, *shape)
+            One chain, as ``arviz.from_dict`` takes it.
+
+        Raises
+        ------
+        OptionError
+            If the program has no generated quantities, or not those.
+        """
+        original = self._adopted.original
+        defined = [d.name for d in original.generated_quantities]
+        wanted = tuple(defined if names is None else names)
+        unknown = [name for name in wanted if name not in defined]
+        if unknown or not wanted:
+            raise OptionError(
+                f"the program has no generated quantity {unknown[0] if unknown else 'at all'}; "
+                f"it defines {', '.join(defined) or 'none'}"
+            )
+        checked = self.read(data)
+        theta, _ = self._session.unconstrained(checked, posterior, draws)
+        compiled = self.engine.compile(original.code, name=original.name)
+        given = {d.name: checked[d.name] for d in original.data}
+        with compiled.bind(given, seed=seed) as bound:
+            values = bound.generated(theta, wanted, seed)
+        return {name: value[None] for name, value in values.items()}
+
     def read(self, data: Any) -> dict[str, Any]:
         """Read and check the full data; weights need not be there.
 

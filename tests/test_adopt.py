@@ -188,6 +188,32 @@ def test_an_unmodified_program_is_fitted_and_certified():
     )
 
 
+def test_generated_quantities_see_the_full_data():
+    code = BRMS.replace(
+        "generated quantities {",
+        "generated quantities {\n  vector[N] mu = Intercept + Xc * b;\n"
+        "  real y_new = normal_rng(mu[1], sigma);",
+    )
+    data = brms_data(1_500)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, size=20, seed=1, **QUICK)
+        made = model.generate_quantities(data, fit, draws=50, seed=3)
+        again = model.generate_quantities(data, fit, ["y_new"], draws=50, seed=3)
+        with pytest.raises(sc.errors.OptionError, match="nothing; it defines mu, y_new"):
+            model.generate_quantities(data, fit, ["nothing"])
+    assert made["mu"].shape == (1, 50, 1_500)
+    np.testing.assert_array_equal(made["y_new"], again["y_new"])
+    draws = arviz_compat.variables_of(fit.posterior)
+    index = np.linspace(0, 999, 50).round().astype(int)
+    b = draws["b"].reshape(-1, 2)[index]
+    intercept = draws["Intercept"].reshape(-1)[index]
+    centred = data["X"][:, 1:] - data["X"][:, 1:].mean(axis=0)
+    np.testing.assert_allclose(made["mu"][0], intercept[:, None] + b @ centred.T, rtol=1e-9)
+    np.testing.assert_allclose(
+        made["b_Intercept"][0], intercept - b @ data["X"][:, 1:].mean(axis=0), rtol=1e-9
+    )
+
+
 def test_explain_names_every_term():
     table = sc.CoresetModel(stan_code=ORDINAL, engine="stanli").explain()
     assert table["role"].tolist() == ["prior", "prior", "likelihood"]
