@@ -339,7 +339,8 @@ class Weaver:
                     return (n.Decl(log_lik, size, value=last.value),)
                 return (n.Decl(log_lik, size), n.Block((*body[:-1], replace(last, op="="))))
             loop = body[-1]
-            if isinstance(loop, n.For) and names_in(loop.upper) & self.counts:
+            skips = any(isinstance(s, n.Continue) for s in n.walk(loop))
+            if isinstance(loop, n.For) and names_in(loop.upper) & self.counts and not skips:
                 inner = loop.body.body if isinstance(loop.body, n.Block) else (loop.body,)
                 if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):
                     done = (*inner[:-1], replace(inner[-1], op="="))
