@@ -13,6 +13,7 @@ from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import literal, times
 from stancoreset.stan.printer import expression as text
+from stancoreset.stan.prune import names_in
 from stancoreset.stan.rows import Rows, assigned_names, bare, target_vars
 from stancoreset.stan.terms import Terms
 
@@ -250,6 +251,9 @@ class Loops(ABC):
             # Reading a scalar or a whole container before it is written couples rows.
             if all(self.writes_row(a) for a in n.walk(body) if _assigns(a, name)):
                 continue
+            if self.leaves_part(body, name):
+                self.env[name] = coupled(STALE.why)
+                continue
             writes = [a for a in n.walk(body) if _assigns(a, name)]
             # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
             mentions = sum(isinstance(v, n.Var) and v.name == name for v in n.walk(body))
@@ -258,6 +262,41 @@ class Loops(ABC):
                 self.adding.add(name)
                 continue
             self.env[name] = STALE
+
+    def leaves_part(self, body: n.Stmt, name: str) -> bool:
+        """Whether some rows write only a part of a container declared outside the loop.
+
+        `h[k[n]] = …`, or `h[j] = …` under a condition or in a loop to `k[n]`: what earlier
+        observations wrote elsewhere in it stays. Writing all of it first is another matter.
+        """
+        top = body.body if isinstance(body, n.Block) else (body,)
+        elements = [
+            a
+            for a in n.walk(body)
+            if isinstance(a, n.Assign) and _assigns(a, name) and isinstance(a.target, n.Index)
+        ]
+        if not elements or any(
+            isinstance(a, n.Assign) and _assigns(a, name) and isinstance(a.target, n.Var)
+            for a in top
+        ):
+            return False
+        changing = set(assigned_names(body))
+        fixed = {v for v, dep in self.env.items() if dep.kind == "free" and v not in changing}
+        return self._partly(body, name, fixed)
+
+    def _partly(self, s: n.Stmt, name: str, fixed: set[str]) -> bool:
+        if isinstance(s, n.Block):
+            return any(self._partly(x, name, fixed) for x in s.body)
+        if isinstance(s, n.For) and names_in(s.lower) | names_in(s.upper) <= fixed:
+            return self._partly(s.body, name, fixed | {s.name})
+        if isinstance(s, n.Assign):
+            return (
+                _assigns(s, name)
+                and isinstance(s.target, n.Index)
+                and not self.writes_row(s)
+                and not all(names_in(i) <= fixed for i in s.target.indices)
+            )
+        return any(_assigns(x, name) for x in n.walk(s))
 
     def writes_row(self, s: n.Node) -> bool:
         """``mu[n] = …`` with n the row."""
