@@ -237,6 +237,25 @@ model { weights ~ normal(0, 5); log_lik ~ normal(weights, 1); }
     assert means[0] == pytest.approx(means[1], abs=0.005)
 
 
+def test_recursive_functions_are_not_followed_for_ever():
+    """As the B-splines of Stan's case study; their result is frozen."""
+    code = """
+functions {
+  vector basis(vector t, int order) {
+    if (order == 1) return t;
+    return t .* basis(t, order - 1) + 2 * basis(t, order - 1);
+  }
+}
+data { int<lower=1> N; vector[N] x; vector[N] y; }
+transformed data { vector[N] z = basis(x, 3); }
+parameters { real a; }
+model { a ~ normal(0, 1); y ~ normal(a * z, 1); }
+"""
+    adopted = adopt(StanProgram.from_code(code))
+    assert adopted.weighted.frozen == {"z"}
+    assert set(adopted.weighted.rows) == {"x", "y", "z"}
+
+
 def test_weights_that_are_the_users_own_stay_what_they_are():
     """As brms writes: `weights` are data of the model, and there is no log_lik."""
     code = """

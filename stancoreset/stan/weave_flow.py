@@ -32,8 +32,6 @@ from stancoreset.stan.weave_loops import Loops, Statements, as_block, as_body
 
 __all__ = ["Entry", "Flow"]
 
-_MAX_DEPTH = 12
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -78,7 +76,7 @@ class Flow(Loops):
         env: dict[str, Dep],
         data: set[str],
         names: Names,
-        depth: int = 0,
+        calls: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self.program = program
@@ -87,12 +85,13 @@ class Flow(Loops):
         self.env = env
         self.data = data
         self.names = names
-        self.rows = Rows(env, data, self.call_user, pure_sums=depth > 0)
+        self.rows = Rows(env, data, self.call_user, pure_sums=bool(calls))
         self.terms = Terms(self.rows, self.functions, obs, names)
         self.context = UNSET  # dependence of the branches that lead here
         self.entries: dict[int, Entry] = {}
         self.returned: list[Dep] = []
-        self.depth = depth
+        self.calls = calls  # users' functions that we are inside of
+        self.depth = len(calls)
         self.density_block = False
 
     # ---- blocks -----------------------------------------------------------------------
@@ -428,8 +427,10 @@ class Flow(Loops):
                 return dep
         name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
         f = self.functions.get(name)
-        if f is None or f.body is None or self.depth > _MAX_DEPTH:
+        if f is None or f.body is None:
             return coupled(f"the function `{e.name}` cannot be followed")
+        if name in self.calls:
+            return coupled(f"the function `{e.name}` calls itself")
         if name.endswith("_lp"):
             return coupled(f"`{e.name}` changes the target")
         env: dict[str, Dep] = {}
@@ -438,7 +439,7 @@ class Flow(Loops):
                 return coupled(f"`{e.name}` is handed a function")
             dep = self.rows.as_value(dep, arg) if dep.kind == "sum" else dep
             env[p.name] = replace(dep, loop="the row") if dep.kind == "row" else dep
-        inner = Flow(self.program, self.obs, env, set(), self.names, self.depth + 1)
+        inner = Flow(self.program, self.obs, env, set(), self.names, (*self.calls, name))
         inner.obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
         try:
             body = f.body.body if isinstance(f.body, n.Block) else (f.body,)
