@@ -104,8 +104,17 @@ class FullData:
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
         rows = np.sort(rng.choice(self.n_obs, size=size, replace=False))
-        weights = self._weights[rows] * (self.n_obs / size)
+        return self.copy_of(rows, np.full(size, self.n_obs / size))
+
+    def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
+        """Some rows bound as a model of their own, each `factors` times as heavy as it came."""
+        weights = self._weights[rows] * factors
         return self._compiled.bind(self._weighted.subset(self._data, rows, weights))
+
+    def integer_columns(self) -> list[np.ndarray]:
+        """The data that give every row one integer (outcomes, groups, counts), each (N,)."""
+        columns = [np.asarray(self._data[name]) for name in self._weighted.rows]
+        return [c for c in columns if c.ndim == 1 and np.issubdtype(c.dtype, np.integer)]
 
     def _bind(self, rows: slice) -> BoundModel:
         if len(self._slices) == 1:
