@@ -9,7 +9,7 @@ from stancoreset.stan.dependence import Dep
 from stancoreset.stan.elementwise import FILLED
 from stancoreset.stan.rows import Rows, bare
 
-__all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times"]
+__all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
 
 _SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
 
@@ -29,6 +29,15 @@ def times(a: n.Expr, b: n.Expr) -> n.Expr:
 
 def plus(a: n.Expr, b: n.Expr) -> n.Expr:
     return n.Binary(a, "+", b, type=n.REAL)
+
+
+def total(e: n.Expr) -> n.Expr:
+    """What ``target += e`` adds: the sum of the entries of a container."""
+    if not e.type.rank:
+        return e
+    if e.type.array > 1 or (e.type.array and e.type.base not in ("int", "real")):
+        return e
+    return call("sum", e)
 
 
 def is_plain(e: n.Expr, rows: Rows) -> bool:

@@ -139,6 +139,8 @@ class Rows(CallRules):
 
     def binary(self, e: n.Binary) -> Dep:
         first, second = self.of(e.left), self.of(e.right)
+        if self.count_times(e) is not None and not self.constant(e):
+            return SUM
         if "sum" in (first.kind, second.kind) or "count" in (first.kind, second.kind):
             linear = self.linear(e, first, second)
             if linear is not None:
@@ -162,6 +164,8 @@ class Rows(CallRules):
     def linear(self, e: n.Binary, a: Dep, b: Dep) -> Dep | None:
         """Sums stay sums under addition and under scaling with what is the same for all rows."""
         additive = ("sum", "count")
+        if e.op == "/" and e.left.type.base == e.right.type.base == "int":
+            return None  # drops the remainder: not linear
         if e.op in ("+", "-") and a.kind in additive and b.kind in additive:
             return SUM.with_stat(max(a.stat, b.stat)) if "sum" in (a.kind, b.kind) else None
         if e.op == "*" and b.kind in additive and a.kind == "free" and a.stat == NONE:
@@ -173,6 +177,34 @@ class Rows(CallRules):
             # A sum plus what is free: still additive, split when it is added to the target.
             return SUM.with_stat(other.stat) if other.kind == "free" else None
         return None
+
+    def count_times(self, e: n.Expr) -> n.Expr | None:
+        """c, where `e` is N times a number c that all rows share: c for each row.
+
+        ``-0.5 * N * log(2 * pi() * s^2)`` is a sum over the N rows of the same term. Quotients
+        of integers drop their remainder and are factors of their own: N / 2 is not N times 1/2.
+        """
+        if e.type != n.REAL:
+            return None
+        factors, divisors = factors_of(e)
+        if len(factors) + len(divisors) < 2:
+            return None
+        counts = [f for f in factors if self.of(f).kind == "count"]
+        if len(counts) != 1:
+            return None
+        rest = [f for f in factors if f is not counts[0]]
+        shared = [self.of(f) for f in (*rest, *divisors)]
+        if any(dep.kind not in ("free", "unset") or dep.stat for dep in shared):
+            return None
+        rest.sort(key=lambda f: f.type.base == "int")  # a real first: no division of integers
+        if not rest or rest[0].type.base == "int":
+            rest.insert(0, n.RealLit("1.0", type=n.REAL))
+        scale = rest[0]
+        for f in rest[1:]:
+            scale = n.Binary(scale, "*", f, type=n.REAL)
+        for f in divisors:
+            scale = n.Binary(scale, "/", f, type=n.REAL)
+        return scale
 
     def broadcast(self, parts: Sequence[tuple[n.Expr, Dep]], whole: n.Expr) -> Dep:
         """Entry-by-entry combination of containers with the same shape, and of scalars."""
@@ -297,6 +329,25 @@ class Rows(CallRules):
         return coupled(
             f"`{where}` picks observations by `{short(inner)}`, not by the loop over all rows"
         )
+
+
+def factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
+    """Factors and divisors of a product of scalars; quotients of integers stay whole."""
+    inner = bare(e)
+    match inner:
+        case n.Unary(op="-", arg=arg):
+            factors, divisors = factors_of(arg)
+            minus = n.Unary("-", n.RealLit("1.0", type=n.REAL), type=n.REAL)
+            return [n.Paren(minus, type=n.REAL), *factors], divisors
+        case n.Binary(left=left, op="*", right=right) if not (left.type.rank or right.type.rank):
+            (a, b), (c, d) = factors_of(left), factors_of(right)
+            return a + c, b + d
+        case n.Binary(left=left, op="/", right=right) if not (left.type.rank or right.type.rank):
+            if left.type.base == right.type.base == "int":
+                return [e], []
+            (a, b), (c, d) = factors_of(left), factors_of(right)
+            return a + d, b + c
+    return [inner if isinstance(inner, n.Var) else e], []
 
 
 def assigned_names(node: n.Node) -> set[str]:

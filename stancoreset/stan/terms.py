@@ -129,6 +129,14 @@ class Terms(Emission, SamplingStatements):
         """Take ``scale * e`` apart along its sums; free parts and row terms are appended."""
         e = bare(e)
         dep = self.rows.of(e)
+        share = self.rows.count_times(e)
+        if share is not None:
+            self.collect(self.count, scaled(scale, share), free, terms, s, refuse)
+            return
+        if e.type.rank and dep.kind == "rowwise":
+            # target += a container adds its entries
+            e = call("sum", e)
+            dep = self.rows.of(e)
         if dep.kind in ("free", "unset"):
             if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
                 self.refuse_statistic(s, BY_DATA, refuse)

@@ -22,7 +22,7 @@ from stancoreset.stan.dependence import (
     rowwise,
 )
 from stancoreset.stan.names import Names
-from stancoreset.stan.per_row import times
+from stancoreset.stan.per_row import times, total
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
 from stancoreset.stan.prune import names_in
@@ -395,7 +395,7 @@ class Flow(Loops):
         return [*prior, *_scope(inside_m, s)], _scope(inside_p, s)
 
     def row_increment(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, Statements]:
-        value = self.terms.scalar_density(s) if isinstance(s, n.Tilde) else s.value
+        value = self.terms.scalar_density(s) if isinstance(s, n.Tilde) else total(s.value)
         dep = join(self.context, self.rows.value(value))
         if dep.kind == "rowwise":
             dep = coupled("a density of all observations stands inside the loop over them")
