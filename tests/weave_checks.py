@@ -7,7 +7,10 @@ With lp the log density (up to a constant) and w the weights:
 3. lp_w(w) = lp_w(0) + sum(w * log_lik) for random w with zeros, gradients included: the
    derivative in the weights is log_lik, also by finite differences;
 4. the program on sliced data with weights w equals the full program with the other weights zero;
-5. log_lik on sliced data equals the slice of log_lik.
+5. log_lik on sliced data equals the slice of log_lik;
+6. whole weights r_n are repetitions: the *original* program on data in which row n stands r_n
+   times has the density of the woven one with weights r, up to a constant (where nothing is
+   computed once from the full data, which repeating rows would change).
 """
 
 from __future__ import annotations
@@ -71,6 +74,14 @@ def cut(woven: Woven, data: Data, index: np.ndarray, weights: np.ndarray) -> Dat
     return small
 
 
+def repetitions(woven: Woven, data: Data, counts: np.ndarray) -> Data:
+    """Data of the original program in which row n stands counts[n] times."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    many = cut(woven, data, rows, np.zeros(0))
+    del many[woven.weights]
+    return many
+
+
 def points(m: Any, count: int, rng: np.random.Generator, scale: float = 0.6) -> list[np.ndarray]:
     found: list[np.ndarray] = []
     for k in range(60 * count):
@@ -119,10 +130,18 @@ def identities(
     step = 1e-3
     # lp is linear in the weights, so a forward difference has no truncation error
     nudged = model(woven.code, cut(woven, full, every, random + step * (every == row)))
+    counts = np.resize([0, 2, 1], size)
+    whole = model(woven.code, cut(woven, full, every, counts.astype(float)))
+    repeated = None if woven.frozen else model(code, repetitions(woven, data, counts))
     offsets: list[float] = []
+    shifts: list[float] = []
     errors = dict.fromkeys(
-        ("original", "gradient", "additive", "weights", "derivative", "slice", "log_lik"), 0.0
-    )
+        (
+            "original", "gradient", "additive", "weights", "derivative", "slice", "log_lik",
+            "repeated",
+        ),
+        0.0,
+    )  # fmt: skip
 
     def note(key: str, error: float) -> None:
         errors[key] = max(errors[key], error if np.isfinite(error) else np.inf)
@@ -142,6 +161,12 @@ def identities(
         note("weights", worst(lpz + random @ ll, lpw))
         note("slice", max(worst(lps, lpw), worst(gs, gw)))
         note("log_lik", worst(ll_small, ll[kept]))
+        if repeated is not None:
+            lpr, gr = repeated.log_density_gradient(theta)
+            lpc, gc = whole.log_density_gradient(theta)
+            shifts.append(lpc - lpr)
+            note("repeated", abs(shifts[-1] - shifts[0]) / (1 + abs(lpr) + abs(lpc)))
+            note("repeated", worst(gc, gr))
         slope = (nudged.log_density(theta) - lpw) / step
         note("derivative", worst(slope, ll[row]) * step)
     return errors
