@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from stancoreset.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["atomic_path", "content_key", "read_numbers"]
+__all__ = ["atomic_path", "content_key", "is_temporary", "read_numbers", "remove_leftovers"]
 
 
 def content_key(*parts: Any) -> str:
@@ -35,10 +36,13 @@ def content_key(*parts: Any) -> str:
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well.
 
+    The content is on the disk before the name is: not even a power cut leaves half a file.
+    A process that is killed leaves the temporary file behind, see `remove_leftovers`.
+
     Raises
     ------
     OutputError
-        If the folder cannot be written to.
+        If the folder cannot be written to, or the disk is full.
 
     Examples
     --------
@@ -52,7 +56,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     try:
         handle, name = tempfile.mkstemp(
-            prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent
+            prefix=f".{path.stem}-{os.getpid()}-", suffix=path.suffix, dir=path.parent
         )
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
@@ -61,11 +65,39 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)-\w{8}(\.\w+)?")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is a temporary of `atomic_path`, by its name."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of `atomic_path` whose process is gone."""
+    for path in folder.iterdir():
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is not None and not _alive(int(match["pid"])):
+            path.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _umask() -> int:

@@ -17,7 +17,7 @@ from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path, read_numbers
+from stancoreset.files import atomic_path, is_temporary, read_numbers, remove_leftovers
 from stancoreset.reference.base import GaussianFit, Reference
 
 __all__ = ["RunFolder", "load_stage"]
@@ -73,6 +73,8 @@ class RunFolder:
         if folder.path is None:
             return folder
         marker = folder.path / _MARKER
+        if folder.path.is_dir():
+            remove_leftovers(folder.path)
         if folder.path.exists() and not folder.path.is_dir():
             raise OutputError(f"{folder.path} is a file; name a folder for the results")
         if marker.exists():
@@ -86,7 +88,7 @@ class RunFolder:
             else:
                 folder._require_same(marker)
                 return folder
-        elif folder.path.exists() and any(folder.path.iterdir()):
+        elif folder.path.exists() and any(not is_temporary(path) for path in folder.path.iterdir()):
             raise OutputError(
                 f"{folder.path} is not empty and was not made by stancoreset; name another folder"
             )

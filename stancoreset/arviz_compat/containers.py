@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -228,22 +229,37 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
     ...     variables_of(load(save(post, folder + "/posterior.nc")))["mu"].shape
     (2, 5)
     """
-    import xarray as xr
-
     path = Path(path)
-    groups = groups_of(container)
+    content = _netcdf(container)
     with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _netcdf(container: Container) -> memoryview:
+    """A container as a NetCDF file in memory.
+
+    HDF5 writes to a disk that is full with errors that nobody can catch, and may take the
+    process down with it; from memory it is one plain write.
+    """
+    import h5netcdf
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
         root = xr.Dataset(attrs=_plain_attrs(attrs_of(container)))
-        root.to_netcdf(temporary, mode="w", engine="h5netcdf")
-        for name, dataset in groups.items():
+        root.dump_to_store(H5NetCDFStore(file, mode="w"))
+        for name, dataset in groups_of(container).items():
             dataset = dataset.assign_attrs(_plain_attrs(dataset.attrs))
             encoding = {
                 key: {"zlib": True, "complevel": 1}
                 for key, values in dataset.variables.items()
                 if values.dtype.kind in "fiub" and values.ndim
             }
-            dataset.to_netcdf(temporary, mode="a", group=name, engine="h5netcdf", encoding=encoding)
-    return path
+            store = H5NetCDFStore(file, group=name, mode="a")
+            dataset.dump_to_store(store, encoding=encoding)
+    return buffer.getbuffer()
 
 
 def load(path: str | os.PathLike[str]) -> Container:

@@ -1,0 +1,143 @@
+"""Folders of runs: killed processes, full disks and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stancoreset import arviz_compat
+from stancoreset.certificate import certify
+from stancoreset.coreset import Coreset
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path, remove_leftovers
+from stancoreset.reference.base import GaussianFit, Reference
+from stancoreset.run_folder import RunFolder
+
+SETTINGS = {"size": 3, "seed": 1}
+
+
+def reference(draws: int = 4_000) -> Reference:
+    values = np.random.default_rng(0).normal(size=(draws, 3))
+    return Reference(
+        method="laplace",
+        draws=values,
+        param_names=("a", "b", "c"),
+        seed=1,
+        gaussian=GaussianFit(np.zeros(3), np.eye(3)),
+        log_prior=values[:, 0],
+        log_likelihood=values[:, 1],
+    )
+
+
+def stages(draws: int = 4_000) -> dict[str, object]:
+    rng = np.random.default_rng(0)
+    return {
+        "reference": reference(draws),
+        "coreset": Coreset(
+            np.arange(draws), rng.random(draws), draws, "pursuit", 0.1, 0.2, rows={"y": 0}
+        ),
+        "posterior": arviz_compat.posterior_container({"mu": rng.normal(size=(2, draws))}),
+        "certificate": certify(0.01 * rng.normal(size=draws), 0.01),
+    }
+
+
+@pytest.mark.parametrize("stage", ["reference", "coreset", "posterior", "certificate"])
+@pytest.mark.parametrize("limit", [0, 100, 4_096, 30_000])
+def test_a_full_disk_is_one_clear_error_and_finished_stages_stay(tmp_path, stage, limit):
+    """In a process of its own, whose files may not grow: what a full disk looks like."""
+    folder = RunFolder.open(tmp_path / "run", SETTINGS)
+    others = [s for s in stages() if s != stage]
+    for other in others:
+        folder.once(other, lambda other=other: stages()[other])
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            folder.once(stage, lambda: stages()[stage])
+        except OutputError as error:
+            os._exit(0 if "cannot write" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    again = RunFolder.open(tmp_path / "run", SETTINGS, resume=True)
+    assert not again.finished(stage)
+    assert all(again.finished(other) for other in others)
+    assert not [path for path in (tmp_path / "run").iterdir() if str(child) in path.name]
+    again.once(stage, lambda: stages()[stage])
+    assert again.finished(stage)
+
+
+def write_for_ever(path: Path, everything: dict[str, object]) -> None:
+    while True:
+        folder = RunFolder.open(path, SETTINGS, resume=True)
+        for name, value in everything.items():
+            folder.once(name, lambda value=value: value)
+        folder.clear()
+
+
+def test_killed_while_writing_leaves_whole_stages_and_a_folder_that_goes_on(tmp_path):
+    """kill -9 again and again, in the middle of writing files of megabytes."""
+    run, expected = tmp_path / "run", stages(200_000)
+    rng = np.random.default_rng(5)
+    found, halves = set(), 0
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                write_for_ever(run, expected)
+            finally:
+                os._exit(1)
+        time.sleep(rng.uniform(0.05, 0.9))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        halves += any(str(child) in path.name for path in run.iterdir())
+        folder = RunFolder.open(run, SETTINGS, resume=True)
+        assert not [path for path in run.iterdir() if str(child) in path.name]
+        for name in expected:
+            if folder.finished(name):
+                found.add(name)
+                same(folder.once(name, lambda: pytest.fail("computed again")), expected[name])
+    assert found
+    assert halves, "no file was interrupted: the test tests nothing"
+
+
+def same(one: object, two: object) -> None:
+    if isinstance(one, Reference):
+        np.testing.assert_array_equal(one.draws, two.draws)
+    elif isinstance(one, Coreset):
+        np.testing.assert_array_equal(one.weights, two.weights)
+    elif hasattr(one, "log_weights"):
+        np.testing.assert_array_equal(one.log_weights, two.log_weights)
+    else:
+        a, b = (arviz_compat.variables_of(x)["mu"] for x in (one, two))
+        np.testing.assert_array_equal(a, b)
+
+
+def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path):
+    with atomic_path(tmp_path / "a.csv") as mine:
+        dead = tmp_path / mine.name.replace(str(os.getpid()), str(2**22 + 1))
+        dead.write_text("half")
+        theirs = tmp_path / ".profile-of-mine"
+        theirs.write_text("x")
+        remove_leftovers(tmp_path)
+        assert mine.exists()
+        assert theirs.exists()
+        assert not dead.exists()
+    assert {p.name for p in tmp_path.iterdir()} == {"a.csv", theirs.name}
+
+
+def test_killed_before_the_marker_the_folder_is_still_ours(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / f"..stancoreset-{2**22 + 1}-abcdefgh.json").write_text("{")
+    RunFolder.open(run, SETTINGS)
+    assert [p.name for p in run.iterdir()] == [".stancoreset.json"]
+    with pytest.raises(OutputError, match="earlier run"):
+        RunFolder.open(run, SETTINGS)
