@@ -18,8 +18,7 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference
-from stancoreset.reference.draws import from_draws
-from stancoreset.reference.laplace import laplace
+from stancoreset.reference.methods import fit_reference
 from stancoreset.stages import Stages
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
@@ -150,17 +149,8 @@ class Session:
         seed: int,
         tick: Callable[[int], object] | None = None,
     ) -> Reference:
-        """The reference distribution: the Laplace fit, or the user's own draws."""
-        if draws < 2:
-            raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
-        if not isinstance(method, str):
-            return from_draws(full, method, draws, seed, tick)
-        if method == "laplace":
-            return laplace(full, draws, seed, tick)
-        raise OptionError(
-            f"reference is {method!r}, expected 'laplace' or posterior draws "
-            "(ArviZ container, cmdstanpy fit, dict of arrays, or array)"
-        )
+        """The reference distribution: one of `stancoreset.reference.methods.METHODS`, or draws."""
+        return fit_reference(full, method, draws, seed, tick)
 
     def container(
         self,

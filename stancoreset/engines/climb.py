@@ -10,7 +10,24 @@ from scipy.optimize import minimize
 
 from stancoreset.engines.base import Float
 
-__all__ = ["Summit", "climb"]
+__all__ = ["Step", "Summit", "climb"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A point on the way.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (P,)
+    value : float
+        Log density there.
+    gradient : ndarray, shape (P,)
+    """
+
+    theta: Float
+    value: float
+    gradient: Float
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,7 @@ def climb(
     *,
     slope: float = 1e-6,
     max_iter: int = 2000,
+    visit: Callable[[Step], object] | None = None,
 ) -> Summit:
     """Maximise a log density from `start`.
 
@@ -52,6 +70,8 @@ def climb(
     slope : float
         Largest entry of the gradient at which it may end.
     max_iter : int
+    visit : callable, optional
+        Called with the start and with every point that L-BFGS goes on from.
 
     Returns
     -------
@@ -63,6 +83,13 @@ def climb(
     [0.0, 0.0]
     """
     largest = 1.0
+    tried: dict[bytes, Step] = {}  # since the last point that was gone on from
+
+    def tell(xk: Float) -> None:
+        step = tried.get(xk.tobytes())
+        tried.clear()
+        if visit is not None and step is not None:
+            visit(step)
 
     def descend(theta: Float) -> tuple[float, Float]:
         nonlocal largest
@@ -71,15 +98,21 @@ def climb(
             # A wall: finite, so that the line search can interpolate its way back.
             return 1e3 * largest, np.zeros_like(theta)
         largest = max(largest, abs(value))
+        if visit is not None:
+            tried[theta.tobytes()] = Step(theta.copy(), value, gradient)
         return -value, -gradient
 
     theta, evaluations, before = np.array(start, dtype=np.float64), 0, np.inf
+    if visit is not None:
+        descend(theta)
+        tell(theta)
     while True:
         result = minimize(
             descend,
             theta,
             jac=True,
             method="L-BFGS-B",
+            callback=tell,
             options={"maxiter": max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": slope},
         )
         theta, evaluations = result.x, evaluations + result.nfev

@@ -330,6 +330,32 @@ class CmdStanBound:
             {name: np.asarray(fit.stan_variable(name))[None] for name in names}
         )[0]
 
+    def variational(self, *, draws: int, seed: int = 0) -> Float:
+        """Draws of Stan's mean-field ADVI, unconstrained, (draws, P).
+
+        Raises
+        ------
+        EngineError
+            If it fails or does not converge; with Stan's own message.
+        """
+        with _hushed():
+            try:
+                fit = self._model.variational(
+                    data=str(self._data_file),
+                    seed=seed + 1,
+                    algorithm="meanfield",
+                    draws=draws,
+                    sig_figs=_SIG_FIGS,
+                )
+            except (RuntimeError, ValueError) as error:
+                raise EngineError(
+                    f"ADVI of '{self._compiled.name}' failed: {_core(error)}"
+                ) from None
+        values = fit.stan_variables(mean=False)
+        return self.unconstrain(
+            {name: np.asarray(values[name]) for name in self._transforms.shapes}
+        )
+
     def _inits(self, init: Float, chains: int) -> list[dict[str, Any]]:
         rows = np.broadcast_to(np.atleast_2d(init), (chains, self.n_params))
         values = self.constrain(rows)

@@ -11,7 +11,10 @@ from stancoreset.engines.base import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 
-__all__ = ["GaussianFit", "Reference", "evaluated"]
+__all__ = ["GaussianFit", "Progress", "Reference", "evaluated", "moments", "require_usable"]
+
+#: Called with the number of draws evaluated since the last call.
+Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Reference:
     Attributes
     ----------
     method : str
-        ``"laplace"`` or ``"draws"``.
+        A key of ``stancoreset.reference.methods.METHODS``, or ``"draws"``.
     draws : ndarray, shape (S, P)
         Draws that the projection is built on.
     param_names : tuple of str
@@ -67,14 +70,15 @@ class Reference:
     seed : int
         Seed of the draws; more draws come from streams derived from it.
     gaussian : GaussianFit or None
-        The fitted Gaussian; for ``"draws"`` its mean and covariance are the draws' own.
+        The fitted Gaussian; for all but ``"laplace"`` its mean and covariance are the draws'
+        own.
     log_prior, log_likelihood : ndarray, shape (S,)
         Of the full data at the draws, each up to a constant; evaluating them here means
         that the target of the projection comes free with the reference.
     log_q : ndarray, shape (S,), or None
         Log density under the reference, if it has one.
     spare : ndarray, shape (R, P), or None
-        For ``"draws"``: the user's draws that `draws` does not hold.
+        For all but ``"laplace"``: draws at hand that `draws` does not hold.
 
     References
     ----------
@@ -97,37 +101,44 @@ class Reference:
         """Log posterior density on the full data at the draws, up to a constant, (S,)."""
         return self.log_prior + self.log_likelihood
 
+    @property
+    def growable(self) -> bool:
+        """Whether `more` can double the draws, and still keep some to measure errors on."""
+        return self.spare is None or len(self.spare) >= 2 * len(self.draws)
+
     def more(self, count: int, stream: int) -> Float:
         """`count` further draws, (count, P), that `draws` does not hold.
 
-        A Gaussian reference makes fresh ones; the user's own draws come from what was set
-        aside, so a request may get fewer than it asks for (never fewer than two).
+        A Gaussian reference makes fresh ones; others take them from what was set aside, so a
+        request may get fewer than it asks for (never fewer than two).
 
         Parameters
         ----------
         count : int
         stream : int
-            Number of the random stream: 0, 1, 2, … are independent.
+            0 for draws to measure errors on; for draws to add, how many there are already.
+            Different numbers give different draws.
 
         Raises
         ------
         ReferenceFitError
-            If the user's draws are used up.
+            If the draws are used up.
         """
-        rng = np.random.default_rng([self.seed, 1 + stream])
         if self.spare is None:
-            return self.gaussian.draw(count, rng)
-        if len(self.spare) < 2:
+            return self.gaussian.draw(count, np.random.default_rng([self.seed, 1 + stream]))
+        # Held-out draws come from one end, draws to add from the other.
+        start = max(0, stream - len(self.draws))
+        found = self.spare[:count] if stream == 0 else self.spare[::-1][start : start + count]
+        if len(found) < 2:
             raise ReferenceFitError(
-                f"reference draws are used up: {len(self.draws)} are given, and at least 2 more "
+                f"reference draws are used up: {len(self.draws)} are in use, and at least 2 more "
                 "are needed to measure the held-out error; pass more draws or a smaller 'draws='"
             )
-        start = int(rng.integers(len(self.spare))) if count < len(self.spare) else 0
-        return np.roll(self.spare, -start, axis=0)[:count]
+        return found
 
 
 def evaluated(
-    full: FullData, draws: Float, progress: Callable[[int], object] | None = None
+    full: FullData, draws: Float, progress: Progress | None = None
 ) -> tuple[Float, Float]:
     """Log prior and log likelihood of the full data at reference draws, (S,) each.
 
@@ -144,6 +155,57 @@ def evaluated(
             f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
             f"({np.count_nonzero(~finite)} of {len(draws)} draws): the reference reaches where the "
             "model has no density; use a narrower reference, for example posterior draws of your "
-            'own with reference="draws"'
+            "own"
         )
     return full.log_prior(draws), log_likelihood
+
+
+def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference draws") -> None:
+    """Refuse draws that no projection can be built on.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (S, P)
+    names : tuple of str
+        Of the P unconstrained parameters.
+    what : str
+        Where the draws are from, for messages.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the number of columns is not P, there are fewer than four draws, values are not
+        finite, or a coordinate does not vary.
+    """
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise ReferenceFitError(
+            f"{what}: an array of shape {rows.shape} was given, expected "
+            f"(draws, {len(names)}), one column for each unconstrained parameter "
+            f"({', '.join(names[:6])}{', …' if len(names) > 6 else ''})"
+        )
+    if len(rows) < 4:
+        raise ReferenceFitError(
+            f"{what}: {len(rows)} given, at least 4 are needed (half of them are set "
+            "aside to measure the held-out error)"
+        )
+    if not np.all(np.isfinite(rows)):
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise ReferenceFitError(
+            f"{what}: {names[column]} is {rows[row, column]} in draw {row}; "
+            "remove draws that are not finite"
+        )
+    still = np.ptp(rows, axis=0) == 0
+    if np.any(still):
+        raise ReferenceFitError(
+            f"{what}: {names[int(np.argmax(still))]} has the same value in every draw"
+        )
+
+
+def moments(rows: Float) -> GaussianFit:
+    """Mean and covariance of draws, the covariance as a square root that always exists."""
+    mean = rows.mean(axis=0)
+    centred = (rows - mean) / np.sqrt(max(len(rows) - 1, 1))
+    _, singular, right = np.linalg.svd(centred, full_matrices=False)
+    chol = np.zeros((rows.shape[1], rows.shape[1]))
+    chol[:, : len(singular)] = right.T * singular
+    return GaussianFit(mean, chol)

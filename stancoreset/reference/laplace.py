@@ -27,8 +27,8 @@ Gradient = Callable[[Float], tuple[Float, Float]]
 _log = logging.getLogger(__name__)
 
 _ADVICE = (
-    "try weakly informative priors, a non-centred parametrisation, or posterior draws of your "
-    'own with reference="draws"'
+    "try weakly informative priors, a non-centred parametrisation, another reference "
+    '(reference="pathfinder" or "pilot"), or posterior draws of your own (reference=draws)'
 )
 # A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
 _GRADIENT_GOAL = 1e-2

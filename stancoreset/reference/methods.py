@@ -1,0 +1,79 @@
+"""The reference distributions by name: one table for the workflow, the command line, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stancoreset.errors import OptionError
+from stancoreset.full_data import FullData
+from stancoreset.reference.advi import advi
+from stancoreset.reference.base import Progress, Reference
+from stancoreset.reference.draws import from_draws
+from stancoreset.reference.laplace import laplace
+from stancoreset.reference.pathfinder import pathfinder
+from stancoreset.reference.pilot import pilot
+
+__all__ = ["METHODS", "Method", "fit_reference"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to get reference draws.
+
+    Attributes
+    ----------
+    summary : str
+        What it is, for messages.
+    fit : callable
+        ``fit(full, draws, seed, progress) -> Reference``.
+    """
+
+    summary: str
+    fit: Callable[[FullData, int, int, Progress | None], Reference]
+
+
+#: Reference distributions by name, from the cheapest to the most robust.
+METHODS: dict[str, Method] = {
+    "laplace": Method("a Gaussian at the posterior mode", laplace),
+    "pathfinder": Method("Gaussians on the way to the mode, resampled by importance", pathfinder),
+    "advi": Method("mean-field variational inference; CmdStan only", advi),
+    "pilot": Method("NUTS on a weighted subsample, moved to the full data", pilot),
+}
+
+
+def fit_reference(
+    full: FullData, method: Any, draws: int, seed: int, progress: Progress | None = None
+) -> Reference:
+    """The reference distribution that `method` names or is.
+
+    Parameters
+    ----------
+    full : FullData
+    method : str, or posterior draws
+        A key of `METHODS`, or what `stancoreset.reference.draws.from_draws` reads.
+    draws : int
+        Number of draws, S.
+    seed : int
+    progress : callable, optional
+        Called with the number of draws evaluated since the last call.
+
+    Raises
+    ------
+    OptionError
+        If there is no such method, or fewer than two draws are asked for.
+    ReferenceFitError
+        If the reference cannot be had.
+    """
+    if draws < 2:
+        raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
+    if not isinstance(method, str):
+        return from_draws(full, method, draws, seed, progress)
+    if method not in METHODS:
+        known = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())
+        raise OptionError(
+            f"reference is {method!r}, expected one of {known}, or posterior draws (ArviZ "
+            "container, cmdstanpy fit, dict of arrays, or array of unconstrained draws)"
+        )
+    return METHODS[method].fit(full, draws, seed, progress)

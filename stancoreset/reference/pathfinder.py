@@ -1,0 +1,267 @@
+"""Pathfinder: Gaussians along the way of L-BFGS to the mode, the best by its lower bound.
+
+Where a Laplace fit needs a mode, Pathfinder needs only a path towards one: on funnels and
+at boundaries the density's top is a bad place, and the best Gaussian lies before it.
+
+References
+----------
+Zhang, Carpenter, Gelman & Vehtari (2022), "Pathfinder: parallel quasi-Newton variational
+inference", Journal of Machine Learning Research 23(306), algorithms 1 to 5. Gilbert &
+Lemaréchal (1989) and Byrd, Nocedal & Schnabel (1994) for the inverse Hessian.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.special import logsumexp
+
+from stancoreset.arviz_compat import psislw
+from stancoreset.engines.base import Float
+from stancoreset.engines.climb import Step, climb
+from stancoreset.errors import ReferenceFitError
+from stancoreset.full_data import FullData
+from stancoreset.reference.base import GaussianFit, Progress, Reference
+from stancoreset.reference.draws import from_rows
+from stancoreset.reference.small_copy import recentred, small_copy, small_size
+
+__all__ = ["Path", "inverse_hessians", "pathfinder", "pathfinder_draws", "single_path"]
+
+_HISTORY = 6
+_ELBO_DRAWS = 10
+_MAX_ITER = 200
+_PATHS = 4
+_INIT_TRIES = 100
+# Draws proposed for each that is wanted.
+_PROPOSED = 2
+# Above this k̂ importance weights say nothing (Vehtari et al. 2024).
+_KHAT_USABLE = 0.7
+#: Draws that the references made of draws come with, beyond those asked for.
+SPARE_DRAWS = 2_000
+
+
+class Density(Protocol):
+    """What Pathfinder asks of a model."""
+
+    @property
+    def n_params(self) -> int: ...
+
+    def log_density(self, draws: Float) -> Float: ...
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]: ...
+
+
+@dataclass(frozen=True)
+class Path:
+    """The best Gaussian of one path.
+
+    Attributes
+    ----------
+    gaussian : GaussianFit
+    elbo : float
+        Its evidence lower bound, up to the model's constant.
+    step : int
+        Where on the path it was found, from 0.
+    length : int
+        Steps of the path.
+    """
+
+    gaussian: GaussianFit
+    elbo: float
+    step: int
+    length: int
+
+
+def pathfinder(
+    full: FullData, draws: int, seed: int, progress: Progress | None = None
+) -> Reference:
+    """Multi-path Pathfinder as a reference.
+
+    The paths are those of a small copy of the data (`stancoreset.reference.small_copy`),
+    and their draws are then recentred to the full data; of data that are small themselves,
+    Pathfinder sees every row.
+
+    Parameters
+    ----------
+    full : FullData
+    draws : int
+        Number of draws, S.
+    seed : int
+    progress : callable, optional
+        Called with the number of draws evaluated since the last call.
+
+    Raises
+    ------
+    ReferenceFitError
+        If no path leads anywhere, or its draws cannot be used.
+    """
+    with small_copy(full, seed) as small:
+        rows = pathfinder_draws(small, draws + SPARE_DRAWS, seed)
+    if small_size(full) < full.n_obs:
+        rows = recentred(full, rows, seed)
+    return from_rows(full, rows, "pathfinder", draws, seed, progress)
+
+
+def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS) -> Float:
+    """Draws of several paths' Gaussians, resampled by importance (algorithm 5).
+
+    The proposal is the mixture of the paths' Gaussians. Draws are resampled without
+    replacement, with Pareto-smoothed weights, where k̂ ≤ 0.7; where it is above, a few draws
+    would take all, and the paths are weighted as a whole, by exp(ELBO), instead.
+
+    Parameters
+    ----------
+    model : object
+        With ``n_params``, ``log_density`` and ``log_density_gradient``.
+    count : int
+    seed : int
+    paths : int
+
+    Returns
+    -------
+    ndarray, shape (count, P)
+
+    Raises
+    ------
+    ReferenceFitError
+        If no path has a Gaussian with a finite lower bound.
+    """
+    rng = np.random.default_rng([seed, 23])
+    found = []
+    for _ in range(paths):
+        path = single_path(model, _start(model, rng), rng)
+        if path is not None:
+            found.append(path)
+    if not found:
+        raise ReferenceFitError(
+            f"Pathfinder found no Gaussian with a finite lower bound on {paths} paths: the log "
+            "density is not finite around any point that L-BFGS visits; try weakly informative "
+            'priors, reference="pilot", or posterior draws of your own'
+        )
+    each = -(-_PROPOSED * count // len(found))
+    rows = np.concatenate([path.gaussian.draw(each, rng) for path in found])
+    log_q = logsumexp([path.gaussian.log_density(rows) for path in found], axis=0)
+    log_ratio = model.log_density(rows) - log_q
+    log_ratio[~np.isfinite(log_ratio)] = -np.inf
+    if np.any(log_ratio > -np.inf):
+        smoothed, khat = psislw(log_ratio)
+        weights = np.exp(smoothed)
+        if khat <= _KHAT_USABLE and np.count_nonzero(weights) >= count:
+            return rows[rng.choice(len(rows), size=count, replace=False, p=weights)]
+    elbo = np.array([path.elbo for path in found])
+    shares = rng.multinomial(count, np.exp(elbo - logsumexp(elbo)))
+    drawn = [path.gaussian.draw(n, rng) for path, n in zip(found, shares, strict=True)]
+    return rng.permutation(np.concatenate(drawn))
+
+
+def _start(model: Density, rng: np.random.Generator) -> Float:
+    """Stan's inits: uniform on (−2, 2) in unconstrained coordinates, where p is not zero."""
+    for _ in range(_INIT_TRIES):
+        start = rng.uniform(-2, 2, model.n_params)
+        if np.isfinite(model.log_density(start[None])[0]):
+            break
+    return start
+
+
+def single_path(
+    model: Density,
+    start: Float,
+    rng: np.random.Generator,
+    *,
+    history: int = _HISTORY,
+    elbo_draws: int = _ELBO_DRAWS,
+    max_iter: int = _MAX_ITER,
+) -> Path | None:
+    """The Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
+
+    At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), H_l the inverse Hessian that L-BFGS has
+    gathered by then, and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l.
+
+    Returns
+    -------
+    Path, or None if no lower bound is finite
+    """
+
+    def density(theta: Float) -> tuple[float, Float]:
+        value, gradient = model.log_density_gradient(theta[None])
+        return float(value[0]), gradient[0]
+
+    steps: list[Step] = []
+    climb(density, start, max_iter=max_iter, visit=steps.append)
+    fits, rows, log_q = [], [], []
+    for step, inverse in zip(steps, inverse_hessians(steps, history), strict=True):
+        try:
+            fit = GaussianFit(step.theta + inverse @ step.gradient, cholesky(inverse, lower=True))
+        except (LinAlgError, ValueError):
+            continue
+        noise = rng.standard_normal((elbo_draws, model.n_params))
+        fits.append(fit)
+        rows.append(fit.mean + noise @ fit.chol.T)
+        log_q.append(
+            -0.5 * np.sum(noise**2, axis=1)
+            - np.sum(np.log(np.diag(fit.chol)))
+            - 0.5 * model.n_params * np.log(2 * np.pi)
+        )
+    if not fits:
+        return None
+    log_p = model.log_density(np.concatenate(rows)).reshape(len(fits), elbo_draws)
+    elbo = np.mean(log_p - np.array(log_q), axis=1)
+    elbo[~np.isfinite(elbo)] = -np.inf
+    best = int(np.argmax(elbo))
+    if not np.isfinite(elbo[best]):
+        return None
+    return Path(fits[best], float(elbo[best]), best, len(fits))
+
+
+def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
+    """L-BFGS's inverse Hessian of −log p after each step, (P, P) (algorithms 2 and 3).
+
+    H = diag(α) + β γ βᵀ with S, Y the last `history` differences of positions and of
+    gradients of −log p, R = triu(SᵀY), E = diag(R),
+
+        β = [diag(α) Y,  S]        γ = [[0, −R⁻¹], [−R⁻ᵀ, R⁻ᵀ (E + Yᵀ diag(α) Y) R⁻¹]]
+
+    and α moved by each pair so that the diagonal matrix satisfies the secant equation as
+    nearly as a diagonal can. Pairs without positive curvature are left out.
+
+    Examples
+    --------
+    >>> precision = np.diag([1.0, 4.0])
+    >>> points = [np.array(p) for p in ([1.0, 1.0], [0.5, 0.9], [0.4, 0.1])]
+    >>> steps = [Step(p, -p @ precision @ p / 2, -precision @ p) for p in points]
+    >>> *_, last = inverse_hessians(steps, history=2)
+    >>> difference = np.array([-0.1, -0.8])
+    >>> bool(np.allclose(last @ precision @ difference, difference))  # the secant equation
+    True
+    """
+    alpha = np.ones(len(steps[0].theta)) if steps else np.empty(0)
+    pairs: deque[tuple[Float, Float]] = deque(maxlen=history)
+    for i, step in enumerate(steps):
+        if i:
+            s = step.theta - steps[i - 1].theta
+            y = steps[i - 1].gradient - step.gradient
+            if s @ y > 1e-12 * (y @ y):
+                alpha = _diagonal(alpha, s, y)
+                pairs.append((s, y))
+        inverse = np.diag(alpha)
+        if pairs:
+            s_all = np.array([pair[0] for pair in pairs]).T
+            y_all = np.array([pair[1] for pair in pairs]).T
+            r = np.triu(s_all.T @ y_all)
+            scaled = alpha[:, None] * y_all
+            r_inv = solve_triangular(r, np.eye(len(r)))
+            corner = r_inv.T @ (np.diag(np.diag(r)) + y_all.T @ scaled) @ r_inv
+            cross = scaled @ r_inv @ s_all.T
+            inverse = inverse - cross - cross.T + s_all @ corner @ s_all.T
+        yield 0.5 * (inverse + inverse.T)
+
+
+def _diagonal(alpha: Float, s: Float, y: Float) -> Float:
+    """α after one more pair (algorithm 2; Gilbert & Lemaréchal 1989, equation 4.9)."""
+    a, b, c = y @ (alpha * y), y @ s, s @ (s / alpha)
+    return np.asarray(1 / (a / (b * alpha) + y**2 / b - (a * s**2) / (b * c * alpha**2)))
