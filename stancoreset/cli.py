@@ -108,6 +108,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         data,
         size=args.size,
         method=args.method,
+        reference=args.reference,
         projection=args.projection,
         draws=args.draws,
         candidates=args.candidates,
@@ -337,6 +338,14 @@ def _fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None)
         default="loglik",
         choices=("loglik", "fisher"),
         help="what is matched: log likelihoods (loglik) or their gradients (fisher)",
+    )
+    add(
+        "--reference",
+        default="laplace",
+        choices=("laplace", "pathfinder", "advi", "pilot"),
+        help="where the log likelihood is matched: a Gaussian at the mode (laplace), Gaussians on "
+        "the way to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
+        "weighted subsample (pilot)",
     )
     add("--seed", type=int, default=1, help="seed of everything random (1)")
     add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")

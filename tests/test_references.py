@@ -323,3 +323,11 @@ def test_unknown_references_are_refused_with_the_known_ones(logistic):
 def test_unusable_draws_are_refused_by_name(rows, words):
     with pytest.raises(ReferenceFitError, match=words):
         require_usable(rows, ("mu", "sigma"))
+
+
+def test_the_command_line_lists_every_reference():
+    from stancoreset.cli import _parser
+
+    commands = _parser()._subparsers._group_actions[0].choices
+    option = next(a for a in commands["fit"]._actions if a.dest == "reference")
+    assert set(option.choices) == set(METHODS)
