@@ -18,7 +18,8 @@ pytest.importorskip("bridgestan")
 from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
 
-from stancoreset.errors import WeaveError
+from stancoreset import CoresetModel
+from stancoreset.errors import DataError, WeaveError
 from stancoreset.stan.weave import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
@@ -190,6 +191,19 @@ def test_user_chooses_the_axis():
     assert "x ~ normal" in weave(code, "B").code
     with pytest.raises(WeaveError, match="obs='C'"):
         weave(code, "C")
+
+
+def test_outcomes_on_rows_of_their_own_are_refused_with_the_data():
+    code = read("brms_multivariate")
+    data = make_data(code)
+    with CoresetModel(stan_code=code, engine="stanli") as both:
+        assert both.identities(data).passed.all()
+        fewer = {**data, "N_y2": 7, "Y_y2": data["Y_y2"][:7], "X_y2": data["X_y2"][:7]}
+        with pytest.raises(DataError, match=r'N_y2 is 7, but N is 9.*obs="N_y2"'):
+            both.read(fewer)
+    with CoresetModel(stan_code=code, engine="stanli", obs="N_y2") as one:
+        assert dict(one.program.rows) == {"Y_y2": 0, "X_y2": 0}
+        assert one.identities(fewer).passed.all()
 
 
 def test_bounds_that_hold_for_all_rows_only_are_dropped():

@@ -78,6 +78,7 @@ def repetitions(woven: Woven, data: Data, counts: np.ndarray) -> Data:
     """Data of the original program in which row n stands counts[n] times."""
     rows = np.repeat(np.arange(len(counts)), counts)
     many = cut(woven, data, rows, np.zeros(0))
+    many.update(dict.fromkeys(woven.shared, len(rows)))
     del many[woven.weights]
     return many
 

@@ -91,5 +91,6 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         log_lik=woven.log_lik,
         origin="woven",
         frozen=frozenset(woven.frozen),
+        shared=woven.shared,
     )
     return Adopted(program, weighted, woven)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,15 @@ __all__ = [
 ]
 
 Rows = slice | ArrayLike
+
+
+@runtime_checkable
+class RowStore(Protocol):
+    """Data whose rows are not in memory: a mapping of all else that can fetch some of them."""
+
+    def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Row variables at these row numbers."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,7 @@ class StanProgram:
     @cached_property
     def density_code(self) -> str:
         """The program without its generated quantities, lines in place: for fitting."""
-        match = _GENERATED.search(_without_comments(self.code))
+        match = _GENERATED.search(without_comments(self.code))
         return self.code if match is None else self.code[: match.start()].rstrip() + "\n"
 
 
@@ -141,14 +150,14 @@ _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _INCLUDE = re.compile(r"^\s*#include", re.MULTILINE)
 
 
-def _without_comments(code: str) -> str:
+def without_comments(code: str) -> str:
     """The code with comments and strings blanked, every character in its place."""
     return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code)
 
 
 def _expanded(source: str, tree: n.Program) -> str:
     """The user's own text, unless it includes other files."""
-    return tree.code if _INCLUDE.search(_without_comments(source)) else source
+    return tree.code if _INCLUDE.search(without_comments(source)) else source
 
 
 def _declarations(statements: Sequence[n.Stmt]) -> tuple[n.Decl, ...]:
@@ -174,6 +183,8 @@ class WeightedProgram:
     origin : {"hand-written", "woven"}
     frozen : frozenset of str
         Data variables that are computed from the full data once, not given by the user.
+    shared : frozenset of str
+        Further data integers that must equal the count of observations.
 
     Examples
     --------
@@ -189,6 +200,7 @@ class WeightedProgram:
     log_lik: str = LOG_LIK
     origin: Literal["hand-written", "woven"] = "hand-written"
     frozen: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", dict(self.rows))
@@ -229,6 +241,14 @@ class WeightedProgram:
             weight is negative.
         """
         raw = raw_data(data)
+        for name in sorted(self.shared & raw.keys()):
+            if self.obs in raw and raw[name] != raw[self.obs]:
+                raise DataError(
+                    f"{name} is {raw[name]}, but {self.obs} is {raw[self.obs]}: the outcomes were "
+                    f"not observed on the same rows, so they cannot be weighted row by row "
+                    f'together; expected {name} = {self.obs}, or obs="{name}" to weight the rows '
+                    f"counted by {name} and keep the others as they are"
+                )
         given = check_data(_Given(self.program.data, {self.weights, *self.frozen}), raw)
         n_obs = self.n_obs(given)
         if n_obs < 1:
@@ -278,7 +298,18 @@ class WeightedProgram:
         """
         n_obs = self.n_obs(data)
         take, size = _selector(indices, n_obs)
-        cut = dict(data)
+        cut = {**data, **self._taken(data, take, n_obs)}
+        cut[self.obs] = size
+        cut[self.weights] = self._valid_weights(np.ones(size) if weights is None else weights, size)
+        return cut
+
+    def _taken(
+        self, data: Mapping[str, Any], take: slice | NDArray[np.intp], n_obs: int
+    ) -> Mapping[str, Any]:
+        """The row variables of some rows."""
+        if isinstance(data, RowStore):
+            return data.take(np.arange(n_obs)[take] if isinstance(take, slice) else take)
+        cut = {}
         for name, axis in self.rows.items():
             if name not in data:
                 raise DataError(f"the data lack '{name}', which carries observations")
@@ -293,8 +324,6 @@ class WeightedProgram:
                 if isinstance(take, slice)
                 else value.take(take, axis=axis)
             )
-        cut[self.obs] = size
-        cut[self.weights] = self._valid_weights(np.ones(size) if weights is None else weights, size)
         return cut
 
     def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from stancoreset.stan import nodes as n
 from stancoreset.stan.densities import density
 from stancoreset.stan.per_row import call, literal
 from stancoreset.stan.rows import Rows
 
-__all__ = ["SamplingStatements", "is_literal"]
+__all__ = ["SamplingStatements", "density_call", "is_literal"]
 
 _INT = n.Type("int")
 
@@ -19,24 +19,25 @@ def is_literal(e: n.Expr) -> bool:
     return not any(isinstance(x, n.Var) for x in n.walk(e))
 
 
+def density_call(s: n.Tilde, functions: Container[str]) -> n.Call:
+    """``y ~ d(args)`` as ``d_lpdf(y | args)``; `functions` are the user's."""
+    for kind in ("_lpdf", "_lpmf"):
+        if s.distribution + kind in functions:
+            return call(s.distribution + kind, s.arg, *s.args, user=True)
+    known = density(s.distribution)
+    discrete = known.discrete if known is not None else s.arg.type.base == "int"
+    return call(s.distribution + ("_lpmf" if discrete else "_lpdf"), s.arg, *s.args)
+
+
 class SamplingStatements:
     """``y ~ d(args) T[lower, upper]`` as the increment it stands for."""
 
     rows: Rows
     functions: Mapping[str, n.FunDef]
 
-    def density_call(self, s: n.Tilde) -> n.Call:
-        """``y ~ d(args)`` as ``d_lpdf(y | args)``."""
-        for kind in ("_lpdf", "_lpmf"):
-            if s.distribution + kind in self.functions:
-                return call(s.distribution + kind, s.arg, *s.args, user=True)
-        known = density(s.distribution)
-        discrete = known.discrete if known is not None else s.arg.type.base == "int"
-        return call(s.distribution + ("_lpmf" if discrete else "_lpdf"), s.arg, *s.args)
-
     def scalar_density(self, s: n.Tilde) -> n.Expr:
         """The increment of a sampling statement about one observation, truncation included."""
-        value: n.Expr = self.density_call(s)
+        value: n.Expr = density_call(s, self.functions)
         return self.truncate(value, s, s.arg, s.args) if s.truncated else value
 
     def truncate(self, value: n.Expr, s: n.Tilde, y: n.Expr, args: tuple[n.Expr, ...]) -> n.Expr:

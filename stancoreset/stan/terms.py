@@ -16,7 +16,7 @@ from stancoreset.stan.per_row import at, call, literal, one_row, plus, times
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.prune import names_in
 from stancoreset.stan.rows import Rows, bare, matrix_of
-from stancoreset.stan.sampling import SamplingStatements
+from stancoreset.stan.sampling import SamplingStatements, density_call
 
 __all__ = ["Terms"]
 
@@ -94,7 +94,7 @@ class Terms(Emission, SamplingStatements):
             )
 
     def split_tilde(self, s: n.Tilde, refuse: Refuse) -> tuple[list[n.Stmt], list[Term]]:
-        e = self.density_call(s)
+        e = density_call(s, self.functions)
         dep = self.rows.of(e)
         bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
         for b in bounds:

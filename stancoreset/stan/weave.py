@@ -21,6 +21,7 @@ from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import candidates, data_dependences
 from stancoreset.stan.densities import suffix
 from stancoreset.stan.prune import names_in
+from stancoreset.stan.shared_rows import merged, shared_counts
 from stancoreset.stan.weave_flow import Entry
 from stancoreset.stan.weaver import NoLikelihoodError, Weaver, Woven
 
@@ -71,6 +72,21 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
+    try:
+        return _weave(program, obs)
+    except WeaveError as error:
+        for count, others in shared_counts(program).items():
+            if obs not in (None, count):
+                continue
+            try:
+                return Weaver(merged(program, count, others), count, others).woven()
+            except WeaveError:
+                continue
+        raise error
+
+
+def _weave(program: n.Program, obs: str | None) -> Woven:
+    """Along `obs`, or along the one axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
         if not any(d.name == obs and d.type == n.Type("int") for d in program.data):

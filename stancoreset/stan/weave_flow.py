@@ -471,13 +471,18 @@ class Flow(Loops):
         raise WeaveError(s.line, why or "it is not taken apart into rows", statement_text(s))
 
     def log(self, s: n.Stmt, role: str, why: str) -> None:
-        if not self.depth:
-            s, new = self.origin.get(id(s), s), s
-            if s is not new:
+        if self.depth:
+            return
+        s, new = self.origin.get(id(s), s), s
+        if s is not new:
+            if not self.loop:
                 why += f", vectorised over {self.obs}"
-                self.weighted.discard(id(new))
-                self.weighted.add(id(s))
-            self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
+            if id(new) in self.weighted:
+                self.weighted = (self.weighted - {id(new)}) | {id(s)}
+            before = self.entries.get(id(s))
+            if before is not None and before.role != role:
+                role = "mixed"
+        self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
 
 
 def _is_zero(e: n.Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal
 from stancoreset.stan.prune import names_in, needed, unread, without
 from stancoreset.stan.rows import bare
+from stancoreset.stan.selections import spread_selections
 from stancoreset.stan.weave_flow import Entry, Flow
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
@@ -51,6 +52,8 @@ class Woven:
         Names of the data vector of weights and of the pointwise log likelihood.
     tree : nodes.Program
         Syntax tree of `code`, before formatting.
+    shared : frozenset of str
+        Further data integers that count the same rows and must equal `obs`.
     """
 
     code: str
@@ -62,6 +65,7 @@ class Woven:
     weights: str = "weights"
     log_lik: str = "log_lik"
     tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
+    shared: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
@@ -84,8 +88,10 @@ class NoLikelihoodError(WeaveError):
 class Weaver:
     """Weaves one program along one axis."""
 
-    def __init__(self, program: n.Program, obs: str) -> None:
-        self.program = program
+    def __init__(self, program: n.Program, obs: str, merged: Iterable[str] = ()) -> None:
+        self.merged = tuple(sorted(merged))
+        self.selections = spread_selections(program, obs)
+        self.program = program = self.selections.program
         self.obs = obs
         self.names = Names(program)
         self.data_deps = data_dependences(program, obs)
@@ -107,6 +113,7 @@ class Weaver:
         check_parameters(program.parameters, counts)
         flow = Flow(program, self.obs, env, set(env), self.names)
         flow.density_block = True
+        flow.origin.update(self.selections.origin)
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         self.parameters = [self.parameter(d) for d in program.parameters]
@@ -151,7 +158,7 @@ class Weaver:
             d.name
             for d in globals_
             if env[d.name].stat or env[d.name].kind in ("coupled", "sum", "row")
-        }
+        } | self.selections.counts
         counts = {name for name, dep in env.items() if dep.kind == "count"}
         frozen = frozen_closure(globals_, frozen, counts)
         for d in globals_:
@@ -260,6 +267,7 @@ class Weaver:
             weights=self.names.weights,
             log_lik=self.names.log_lik,
             tree=tree,
+            shared=frozenset(self.merged),
         )
 
     def comment(self, frozen: Sequence[str]) -> str:
@@ -274,6 +282,11 @@ class Weaver:
             f"Weighted: line{'s' if len(lines) > 1 else ''} {where} of the original program. "
             f"Data with one entry per observation: {rows or ', '.join(self.row_data)}.",
         ]
+        if self.merged:
+            text.append(
+                f"{', '.join(self.merged)} must equal {self.obs}: a row is all that was observed "
+                "on one unit. To weight the rows of one outcome alone, name its count with obs=."
+            )
         if frozen:
             text.append(f"Computed once from the full data, now data: {', '.join(frozen)}.")
         return "".join(f"// {line}\n" for t in text for line in textwrap.wrap(t, 75))
