@@ -11,6 +11,7 @@ from typing import Any
 from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate
 from stancoreset.coreset import Coreset
+from stancoreset.corrected import corrected_posterior
 from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path
@@ -82,9 +83,32 @@ class CoresetFit:
             name: value.reshape(-1, *value.shape[2:])[index] for name, value in variables.items()
         }
 
+    def corrected(self, resample: bool | int = True) -> Any:
+        """The posterior with its importance weights applied, if the verdict asks for them.
+
+        Parameters
+        ----------
+        resample : bool or int
+            True: as many draws as the certificate looked at, each as often as its weight says
+            (one chain); a number: that many. False: the draws with their weights as
+            ``importance_weight`` in ``sample_stats``.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            `posterior` itself if the verdict is ``"certified"``.
+
+        Raises
+        ------
+        CertificateError
+            If the verdict is ``"rejected"``.
+        """
+        return corrected_posterior(self.posterior, self.certificate, resample)
+
     def summary(self, **options: Any) -> Any:
-        """ArviZ's summary table of the coreset posterior."""
-        return arviz_compat.summary(self.posterior, **options)
+        """ArviZ's summary table; of the `corrected` posterior where the verdict asks for it."""
+        wanted = self.certificate.verdict == "corrected"
+        return arviz_compat.summary(self.corrected() if wanted else self.posterior, **options)
 
     def report(self) -> dict[str, Any]:
         """Everything worth telling, as plain values: what ``report.json`` holds."""

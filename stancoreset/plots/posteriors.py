@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.corrected import systematic_resample
 from stancoreset.errors import DataError, OptionError
 from stancoreset.plots.figures import COLORS, LINES, new_axes, tidy
 from stancoreset.posteriors import NamedPosterior, common_variables, read_posteriors, scalars
@@ -184,9 +185,7 @@ def _equally_weighted(posterior: NamedPosterior) -> Any:
         return slice(None)
     weights = posterior.weights
     # as many as the weights are worth: more would only repeat draws, and densities ripple
-    size = max(1, round(1 / float(weights @ weights)))
-    points = (np.arange(size) + 0.5) / size
-    return np.minimum(np.searchsorted(np.cumsum(weights), points), weights.size - 1)
+    return systematic_resample(weights, max(1, round(1 / float(weights @ weights))))
 
 
 def _grid(panels: int) -> Any:

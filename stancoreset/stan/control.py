@@ -1,0 +1,172 @@
+"""A weighted program with room for a quadratic: the control variate, written into Stan.
+
+    log density += gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀),      R = Aᵀ diag(r) A
+
+with ψ the parameters' unconstrained coordinates. ψ₀, g, A and r are data; of size zero, they
+leave the program as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.errors import ProgramError
+from stancoreset.stan.coordinates import statements
+from stancoreset.stan.names import Names
+from stancoreset.stan.program import WeightedProgram, without_comments
+
+__all__ = ["CompiledWithControl", "Controlled", "add_control", "covered_coordinates"]
+
+_STEMS = ("size", "rank", "centre", "gradient", "curvature", "axes", "at", "psi")
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """Stan code with a quadratic term.
+
+    Attributes
+    ----------
+    code : str
+        Without generated quantities; the lines of the original stay in place.
+    covered, left_out : tuple of str
+        Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
+    names : mapping of str to str
+        What the term's data are called in the program: ``size``, ``rank``, ``centre``,
+        ``gradient``, ``curvature`` (r) and ``axes`` (A).
+    """
+
+    code: str = field(repr=False)
+    covered: tuple[str, ...]
+    left_out: tuple[str, ...]
+    names: Mapping[str, str] = field(repr=False)
+
+    def data(self, centre: Float, gradient: Float, curvature: Float, axes: Float) -> StanData:
+        """The term's data.
+
+        Parameters
+        ----------
+        centre, gradient : ndarray, shape (p,)
+        curvature : ndarray, shape (r,)
+        axes : ndarray, shape (r, p)
+        """
+        values = {
+            "size": len(centre),
+            "rank": len(curvature),
+            "centre": centre,
+            "gradient": gradient,
+            "curvature": curvature,
+            "axes": axes,
+        }
+        return {self.names[key]: value for key, value in values.items()}
+
+    def nothing(self) -> StanData:
+        """Data with which the term is not there."""
+        empty = np.zeros(0)
+        return self.data(empty, empty, empty, np.zeros((0, 0)))
+
+
+def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
+    """Write the quadratic term into a weighted program.
+
+    Parameters
+    ----------
+    weighted : WeightedProgram
+    ilr_simplex : bool
+        Whether the engine's simplices are isometric log-ratios (Stan 2.37 and later).
+
+    Examples
+    --------
+    >>> from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
+    >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    >>> add_control(program, ilr_simplex=True).covered
+    ('alpha', 'beta')
+    """
+    program = weighted.program
+    free = Names(program.tree)
+    names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
+    written = {
+        decl.name: statements(decl, names["psi"], names["at"], ilr_simplex=ilr_simplex)
+        for decl in program.parameters
+    }
+    covered = tuple(name for name, text in written.items() if text is not None)
+    code = weighted.density_code
+    if not covered:
+        return Controlled(code, (), tuple(written), names)
+    term = _TERM.format(coordinates=" ".join(filter(None, written.values())), **names)
+    start = _block(code, r"(?<!transformed\s)\bdata\s*\{")
+    end = _closing(code, _block(code, r"\bmodel\s*\{"))
+    parts = (code[:start], _DATA.format(**names), code[start:end], term, code[end:])
+    left_out = tuple(name for name, text in written.items() if text is None)
+    return Controlled("".join(parts), covered, left_out, names)
+
+
+_DATA = (
+    " int<lower=0> {size}; int<lower=0> {rank}; vector[{size}] {centre};"
+    " vector[{size}] {gradient}; vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
+)
+_TERM = """
+  if ({size} > 0) {{
+    // the control variate: g' (psi - psi_0) - 1/2 (psi - psi_0)' R (psi - psi_0)
+    vector[{size}] {psi};
+    {{ int {at} = 0; {coordinates} }}
+    {psi} -= {centre};
+    target += dot_product({gradient}, {psi})
+              - 0.5 * dot_product({curvature}, square({axes} * {psi}));
+  }}
+"""
+
+
+def _block(code: str, pattern: str) -> int:
+    """Position behind the opening brace of a block."""
+    found = re.search(pattern, without_comments(code))
+    if found is None:
+        raise ProgramError("the program has no data and model block to write a term into")
+    return found.end()
+
+
+def _closing(code: str, start: int) -> int:
+    """Position of the brace that closes the block that opens at `start`."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", without_comments(code)[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return start + brace.start()
+    raise ProgramError("the braces of the model block do not match")
+
+
+def covered_coordinates(controlled: Controlled, param_names: tuple[str, ...]) -> np.ndarray:
+    """Which unconstrained coordinates ψ holds, in order: positions in `param_names`."""
+    chosen = set(controlled.covered)
+    return np.array(
+        [j for j, name in enumerate(param_names) if re.split(r"[.\[]", name)[0] in chosen],
+        dtype=np.intp,
+    )
+
+
+@dataclass(frozen=True)
+class CompiledWithControl:
+    """A compiled program with a quadratic term, which is absent unless data for it are given."""
+
+    compiled: Compiled
+    controlled: Controlled
+
+    @property
+    def code(self) -> str:
+        """The Stan program."""
+        return self.compiled.code
+
+    @property
+    def name(self) -> str:
+        """The program's name, for messages."""
+        return self.compiled.name
+
+    def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
+        """Join the program to its data."""
+        if self.controlled.names["size"] not in data:
+            data = {**data, **self.controlled.nothing()}
+        return self.compiled.bind(data, seed=seed)
