@@ -24,6 +24,7 @@ _PUBLIC = {
     "certify": "certificate",
     "compare": "comparison",
     "load_fit": "fit",
+    "run_batch": "batch.run",
     "select": "coreset",
     "stan_model_path": "stan.program",
     "stan_model_names": "stan.program",
@@ -35,6 +36,7 @@ __all__ = sorted([*_PUBLIC, *_ROOMS, "__version__"])
 
 if TYPE_CHECKING:
     from stancoreset import divergences, engines, errors, in_the_loop, plots, solvers
+    from stancoreset.batch.run import run_batch
     from stancoreset.certificate import Certificate, certify
     from stancoreset.comparison import compare, summarise
     from stancoreset.coreset import Coreset, select

@@ -216,6 +216,12 @@ def _doctor(args: argparse.Namespace) -> int:
     return 2 if any(f.needed and f.found is None for f in findings) else 0
 
 
+def _batch(args: argparse.Namespace) -> int:
+    from stancoreset.batch.command import batch
+
+    return batch(args, _Speaker(args))
+
+
 def _paper(args: argparse.Namespace) -> int:
     from stancoreset.experiments.command import paper
 
@@ -246,6 +252,7 @@ def _quiet_libraries() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from stancoreset.batch.command import add_arguments as add_batch_arguments
     from stancoreset.experiments.command import add_arguments as add_paper_arguments
 
     parser = argparse.ArgumentParser(
@@ -316,6 +323,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="findings as JSON")
     doctor.set_defaults(run=_doctor)
+    add_batch_arguments(commands, _batch)
     add_paper_arguments(commands, _paper)
     return parser
 

@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["available_cores", "map_rows"]
+__all__ = ["THREADS_VARIABLE", "available_cores", "map_rows"]
+
+#: Environment variable that sets how many threads are used, instead of the cores.
+THREADS_VARIABLE = "STANCORESET_THREADS"
 
 
 def available_cores() -> int:
-    """Cores that this process may use (at least 1)."""
+    """Cores that this process may use, or as many as ``STANCORESET_THREADS`` says (at least 1)."""
+    wanted = os.environ.get(THREADS_VARIABLE, "")
+    if wanted.isdecimal():
+        return max(1, int(wanted))
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1

@@ -1,0 +1,147 @@
+"""The work folder of a batch: a folder for each job, journals, and a lock.
+
+The lock (``flock``) belongs to the batch and to the worker processes that inherit it, and
+the system takes it away from the dead: nothing stays locked after kill -9, and a new batch
+waits until the last worker of a killed one is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+
+from stancoreset.batch.job import Job
+from stancoreset.batch.journal import History, history
+from stancoreset.errors import OutputError
+
+__all__ = ["WorkFolder"]
+
+_STATE = ".stancoreset-batch"
+# A killed batch's workers are gone within moments.
+_PATIENCE = 20.0
+
+
+class WorkFolder:
+    """A folder of ours, locked while it is in use.
+
+    Parameters
+    ----------
+    path : path
+    resume : bool
+        Whether an earlier batch may be in it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written to, holds something else, holds an earlier batch and `resume`
+        is False, or another batch is at work in it.
+    """
+
+    def __init__(self, path: str | Path, *, resume: bool) -> None:
+        self.path = Path(path)
+        self._resume = resume
+        self._lock: int | None = None
+
+    def check(self) -> None:
+        """Raise if the folder cannot be used; nothing is written."""
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError(f"{self.path} is a file; name a folder for the batch")
+        if (self.path / _STATE).is_dir():
+            if not self._resume:
+                raise OutputError(
+                    f"{self.path} holds an earlier batch; go on with it (resume=True, --resume) or "
+                    "name another folder"
+                )
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise OutputError(
+                f"{self.path} is not empty and was not made by stancoreset; name another folder"
+            )
+
+    def __enter__(self) -> WorkFolder:
+        self.check()
+        state = self.path / _STATE
+        try:
+            for folder in (state, state / "journal", state / "log"):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise OutputError(f"cannot write to {self.path}: {error.strerror}") from None
+        self._take(state)
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir(exist_ok=True)
+        return self
+
+    def _take(self, state: Path) -> None:
+        lock = self.lock
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() < until:
+                    time.sleep(0.05)
+                    continue
+            owner = (state / "lock").read_text().strip() or "unknown"
+            os.close(lock)
+            self._lock = None
+            raise OutputError(f"another batch (process {owner}) is at work in {self.path}")
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def lock(self) -> int:
+        """The lock's file descriptor, for workers to inherit."""
+        assert self._lock is not None
+        return self._lock
+
+    @property
+    def temporary(self) -> Path:
+        """For the engines' files; emptied before and after."""
+        return self.path / _STATE / "tmp"
+
+    def of(self, job: Job) -> Path:
+        """The job's own folder."""
+        return self.path / job.name
+
+    def journal(self, job: Job) -> Path:
+        """The job's journal."""
+        return self.path / _STATE / "journal" / f"{job.name}.jsonl"
+
+    def log(self, job: Job) -> Path:
+        """What Stan and Python said while the job was run."""
+        return self.path / _STATE / "log" / f"{job.name}.log"
+
+    def history(self, job: Job) -> History:
+        """What happened to the job so far."""
+        return history(self.journal(job))
+
+    def state(self, job: Job) -> str:
+        """``"done"``, ``"failed"``, ``"begun"`` or ``"new"``.
+
+        A job is done when its report is there, the last file to be written; unless its
+        settings or the files it reads have changed since, which only running it can judge.
+        """
+        past = self.history(job)
+        if not past.attempts:
+            return "new"
+        if past.key != job.key:
+            return "begun"
+        if past.error is not None:
+            return "failed"
+        return "done" if (self.of(job) / "report.json").exists() else "begun"

@@ -1,0 +1,162 @@
+"""A job of a batch: what is to be run, and what its folder is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stancoreset.files import content_key
+
+__all__ = [
+    "FULL_SETTINGS",
+    "Job",
+    "default_settings",
+    "files_of",
+    "fit_settings",
+    "full_job",
+    "name_parts",
+    "plain",
+    "short",
+]
+
+#: Settings of a fit that NUTS on the full data has too.
+FULL_SETTINGS = (
+    "seed",
+    "chains",
+    "iter_warmup",
+    "iter_sampling",
+    "adapt_delta",
+    "max_treedepth",
+    "parallel_chains",
+    "coords",
+    "dims",
+)
+# What the batch decides itself.
+_NOT_SETTINGS = {
+    "self",
+    "data",
+    "output_dir",
+    "resume",
+    "overwrite",
+    "show_progress",
+    "stages",
+    "engine_output_dir",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit, or one NUTS run on the full data.
+
+    Attributes
+    ----------
+    name : str
+        Name of its folder.
+    model : str
+        Path of the Stan program.
+    data : str, list or dict
+        As in `CoresetModel.fit`.
+    engine : str
+    obs : str or None
+    settings : dict
+        What `CoresetModel.fit` (or ``sample``) is called with.
+    full : str or None
+        Name of the job that runs NUTS on the full data for comparison.
+    kind : {"fit", "full"}
+    """
+
+    name: str
+    model: str
+    data: Any
+    engine: str = "auto"
+    obs: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    full: str | None = None
+    kind: str = "fit"
+
+    @property
+    def key(self) -> str:
+        """Changes when the settings change, or the files that the job reads."""
+        stamps = []
+        reference = str(self.settings.get("reference", ""))
+        read = [reference] if reference.endswith(".nc") else []
+        for file in (self.model, *files_of(self.data), *read):
+            found = Path(file).stat()
+            stamps.append((file, found.st_size, found.st_mtime_ns))
+        return content_key(self.kind, self.engine, self.obs, self.settings, self.data, stamps)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values that a worker process understands."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "model": self.model,
+            "data": self.data,
+            "engine": self.engine,
+            "obs": self.obs,
+            "settings": dict(self.settings),
+        }
+
+
+def default_settings() -> dict[str, Any]:
+    """Settings that a job may have, with the defaults of `CoresetModel.fit`."""
+    return {name: parameter.default for name, parameter in fit_settings().items()}
+
+
+@cache
+def fit_settings() -> dict[str, inspect.Parameter]:
+    """The parameters of `CoresetModel.fit` that a job may set."""
+    from stancoreset.workflow import CoresetModel
+
+    found = inspect.signature(CoresetModel.fit).parameters
+    return {
+        name: parameter
+        for name, parameter in found.items()
+        if name not in _NOT_SETTINGS and parameter.kind is not parameter.VAR_KEYWORD
+    }
+
+
+def name_parts(job: Job) -> dict[str, Any]:
+    """What a name may be made of: every setting, with the defaults of `fit`."""
+    return {
+        **default_settings(),
+        **job.settings,
+        "model": Path(job.model).stem,
+        "data": next((Path(file).stem for file in files_of(job.data)), "data"),
+        "engine": job.engine,
+    }
+
+
+def full_job(job: Job) -> Job:
+    """NUTS on the full data, shared by all jobs of the same model, data and sampler."""
+    settings = {key: job.settings[key] for key in FULL_SETTINGS if key in job.settings}
+    parts = name_parts(job)
+    key = content_key(job.model, job.data, job.engine, job.obs, settings)[:6]
+    name = f"full-{parts['model']}-{parts['data']}-s{parts['seed']}-{key}"
+    return Job(name, job.model, job.data, job.engine, job.obs, settings, kind="full")
+
+
+def files_of(data: Any) -> list[str]:
+    """The paths among the sources of the data."""
+    parts = data if isinstance(data, list) else [data]
+    return [part for part in parts if isinstance(part, str)]
+
+
+def plain(value: Any) -> Any:
+    """Arrays as lists, for JSON."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def short(value: Any) -> str:
+    """A value as a part of a name."""
+    if str(value).endswith(".nc"):
+        return Path(str(value)).stem
+    if isinstance(value, str | int | float):
+        return str(value)
+    return content_key(plain(value))[:6]

@@ -1,0 +1,104 @@
+"""What happened to a job: one line of JSON for each event, appended as it happens.
+
+A line is one write: a process that is killed leaves at worst a last line cut short, which
+is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stancoreset.errors import OutputError
+
+__all__ = ["History", "append", "history"]
+
+
+@dataclass(frozen=True)
+class History:
+    """A job's journal, read.
+
+    Attributes
+    ----------
+    attempts : int
+        How often it was started.
+    key : str
+        `Job.key` at the last start.
+    seconds : dict of str to float
+        Time of each stage, of the last attempt that computed it.
+    computed : list of (int, str)
+        Attempt and name of every stage that ended, in order.
+    error : str or None
+        Why the last attempt failed, if it did.
+    """
+
+    attempts: int = 0
+    key: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    computed: tuple[tuple[int, str], ...] = ()
+    error: str | None = None
+
+
+def append(path: Path, event: str, **values: Any) -> None:
+    """Add an event.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written, for example because the disk is full.
+    """
+    line = json.dumps({"event": event, "at": round(time.time(), 3), **values}, default=str)
+    try:
+        with path.open("ab+", buffering=0) as stream:
+            if stream.tell() and _last_byte(stream) != b"\n":
+                line = "\n" + line
+            stream.write(f"{line}\n".encode())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _last_byte(stream: Any) -> bytes:
+    stream.seek(-1, 2)
+    return bytes(stream.read(1))
+
+
+def history(path: Path) -> History:
+    """Read a journal; an absent one is empty."""
+    attempts, key, error = 0, "", None
+    seconds: dict[str, tuple[int, float]] = {}
+    computed: list[tuple[int, str]] = []
+    for event in _events(path):
+        kind = event.get("event")
+        if kind == "start":
+            attempts, key, error = attempts + 1, str(event.get("key", "")), None
+        elif kind == "stage":
+            name = str(event["name"])
+            of, before = seconds.get(name, (0, 0.0))
+            # A stage that is entered several times in one attempt adds up.
+            so_far = before if of == attempts else 0.0
+            seconds[name] = (attempts, so_far + float(event["seconds"]))
+            computed.append((attempts, name))
+        elif kind == "failed":
+            error = str(event.get("error", ""))
+        elif kind == "done":
+            error = None
+    times = {name: value for name, (_, value) in seconds.items()}
+    return History(attempts, key, times, tuple(computed), error)
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_bytes().splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            found.append(event)
+    return found

@@ -1,0 +1,88 @@
+"""What a batch says while it runs: a table that changes in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TextIO
+
+from stancoreset.batch.pool import Event
+
+__all__ = ["Live"]
+
+_REDRAWN_EVERY = 0.2
+
+
+@dataclass
+class _Running:
+    since: float
+    stage: str = "starting"
+
+
+class Live:
+    """Shows `Event`s.
+
+    Parameters
+    ----------
+    stream : text stream
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._table = stream.isatty()
+        self._total = 0
+        self._running: dict[str, _Running] = {}
+        self._done = self._failed = self._drawn = 0
+        self._last = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        if event.kind == "plan":
+            self._total = event.count
+        if event.job is not None:
+            name = event.job.name
+            if event.kind == "start":
+                self._running[name] = _Running(time.monotonic())
+            elif event.kind == "begin" and name in self._running:
+                self._running[name].stage = event.stage
+            elif event.kind in ("done", "failed"):
+                self._running.pop(name, None)
+                self._ended(event, name)
+        if self._table and time.monotonic() > self._last + _REDRAWN_EVERY:
+            self._redraw()
+
+    def _ended(self, event: Event, name: str) -> None:
+        failed = event.kind == "failed"
+        self._failed += failed
+        self._done += not failed
+        count = f"{self._done + self._failed}/{self._total}"
+        line = f"  {count:>7}  {event.kind:<6} {event.seconds:8.1f} s  {name}"
+        if failed:
+            line += f": {' '.join(event.error.split())}"
+        self._erase()
+        print(line, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Leave only the lines that stay."""
+        self._erase()
+        self._stream.flush()
+
+    def _redraw(self) -> None:
+        self._last = now = time.monotonic()
+        width = shutil.get_terminal_size().columns - 1
+        lines = [
+            f"  {run.stage:<16} {now - run.since:8.1f} s  {name}"
+            for name, run in self._running.items()
+        ]
+        waiting = self._total - self._done - self._failed - len(self._running)
+        lines.append(f"  {self._done} done, {self._failed} failed, {waiting} waiting")
+        self._erase()
+        self._stream.write("".join(f"{line[:width]}\n" for line in lines))
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def _erase(self) -> None:
+        if self._drawn:  # up to the first line, and clear from there on
+            self._stream.write(f"\x1b[{self._drawn}F\x1b[J")
+            self._drawn = 0

@@ -1,0 +1,197 @@
+"""Worker processes, and who does which job.
+
+Each worker is a process of its own: a job that takes its process down (a crash in Stan, a
+machine out of memory) fails alone, and the next job gets a new process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stancoreset.batch.folder import WorkFolder
+from stancoreset.batch.job import Job
+from stancoreset.batch.journal import append
+from stancoreset.errors import OutputError
+from stancoreset.parallel import THREADS_VARIABLE, available_cores
+
+__all__ = ["Event", "run_jobs"]
+
+_BLAS_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to a job.
+
+    Attributes
+    ----------
+    kind : {"plan", "start", "begin", "stage", "done", "failed", "tick"}
+        So many jobs are to be run; a job, or a stage of it, begins or ends; time has passed.
+    job : Job or None
+    stage : str
+    seconds : float
+        Of the stage; for ``"done"`` and ``"failed"`` of this attempt.
+    error : str
+    count : int
+        Jobs to be run.
+    """
+
+    kind: str
+    job: Job | None = None
+    stage: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    count: int = 0
+
+
+@dataclass
+class _Worker:
+    process: Any
+    job: Job | None = None
+    last: tuple[Any, ...] = ()
+    since: float = 0.0
+    buffer: bytes = field(default=b"", repr=False)
+
+
+def run_jobs(
+    jobs: Iterable[Job], folder: WorkFolder, count: int, on_event: Callable[[Event], object]
+) -> None:
+    """Run jobs on `count` worker processes; the cores are shared out among them.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+    folder : WorkFolder
+        Locked.
+    count : int
+        Jobs at the same time.
+    on_event : callable
+        Called with each `Event`, and with a tick at least twice a second.
+    """
+    pending = list(jobs)
+    on_event(Event("plan", count=len(pending)))
+    threads = max(1, available_cores() // max(1, min(count, len(pending))))
+    workers: dict[int, _Worker] = {}
+    with selectors.DefaultSelector() as selector:
+        try:
+            while pending or workers:
+                while pending and len(workers) < count:
+                    worker = _Worker(launch(threads, folder))
+                    workers[worker.process.stdout.fileno()] = worker
+                    selector.register(worker.process.stdout, selectors.EVENT_READ)
+                    _give(worker, pending, folder, on_event)
+                for ready, _ in selector.select(timeout=0.5):
+                    worker = workers[ready.fd]
+                    if not _hear(worker, folder, on_event):
+                        selector.unregister(ready.fileobj)
+                        _end(workers.pop(ready.fd))
+                    elif worker.job is None and pending:
+                        _give(worker, pending, folder, on_event)
+                    elif worker.job is None:
+                        selector.unregister(ready.fileobj)
+                        _end(workers.pop(ready.fd))
+                on_event(Event("tick"))
+        finally:
+            for worker in workers.values():
+                _end(worker)
+
+
+def launch(threads: int, folder: WorkFolder) -> Any:
+    """A worker process in a group of its own, which holds the lock as long as it lives."""
+    share = {name: str(threads) for name in (*_BLAS_VARIABLES, THREADS_VARIABLE)}
+    where = folder.temporary.resolve()
+    return subprocess.Popen(
+        [sys.executable, "-m", "stancoreset.batch.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **share, "TMPDIR": str(where), "PYTHONPATH": _path()},
+        pass_fds=(folder.lock,),
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+def _path() -> str:
+    """The worker finds what this process finds."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+
+
+def _give(
+    worker: _Worker, pending: list[Job], folder: WorkFolder, on_event: Callable[[Event], object]
+) -> None:
+    """The next job; rather one with the model and data that the worker has at hand."""
+    alike = (i for i, job in enumerate(pending) if _subject(job) == worker.last)
+    job = pending.pop(next(alike, 0))
+    order = {
+        **job.describe(),
+        "key": job.key,
+        "folder": str(folder.of(job).resolve()),
+        "journal": str(folder.journal(job).resolve()),
+        "log": str(folder.log(job).resolve()),
+    }
+    worker.job, worker.last, worker.since = job, _subject(job), time.monotonic()
+    on_event(Event("start", job))
+    # A worker that is gone already is noticed when it is listened to.
+    with contextlib.suppress(BrokenPipeError):
+        worker.process.stdin.write((json.dumps(order) + "\n").encode())
+
+
+def _subject(job: Job) -> tuple[Any, ...]:
+    return (job.model, job.engine, job.obs, job.data)
+
+
+def _hear(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> bool:
+    """Pass on what a worker says; False if it is gone."""
+    content = os.read(worker.process.stdout.fileno(), 1 << 16)
+    *lines, worker.buffer = (worker.buffer + content).split(b"\n")
+    for line in lines:
+        said = json.loads(line)
+        if said["event"] == "free":
+            worker.job = None
+            continue
+        seconds = said.get("seconds", time.monotonic() - worker.since)
+        stage = said["stage"] if said["event"] in ("begin", "stage") else ""
+        on_event(Event(said["event"], worker.job, stage, seconds, said.get("error", "")))
+    if content:
+        return True
+    if worker.job is not None:
+        _crashed(worker, worker.job, folder, on_event)
+    return False
+
+
+def _crashed(
+    worker: _Worker, job: Job, folder: WorkFolder, on_event: Callable[[Event], object]
+) -> None:
+    code = worker.process.wait()
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    said = f"the job's process {how}; what it said last is in {folder.log(job)}"
+    # With a full disk the job counts as interrupted, and is run again.
+    with contextlib.suppress(OutputError):
+        append(folder.journal(job), "failed", error=said)
+    on_event(Event("failed", job, seconds=time.monotonic() - worker.since, error=said))
+
+
+def _end(worker: _Worker) -> None:
+    """End a worker and everything that it started."""
+    process = worker.process
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()

@@ -1,0 +1,94 @@
+"""The whole batch: read the jobs, run what is not done, sum up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stancoreset.batch.folder import WorkFolder
+from stancoreset.batch.pool import Event, run_jobs
+from stancoreset.batch.spec import read_jobs
+from stancoreset.batch.summary import planned, summarise_jobs, write_summary
+from stancoreset.errors import OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["run_batch"]
+
+
+def run_batch(
+    spec: str | Path | Mapping[str, Any],
+    work_dir: str | Path,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    retry: bool = False,
+    dry_run: bool = False,
+    on_event: Callable[[Event], object] | None = None,
+) -> pd.DataFrame:
+    """Run many fits, each in a folder of its own, and put their results into one table.
+
+    Parameters
+    ----------
+    spec : path or mapping
+        A TOML file, or a dict of the same form. ``[[jobs]]`` tables have the arguments of
+        `CoresetModel` and `CoresetModel.fit` as keys (``model``, ``data``, ``size``,
+        ``method``, ``seed``, ``engine``, …; options of the method in ``options``), and
+        ``full = true`` if NUTS is to be run on the full data too. What ``[defaults]`` says
+        holds where a job says nothing. A list stands for several jobs; lists in ``[grid]``
+        hold for all jobs. ``data`` of several sources is a list within a list.
+    work_dir : path
+        A new or empty folder, or with `resume` that of an earlier batch.
+    jobs : int
+        How many are run at the same time; they share the cores.
+    resume : bool
+        Go on with what an earlier batch began: nothing that is finished is computed again,
+        and jobs that failed stay failed.
+    retry : bool
+        Resume, and run again what failed.
+    dry_run : bool
+        Run nothing and write nothing; the table says what would be done.
+    on_event : callable, optional
+        Called with an `Event` whenever a job or a stage begins or ends.
+
+    Returns
+    -------
+    pandas.DataFrame
+        See `stancoreset.batch.summary.summarise_jobs`; also written to ``summary.csv`` and
+        ``summary.md``.
+
+    Raises
+    ------
+    OptionError, DataError
+        Something is wrong with a job; nothing is run.
+    OutputError
+        The work folder cannot be used.
+
+    Examples
+    --------
+    >>> import stancoreset as sc
+    >>> spec = {
+    ...     "defaults": {"model": "logistic", "data": "flights.json"},
+    ...     "jobs": [{"size": [50, 100, 200], "seed": [1, 2]}],
+    ... }
+    >>> table = sc.run_batch(spec, "work", jobs=2)              # doctest: +SKIP
+    >>> table[["verdict", "ess", "seconds"]]                    # doctest: +SKIP
+    """
+    if not isinstance(jobs, int) or jobs < 1:
+        raise OptionError(f"jobs is {jobs!r}, expected a whole number of at least 1")
+    found = read_jobs(spec)
+    folder = WorkFolder(work_dir, resume=resume or retry or dry_run)
+    if dry_run:
+        folder.check()
+        return planned(found, folder, retry)
+    with folder:
+        skipped = {"done"} if retry else {"done", "failed"}
+        todo = [job for job in found if folder.state(job) not in skipped]
+        try:
+            run_jobs(todo, folder, jobs, on_event or (lambda _event: None))
+        finally:
+            table = summarise_jobs(found, folder)
+            write_summary(table, folder.path)
+    return table

@@ -1,0 +1,289 @@
+"""Jobs from a TOML file: defaults, grids, names; everything checked before anything is run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
+from stancoreset.coreset_posterior import check_options
+from stancoreset.errors import DataError, OptionError, StancoresetError
+from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.pipeline import PROJECTIONS
+from stancoreset.solvers import check_method
+from stancoreset.stan.data import near_misses
+from stancoreset.stan.program import stan_model_names, stan_model_path
+
+__all__ = ["read_jobs"]
+
+_OWN = ("model", "data", "engine", "obs", "full", "name", "options")
+_TABLES = ("defaults", "grid", "jobs")
+_ENGINES = ("auto", "cmdstan", "stanli")
+_AT_LEAST = {
+    "size": 1,
+    "draws": 2,
+    "candidates": 1,
+    "seed": 0,
+    "chains": 1,
+    "iter_warmup": 0,
+    "iter_sampling": 1,
+    "max_treedepth": 1,
+    "parallel_chains": 1,
+}
+_RESERVED = {"summary.csv", "summary.md"}
+
+
+def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
+    """The jobs of a TOML file, or of a dict of the same form, in order.
+
+    Parameters
+    ----------
+    spec : path or mapping
+        ``[defaults]``, ``[grid]`` and ``[[jobs]]``; see `stancoreset.run_batch`. Paths in a
+        file count from the file's folder.
+
+    Returns
+    -------
+    list of Job
+
+    Raises
+    ------
+    DataError
+        No such file, or it is not TOML.
+    OptionError
+        An unknown key, a value that cannot be used, a missing file, the same job twice;
+        each names file, table and key.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> data = pathlib.Path(tempfile.mkdtemp()) / "flights.json"
+    >>> _ = data.write_text("{}")
+    >>> spec = {
+    ...     "defaults": {"model": "logistic", "data": str(data)},
+    ...     "jobs": [{"size": [50, 100], "method": ["pursuit", "giga"]}],
+    ... }
+    >>> [job.name for job in read_jobs(spec)][:2]
+    ['logistic-flights-k50-pursuit-s0', 'logistic-flights-k50-giga-s0']
+    """
+    if isinstance(spec, Mapping):
+        reader = _Reader("jobs", Path.cwd())
+        tables = spec
+    else:
+        path = Path(spec)
+        reader = _Reader(str(path), path.resolve().parent)
+        tables = _read_toml(path)
+    return reader.read(tables)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}") from None
+
+
+class _Reader:
+    """Makes jobs; knows where it is reading, for messages."""
+
+    def __init__(self, source: str, base: Path) -> None:
+        self._source = source
+        self._base = base
+
+    def read(self, tables: Mapping[str, Any]) -> list[Job]:
+        unknown = sorted(set(tables) - set(_TABLES))
+        if unknown:
+            raise OptionError(
+                f"{self._source}: there is no table {unknown[0]!r}; expected [defaults], [grid] "
+                "and [[jobs]]"
+            )
+        defaults = self._table(tables, "defaults")
+        grid = self._table(tables, "grid")
+        jobs = tables.get("jobs", [{}] if grid or defaults else [])
+        if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
+            raise OptionError(f"{self._source}: jobs are no tables; write [[jobs]] before each")
+        if not jobs:
+            raise OptionError(f"{self._source}: there are no jobs; write [[jobs]] before each")
+        for place, table in (("[defaults]", defaults), ("[grid]", grid)):
+            self._known(place, table)
+        found: dict[str, tuple[Job, str]] = {}
+        for number, table in enumerate(jobs, 1):
+            place = f"[[jobs]] {number}"
+            self._known(place, table)
+            for values in _product({**defaults, **grid, **table}):
+                for job in self._jobs(place, values, named={*grid, *table}):
+                    self._add(found, job, place)
+        return sorted((job for job, _ in found.values()), key=lambda job: job.kind == "full")
+
+    def _table(self, tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        table = tables.get(name, {})
+        if not isinstance(table, Mapping):
+            raise OptionError(f"{self._source}: {name} is no table; write [{name}]")
+        return table
+
+    def _known(self, place: str, table: Mapping[str, Any]) -> None:
+        known = [*_OWN, *fit_settings()]
+        for key in table:
+            if key in known:
+                continue
+            close = near_misses(str(key), known)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise self._error(
+                place,
+                key,
+                f"is not known; {hint} (an option of the method goes into options = {{…}})",
+            )
+
+    def _error(self, place: str, key: str, words: str) -> OptionError:
+        return OptionError(f"{self._source}: {place}: {key} {words}")
+
+    def _add(self, found: dict[str, tuple[Job, str]], job: Job, place: str) -> None:
+        other, before = found.get(job.name.casefold(), (None, ""))
+        if other is None:
+            found[job.name.casefold()] = (job, place)
+        elif not (job.kind == "full" and job == other):
+            what = "is the same job again" if other == job else "would have the same folder"
+            raise self._error(
+                place,
+                "name",
+                f"{job.name!r} {what} as in {before}; take one away, or give them names that "
+                'differ (name = "…{size}…")',
+            )
+
+    def _jobs(self, place: str, values: Mapping[str, Any], named: set[str]) -> Iterator[Job]:
+        """The job of one point of the grid, and its run on the full data if that is asked for."""
+        for key in ("model", "data"):
+            if key not in values:
+                raise self._error(place, key, "is missing")
+        settings = {k: self._setting(place, k, v) for k, v in values.items() if k in fit_settings()}
+        options = values.get("options", {})
+        if not isinstance(options, Mapping):
+            raise self._error(place, "options", f"is {options!r}, expected a table")
+        twice = sorted(set(options) & {*fit_settings(), *_OWN})
+        if twice:
+            raise self._error(place, f"options.{twice[0]}", "is no option of a method: move it out")
+        self._method(place, settings, options)
+        engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
+        if engine not in _ENGINES:
+            raise self._error(
+                place, "engine", f"is {engine!r}, expected one of {_listed(_ENGINES)}"
+            )
+        if obs is not None and not isinstance(obs, str):
+            raise self._error(place, "obs", f"is {obs!r}, expected the name of a data variable")
+        if full is not None and not isinstance(full, bool):
+            raise self._error(place, "full", f"is {full!r}, expected true or false")
+        model, data = self._model(place, values["model"]), self._data(place, values["data"])
+        base = Job("", model, data, engine, obs, {**settings, **options})
+        whole = full_job(base) if full else None
+        yield Job(
+            self._name(place, values, base, named),
+            *(model, data, engine, obs, base.settings),
+            full=whole.name if whole else None,
+        )
+        if whole is not None:
+            yield whole
+
+    def _setting(self, place: str, key: str, value: Any) -> Any:
+        """A value of the type that the parameter of `fit` is annotated with."""
+        kind = str(fit_settings()[key].annotation)
+        if value is None and "None" in kind:
+            return None
+        base = kind.removesuffix(" | None")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if base == "int" and not whole:
+            raise self._error(place, key, f"is {value!r}, expected a whole number")
+        if base == "float" and not (whole or isinstance(value, float)):
+            raise self._error(place, key, f"is {value!r}, expected a number")
+        if base == "bool" and not isinstance(value, bool):
+            raise self._error(place, key, f"is {value!r}, expected true or false")
+        if base == "str" and not isinstance(value, str):
+            raise self._error(place, key, f"is {value!r}, expected a text")
+        least = _AT_LEAST.get(key)
+        if least is not None and value < least:
+            raise self._error(
+                place, key, f"is {value}, expected a whole number of at least {least}"
+            )
+        if key == "projection" and value not in PROJECTIONS:
+            raise self._error(place, key, f"is {value!r}, expected one of {_listed(PROJECTIONS)}")
+        if key == "reference" and str(value).endswith(".nc"):
+            return str(self._file(place, key, value))
+        return value
+
+    def _method(self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        method = settings.get("method", fit_settings()["method"].default)
+        try:
+            if method in IN_THE_LOOP:
+                check_options(method, options)
+            else:
+                check_method(method, options, others=tuple(IN_THE_LOOP))
+        except StancoresetError as error:
+            key = "options" if method in IN_THE_LOOP or "option" in str(error) else "method"
+            raise OptionError(f"{self._source}: {place}: {key}: {error}") from None
+
+    def _file(self, place: str, key: str, value: Any) -> Path:
+        if not isinstance(value, str | Path):
+            raise self._error(place, key, f"is {value!r}, expected a path")
+        path = self._base / Path(value).expanduser()
+        if not path.exists():
+            raise self._error(place, key, f"is {str(value)!r}: there is no file {path}")
+        return path
+
+    def _model(self, place: str, value: Any) -> str:
+        """A path; or the name of a ready program, where no file is called so."""
+        if value in stan_model_names() and not (self._base / value).is_file():
+            return str(stan_model_path(value))
+        path = self._file(place, "model", value)
+        if not path.is_file():
+            raise self._error(place, "model", f"is {value!r}: {path} is no file")
+        return str(path)
+
+    def _data(self, place: str, value: Any) -> Any:
+        """Paths made absolute; numbers beside them are checked when the data are read."""
+        if isinstance(value, list | tuple):
+            return [self._data(place, part) for part in value]
+        if isinstance(value, Mapping):
+            return plain(value)
+        return str(self._file(place, "data", value))
+
+    def _name(self, place: str, values: Mapping[str, Any], job: Job, named: set[str]) -> str:
+        parts = name_parts(job)
+        template = values.get("name")
+        if template is None:
+            core = ("model", "data", "size", "method", "seed")
+            name = "{model}-{data}-k{size}-{method}-s{seed}".format(**parts)
+            others = {
+                **{key: job.settings[key] for key in fit_settings() if key in job.settings},
+                **{key: values[key] for key in ("engine", "obs") if key in values},
+                **{f"options.{k}": v for k, v in values.get("options", {}).items()},
+            }
+            for key, value in others.items():
+                if key not in core and key.partition(".")[0] in named:
+                    name += f"-{key.removeprefix('options.')}={short(value)}"
+        else:
+            try:
+                name = str(template).format(**parts)
+            except (KeyError, IndexError, ValueError) as error:
+                raise self._error(
+                    place, "name", f"is {template!r}: {error} is not one of {', '.join(parts)}"
+                ) from None
+        name = re.sub(r"[^\w.=+-]+", "_", name).strip(".")
+        if not name or name in _RESERVED:
+            raise self._error(place, "name", f"is {template!r}, which is no name for a folder")
+        return name
+
+
+def _product(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values in lists; the last key varies fastest."""
+    values = [v if isinstance(v, list | tuple) else [v] for v in table.values()]
+    for chosen in itertools.product(*values):
+        yield dict(zip(table, chosen, strict=True))
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,170 @@
+"""One table of all jobs: verdicts, errors, times; as CSV and as Markdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stancoreset.batch.folder import WorkFolder
+from stancoreset.batch.job import Job, default_settings
+from stancoreset.errors import StancoresetError
+from stancoreset.files import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["planned", "summarise_jobs", "write_summary"]
+
+_IN_MARKDOWN = (
+    "state",
+    "verdict",
+    "rows",
+    "khat",
+    "ess",
+    "heldout_error",
+    "seconds",
+    "speedup",
+    "max_delta_mean",
+)
+
+
+def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
+    """What a batch would do with each job: the table of ``--dry-run``."""
+    import pandas as pd
+
+    does = {"done": "nothing: done", "new": "run", "begun": "go on"}
+    rows = []
+    for job in jobs:
+        state, given = folder.state(job), {**default_settings(), **job.settings}
+        fit = job.kind == "fit"
+        rows.append(
+            {
+                "job": job.name,
+                "model": Path(job.model).name,
+                "size": given["size"] if fit else "all",
+                "method": given["method"] if fit else "NUTS",
+                "seed": given["seed"],
+                "engine": job.engine,
+                "does": does.get(state, "retry" if retry else "nothing: failed (--retry)"),
+            }
+        )
+    return pd.DataFrame(rows).set_index("job")
+
+
+def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
+    """The state of every job and, where there is one, its result.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index ``job``; ``model``, ``data``, ``engine``, ``state`` (done, failed, begun, new),
+        ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``ess``,
+        ``n_draws``, ``heldout_error``, ``relative_error``, ``seconds``, ``full_seconds``,
+        ``speedup``, ``max_delta_mean``, ``max_log_sd_ratio`` (against NUTS on the full data),
+        ``seconds: <stage>`` for each stage, ``error``.
+    """
+    import pandas as pd
+
+    by_name = {job.name: job for job in jobs}
+    rows = []
+    for job in jobs:
+        state = folder.state(job)
+        past = folder.history(job)
+        row: dict[str, Any] = {
+            "job": job.name,
+            "kind": job.kind,
+            "model": job.model,
+            "data": job.data if isinstance(job.data, str) else json.dumps(job.data)[:200],
+            "engine": job.engine,
+            "state": state,
+            "attempts": past.attempts,
+            **{k: v if isinstance(v, str | int | float) else str(v) for k, v in _settings(job)},
+            **dict.fromkeys(("verdict", "speedup", "max_delta_mean", "max_log_sd_ratio")),
+            "seconds": sum(past.seconds.values()) if past.seconds else None,
+        }
+        if state == "done":
+            row |= _result(folder.of(job), job)
+            if job.full is not None and folder.state(by_name[job.full]) == "done":
+                row |= _against(folder.of(job), folder.of(by_name[job.full]), row["seconds"])
+        row |= {f"seconds: {name}": value for name, value in past.seconds.items()}
+        row["error"] = past.error if state == "failed" else None
+        rows.append(row)
+    table = pd.DataFrame(rows).set_index("job")
+    last = [c for c in table.columns if c.startswith("seconds: ")] + ["error"]
+    return table[[c for c in table.columns if c not in last] + last]
+
+
+def _settings(job: Job) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in job.settings.items() if value is not None]
+
+
+def _result(folder: Path, job: Job) -> dict[str, Any]:
+    report = json.loads((folder / "report.json").read_text())
+    if job.kind == "full":
+        return {"seconds": report["seconds"], "n_obs": report["n_obs"]}
+    certificate, coreset, settings = report["certificate"], report["coreset"], report["settings"]
+    return {
+        **{key: settings[key] for key in ("size", "method", "seed") if key in settings},
+        "n_obs": coreset["n_obs"],
+        "rows": coreset["size"],
+        "verdict": certificate["verdict"],
+        "khat": certificate["khat"],
+        "ess": certificate["ess"],
+        "n_draws": certificate["n_draws"],
+        "heldout_error": certificate["heldout_error"],
+        "relative_error": coreset["relative_error"],
+    }
+
+
+def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
+    """Times and means against NUTS on the full data."""
+    from stancoreset import arviz_compat
+    from stancoreset.comparison import compare, summarise
+    from stancoreset.fit import load_fit
+
+    took = json.loads((full / "report.json").read_text())["seconds"]
+    row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
+    try:
+        table = compare({"full": arviz_compat.load(full / "full.nc"), "coreset": load_fit(fit)})
+    except StancoresetError:  # nothing in common that can be compared: times all the same
+        return row
+    worst = summarise(table).loc["coreset"]
+    return row | {
+        key: float(worst.to_dict()[key]) for key in ("max_delta_mean", "max_log_sd_ratio")
+    }
+
+
+def write_summary(table: pd.DataFrame, folder: Path) -> None:
+    """``summary.csv`` with everything, ``summary.md`` with what matters."""
+    with atomic_path(folder / "summary.csv") as temporary:
+        table.to_csv(temporary)
+    with atomic_path(folder / "summary.md") as temporary:
+        temporary.write_text(_markdown(table))
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    columns = [c for c in _IN_MARKDOWN if c in table.columns and table[c].notna().any()]
+    counts = table["state"].value_counts()
+    lines = ["# Batch", "", ", ".join(f"{n} {state}" for state, n in counts.items()), ""]
+    lines += ["| job | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
+    for name, row in table.iterrows():
+        lines.append(f"| {name} | " + " | ".join(_cell(row[c]) for c in columns) + " |")
+    stages = [c for c in table.columns if c.startswith("seconds: ")]
+    if stages:
+        names = [c.removeprefix("seconds: ") for c in stages]
+        lines += ["", "Seconds of each stage:", "", "| job | " + " | ".join(names) + " |"]
+        lines += ["|---" * (1 + len(stages)) + "|"]
+        for name, row in table.iterrows():
+            lines.append(f"| {name} | " + " | ".join(_cell(row[c]) for c in stages) + " |")
+    failed = table[table["error"].notna()]
+    if len(failed):
+        lines += ["", "Failed:", ""]
+        lines += [f"- {name}: {error}" for name, error in failed["error"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

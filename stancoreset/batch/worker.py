@@ -1,0 +1,155 @@
+"""A process that runs jobs, one after another: ``python -m stancoreset.batch.worker``.
+
+It reads a line of JSON for each job and writes a line for each event. When its input ends,
+because the batch is done, was interrupted or was killed, it goes at once, with every process
+that it started (it leads a group of its own): what is finished is on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stancoreset.batch.journal import append
+from stancoreset.errors import StancoresetError
+from stancoreset.files import atomic_path
+from stancoreset.stages import Stages
+from stancoreset.workflow import CoresetModel
+
+__all__ = ["main"]
+
+Tell = Callable[..., None]
+
+
+class _Told(Stages):
+    """Stages that are told and written down as they begin and end."""
+
+    def __init__(self, tell: Tell, journal: Path) -> None:
+        super().__init__(show_progress=False, on_done=self._done)
+        self._tell = tell
+        self._journal = journal
+
+    @contextmanager
+    def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+        """See `Stages`."""
+        self._tell("begin", name=name)
+        with super().__call__(name, total) as tick:
+            yield tick
+
+    def _done(self, name: str, seconds: float) -> None:
+        append(self._journal, "stage", name=name, seconds=seconds)
+        self._tell("stage", name=name, seconds=seconds)
+
+
+class _Models:
+    """The last model stays open: the next job may be about it, with the same data."""
+
+    def __init__(self) -> None:
+        self._key: tuple[Any, ...] = ()
+        self._model: CoresetModel | None = None
+
+    def get(self, path: str, engine: str, obs: str | None) -> CoresetModel:
+        stamp = os.stat(path).st_mtime_ns
+        if self._model is None or self._key != (path, stamp, engine, obs):
+            if self._model is not None:
+                self._model.close()
+                self._model = None
+            self._model = CoresetModel(path, engine=engine, obs=obs)
+            self._key = (path, stamp, engine, obs)
+        return self._model
+
+
+def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
+    """One job, from its description; events go to its journal and to `tell`."""
+    journal, folder = Path(job["journal"]), Path(job["folder"])
+    try:
+        append(journal, "start", key=job["key"], pid=os.getpid())
+        stages = _Told(tell, journal)
+        model = models.get(job["model"], job["engine"], job["obs"])
+        settings = job["settings"]
+        if job["kind"] == "full":
+            _full(model, job["data"], settings, folder, stages)
+        else:
+            if str(settings.get("reference", "")).endswith(".nc"):
+                from stancoreset import arviz_compat
+
+                settings = {**settings, "reference": arviz_compat.load(settings["reference"])}
+            model.fit(job["data"], output_dir=folder, resume=True, stages=stages, **settings)
+        append(journal, "done")
+    except Exception as error:
+        ours = isinstance(error, StancoresetError)
+        words = str(error) if ours else f"{type(error).__name__}: {error}"
+        traceback.print_exc()
+        tell("failed", error=words)
+        append(journal, "failed", error=words)
+        return
+    tell("done")
+
+
+def _full(
+    model: CoresetModel, data: Any, settings: dict[str, Any], folder: Path, stages: Stages
+) -> None:
+    """NUTS on all rows: ``full.nc``, and ``report.json`` when it is there."""
+    from stancoreset import arviz_compat
+
+    folder.mkdir(exist_ok=True)
+    started = time.perf_counter()
+    with stages("full data"):
+        posterior = model.sample(data, **settings)
+    seconds = time.perf_counter() - started
+    arviz_compat.save(posterior, folder / "full.nc")
+    attributes = arviz_compat.attrs_of(posterior)
+    report = {"kind": "full", "seconds": seconds, "n_obs": attributes.get("n_obs")}
+    with atomic_path(folder / "report.json") as temporary:
+        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n")
+
+
+def main(stdin: int = 0, stdout: int = 1) -> None:
+    """Run jobs until the input ends."""
+    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    source = os.fdopen(os.dup(stdin), "rb")
+    events = os.fdopen(os.dup(stdout), "wb", buffering=0)
+    threading.Thread(target=_listen, args=(source, orders), daemon=True).start()
+    models = _Models()
+    while True:
+        job = json.loads(orders.get())
+
+        def tell(event: str, name: str = job["name"], **values: Any) -> None:
+            line = {**values, "stage": name, "event": event}
+            events.write((json.dumps(line, default=str) + "\n").encode())
+
+        with _logged(Path(job["log"])):
+            run_job(job, models, tell)
+        events.write(b'{"event": "free"}\n')
+
+
+def _listen(source: BinaryIO, orders: queue.SimpleQueue[bytes]) -> None:
+    for line in source:
+        orders.put(line)
+    # Nobody is there any more.
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Whatever is printed, also by Stan, goes to a file."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for target in (1, 2):
+        os.dup2(handle, target)
+    os.close(handle)
+    yield
+
+
+if __name__ == "__main__":
+    main()
