@@ -9,10 +9,11 @@ leave the program as it was.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
 from stancoreset.errors import ProgramError
@@ -20,9 +21,9 @@ from stancoreset.stan.coordinates import statements
 from stancoreset.stan.names import Names
 from stancoreset.stan.program import WeightedProgram, without_comments
 
-__all__ = ["CompiledWithControl", "Controlled", "add_control", "covered_coordinates"]
+__all__ = ["CompiledWithControl", "Controlled", "add_control"]
 
-_STEMS = ("size", "rank", "centre", "gradient", "curvature", "axes", "at", "psi")
+_STEMS = ("size", "rank", "start", "centre", "gradient", "curvature", "axes", "psi")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Controlled:
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
         What the term's data are called in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``curvature`` (r) and ``axes`` (A).
+        ``gradient``, ``curvature`` (r), ``axes`` (A), and ``start``: how many coordinates
+        stand before those of each covered parameter.
     """
 
     code: str = field(repr=False)
@@ -45,11 +47,14 @@ class Controlled:
     left_out: tuple[str, ...]
     names: Mapping[str, str] = field(repr=False)
 
-    def data(self, centre: Float, gradient: Float, curvature: Float, axes: Float) -> StanData:
+    def data(
+        self, start: NDArray[np.int64], centre: Float, gradient: Float, curvature: Float, axes: Float
+    ) -> StanData:
         """The term's data.
 
         Parameters
         ----------
+        start : ndarray of int, one for each covered parameter
         centre, gradient : ndarray, shape (p,)
         curvature : ndarray, shape (r,)
         axes : ndarray, shape (r, p)
@@ -57,6 +62,7 @@ class Controlled:
         values = {
             "size": len(centre),
             "rank": len(curvature),
+            "start": start,
             "centre": centre,
             "gradient": gradient,
             "curvature": curvature,
@@ -66,8 +72,22 @@ class Controlled:
 
     def nothing(self) -> StanData:
         """Data with which the term is not there."""
-        empty = np.zeros(0)
-        return self.data(empty, empty, empty, np.zeros((0, 0)))
+        start = np.zeros(len(self.covered), dtype=np.int64)
+        return self.data(start, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+
+    def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
+
+        Parameters
+        ----------
+        param_names : sequence of str
+            Names of all unconstrained coordinates: ``alpha``, ``beta.1``, …
+        """
+        owners = [re.split(r"[.\[]", name)[0] for name in param_names]
+        columns = np.array([j for j, owner in enumerate(owners) if owner in self.covered], np.intp)
+        held = [owners[j] for j in columns]
+        start = [held.index(name) if name in held else 0 for name in self.covered]
+        return columns, np.array(start, dtype=np.int64)
 
 
 def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
@@ -89,31 +109,33 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     program = weighted.program
     free = Names(program.tree)
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
-    written = {
-        decl.name: statements(decl, names["psi"], names["at"], ilr_simplex=ilr_simplex)
-        for decl in program.parameters
-    }
-    covered = tuple(name for name, text in written.items() if text is not None)
+    written: dict[str, str] = {}
+    for decl in program.parameters:
+        start = f"{names['start']}[{len(written) + 1}]"
+        text = statements(decl, names["psi"], start, names["psi"], ilr_simplex=ilr_simplex)
+        if text is not None:
+            written[decl.name] = text
+    left_out = tuple(d.name for d in program.parameters if d.name not in written)
     code = weighted.density_code
-    if not covered:
-        return Controlled(code, (), tuple(written), names)
-    term = _TERM.format(coordinates=" ".join(filter(None, written.values())), **names)
+    if not written:
+        return Controlled(code, (), left_out, names)
+    term = _TERM.format(coordinates="\n    ".join(written.values()), **names)
     start = _block(code, r"(?<!transformed\s)\bdata\s*\{")
     end = _closing(code, _block(code, r"\bmodel\s*\{"))
-    parts = (code[:start], _DATA.format(**names), code[start:end], term, code[end:])
-    left_out = tuple(name for name, text in written.items() if text is None)
-    return Controlled("".join(parts), covered, left_out, names)
+    data = _DATA.format(count=len(written), **names)
+    parts = (code[:start], data, code[start:end], term, code[end:])
+    return Controlled("".join(parts), tuple(written), left_out, names)
 
 
 _DATA = (
-    " int<lower=0> {size}; int<lower=0> {rank}; vector[{size}] {centre};"
-    " vector[{size}] {gradient}; vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
+    " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
+    " vector[{size}] {centre}; vector[{size}] {gradient}; vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
 )
 _TERM = """
   if ({size} > 0) {{
     // the control variate: g' (psi - psi_0) - 1/2 (psi - psi_0)' R (psi - psi_0)
     vector[{size}] {psi};
-    {{ int {at} = 0; {coordinates} }}
+    {coordinates}
     {psi} -= {centre};
     target += dot_product({gradient}, {psi})
               - 0.5 * dot_product({curvature}, square({axes} * {psi}));
@@ -139,15 +161,6 @@ def _closing(code: str, start: int) -> int:
     raise ProgramError("the braces of the model block do not match")
 
 
-def covered_coordinates(controlled: Controlled, param_names: tuple[str, ...]) -> np.ndarray:
-    """Which unconstrained coordinates ψ holds, in order: positions in `param_names`."""
-    chosen = set(controlled.covered)
-    return np.array(
-        [j for j, name in enumerate(param_names) if re.split(r"[.\[]", name)[0] in chosen],
-        dtype=np.intp,
-    )
-
-
 @dataclass(frozen=True)
 class CompiledWithControl:
     """A compiled program with a quadratic term, which is absent unless data for it are given."""
@@ -167,6 +180,6 @@ class CompiledWithControl:
 
     def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
         """Join the program to its data."""
-        if self.controlled.names["size"] not in data:
+        if self.controlled.covered and self.controlled.names["size"] not in data:
             data = {**data, **self.controlled.nothing()}
         return self.compiled.bind(data, seed=seed)
