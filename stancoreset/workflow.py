@@ -16,6 +16,7 @@ from stancoreset.engines.base import Engine, StanData
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.pipeline import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, Pipeline, Plan
+from stancoreset.pointwise import with_log_likelihood
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
 from stancoreset.run_folder import RunFolder
@@ -158,10 +159,11 @@ class CoresetModel:
             projection; or of ``stancoreset.in_the_loop.METHODS``, ``"quasi_newton"`` and
             ``"sparse_vi"``, which draw from the coreset's own posterior as it grows: the
             reference then only starts the chains.
-        reference : "laplace", or posterior draws
-            Where the log likelihood is matched: the Laplace fit, or draws that you have
-            (ArviZ container, cmdstanpy fit, dict of arrays, or array (S, P) of
-            unconstrained draws).
+        reference : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
+            Where the log likelihood is matched: a Gaussian at the mode; Gaussians on the way
+            to it; mean-field variational inference (CmdStan only); NUTS on a weighted
+            subsample, moved to the full data; or draws that you have (ArviZ container,
+            cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
         projection : {"loglik", "fisher"}
             What is matched there: the log likelihood's values, or its gradient (the weighted
             Fisher information norm; see `stancoreset.fisher`).
@@ -246,7 +248,7 @@ class CoresetModel:
         ----------
         data : mapping or path
             The full data.
-        method : "laplace", or posterior draws
+        method : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
             See `fit`.
         draws : int
             How many, S.
@@ -359,6 +361,40 @@ class CoresetModel:
         checked = self.read(data)
         log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
         return certify(log_weights, coreset.heldout_error, index)
+
+    def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
+        """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+        draws : int, optional
+            How many draws at most, evenly spaced in each chain; default: as many as take 1 GB
+            (8 · rows bytes each), at least 100.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What `posterior` holds at these draws, and the groups ``log_likelihood`` (chain,
+            draw, row) and ``observed_data``; ``arviz.loo`` takes it as it is. Weights that
+            came with the data do not count: the log likelihood is that of one row each.
+
+        Raises
+        ------
+        CertificateError
+            If the fit was rejected.
+
+        Examples
+        --------
+        >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
+        >>> arviz.loo(pointwise)                                         # doctest: +SKIP
+        """
+        return with_log_likelihood(
+            self._session, self._adopted.original, self.read(data), posterior, draws
+        )
 
     def generate_quantities(
         self,

@@ -1,0 +1,182 @@
+"""Every row's log likelihood at draws of a coreset posterior, for LOO and predictive checks.
+
+Leave-one-out cross-validation and posterior predictive checks are about the full data. The
+draws are those of the coreset posterior (corrected, if its verdict asks for it), which the
+certificate has shown to be draws of the full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stancoreset.arviz_compat import add_group, attrs_of, groups_of, is_container
+from stancoreset.arviz_compat.line import Container, build
+from stancoreset.engines.base import Float, StanData
+from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.fit import CoresetFit
+from stancoreset.session import Session
+from stancoreset.stan import nodes as n
+from stancoreset.stan.densities import suffix
+from stancoreset.stan.program import StanProgram
+from stancoreset.stan.tree import names_in
+
+__all__ = ["outcomes", "thinned", "with_log_likelihood"]
+
+# Numbers that one call to the engine may return, and bytes that all of them may take if
+# nothing is said about the number of draws.
+_AT_ONCE, _BYTES = 4_000_000, 1_000_000_000
+_MIN_DRAWS = 100
+
+
+def with_log_likelihood(
+    session: Session, original: StanProgram, checked: StanData, posterior: Any, draws: int | None
+) -> Container:
+    """A container with the log likelihood of every row, and the data that were observed.
+
+    Parameters
+    ----------
+    session : Session
+    original : StanProgram
+        The program as the user gave it: says what is observed.
+    checked : mapping
+        The full data.
+    posterior : ArviZ container or CoresetFit
+    draws : int or None
+
+    Returns
+    -------
+    InferenceData or DataTree
+        See `stancoreset.CoresetModel.log_likelihood`.
+    """
+    n_obs = session.program.n_obs(checked)
+    if not isinstance(checked, dict):
+        raise DataError(
+            f"the log likelihood of all {n_obs} rows needs them in memory, and they are on disk: "
+            "load them, or pass the data of some of the rows"
+        )
+    container = _container(posterior)
+    container = thinned(container, _draws(draws, n_obs, container))
+    sizes = groups_of(container)["posterior"].sizes
+    theta, _ = session.unconstrained(checked, container, None)
+    values = _log_lik(session, checked, theta, n_obs)
+    observed = outcomes(original, session.program.rows)
+    name = observed[0] if len(observed) == 1 else "log_lik"
+    rows = {"row": np.arange(n_obs)}
+    container = add_group(
+        container,
+        "log_likelihood",
+        {name: values.reshape(sizes["chain"], sizes["draw"], n_obs)},
+        dims={name: ["row"]},
+        coords=rows,
+        overwrite=True,
+    )
+    data = {
+        name: np.moveaxis(np.asarray(checked[name]), session.program.rows[name], 0)
+        for name in observed
+    }
+    if not data:
+        return container
+    return add_group(
+        container,
+        "observed_data",
+        data,
+        dims={name: ["row"] for name in data},
+        coords=rows,
+        overwrite=True,
+    )
+
+
+def _container(posterior: Any) -> Container:
+    if isinstance(posterior, CoresetFit):
+        if posterior.certificate.verdict == "rejected":
+            raise CertificateError(
+                "the fit was rejected: its draws are not those of the full posterior, and what "
+                "LOO or predictive checks say of them is not about the model; use a larger size= "
+                "or another reference= (fit.posterior can be passed, at your own risk)"
+            )
+        return posterior.corrected()
+    if not is_container(posterior):
+        raise DataError(
+            f"the posterior is a {type(posterior).__name__}, expected a fit of ours or an ArviZ "
+            "container, to which the log likelihood can be added"
+        )
+    return posterior
+
+
+def _draws(draws: int | None, n_obs: int, container: Container) -> int:
+    sizes = groups_of(container)["posterior"].sizes
+    total = sizes["chain"] * sizes["draw"]
+    if draws is not None:
+        if draws < sizes["chain"]:
+            raise OptionError(f"draws is {draws}, expected at least one for each chain")
+        return min(draws, total)
+    fit = max(_MIN_DRAWS, _BYTES // (8 * n_obs))
+    return min(total, fit)
+
+
+def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
+    """(S, N), rows in chunks: the engine never holds more than one chunk's values."""
+    out = np.empty((len(theta), n_obs))
+    step = max(1, _AT_ONCE // len(theta))
+    for start in range(0, n_obs, step):
+        rows = slice(start, min(start + step, n_obs))
+        subset = session.program.subset(checked, rows, np.ones(rows.stop - rows.start))
+        with session.with_log_lik().bind(subset) as bound:
+            out[:, rows] = bound.log_lik(theta)
+    return out
+
+
+def thinned(container: Container, draws: int) -> Container:
+    """At most `draws` draws, evenly spaced in every chain; groups without draws stay.
+
+    Examples
+    --------
+    >>> from stancoreset.arviz_compat import posterior_container, variables_of
+    >>> post = posterior_container({"mu": np.zeros((4, 1000))})
+    >>> variables_of(thinned(post, 200))["mu"].shape
+    (4, 50)
+    """
+    groups = groups_of(container)
+    sizes = groups["posterior"].sizes
+    keep = max(1, draws // sizes["chain"])
+    if keep >= sizes["draw"]:
+        return container
+    index = np.linspace(0, sizes["draw"] - 1, keep).round().astype(int)
+    fewer = {
+        name: dataset.isel(draw=index) if "draw" in dataset.dims else dataset
+        for name, dataset in groups.items()
+    }
+    return build(fewer, attrs_of(container))
+
+
+def outcomes(program: StanProgram, rows: Any) -> tuple[str, ...]:
+    """Data of the rows that a density of the model block is a density of.
+
+    Parameters
+    ----------
+    program : StanProgram
+    rows : collection of str
+        Names of the data that have a row axis.
+
+    Examples
+    --------
+    >>> code = "data { int N; vector[N] x; vector[N] y; } parameters { real b; } "
+    >>> program = StanProgram.from_code(code + "model { y ~ normal(b * x, 1); }")
+    >>> outcomes(program, ["x", "y"])
+    ('y',)
+    """
+    found: dict[str, None] = {}
+    for statement in program.tree.model:
+        for node in n.walk(statement):
+            if isinstance(node, n.Tilde):
+                outcome: Sequence[n.Node] = (node.arg,)
+            elif isinstance(node, n.Call) and suffix(node.name)[1]:
+                outcome = node.args[:1]
+            else:
+                continue
+            for expression in outcome:
+                found.update(dict.fromkeys(sorted(names_in(expression) & set(rows))))
+    return tuple(found)
