@@ -21,6 +21,7 @@ _PUBLIC = {
     "CoresetFit": "fit",
     "CoresetModel": "workflow",
     "StancoresetError": "errors",
+    "Table": "sources",
     "certify": "certificate",
     "compare": "comparison",
     "load_fit": "fit",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from stancoreset.coreset import Coreset, select
     from stancoreset.errors import StancoresetError
     from stancoreset.fit import CoresetFit, load_fit
+    from stancoreset.sources import Table
     from stancoreset.stan.program import stan_model_names, stan_model_path
     from stancoreset.workflow import CoresetModel
 

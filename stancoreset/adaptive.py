@@ -20,9 +20,12 @@ _WORTHWHILE = 0.8
 _SMALL = 0.01
 
 
-def initial_draws(size: int) -> int:
-    """First number of draws S for a coreset of `size` rows: S > k, or they fit exactly."""
-    return min(MAX_DRAWS, max(250, 2 * size))
+def initial_draws(size: int, grows: bool = True) -> int:
+    """First number of draws S for a coreset of `size` rows: S > k, or they fit exactly.
+
+    Where it cannot grow later, twice as many.
+    """
+    return min(MAX_DRAWS, max(250, 2 * size) * (1 if grows else 2))
 
 
 def select_adaptively(

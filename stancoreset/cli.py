@@ -94,9 +94,18 @@ def _fit(args: argparse.Namespace) -> int:
 
     say = _Speaker(args)
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
-        fit = _run_fit(model, args.data, args, say)
+        fit = _run_fit(model, _fit_data(args), args, say)
         _finish(fit, {"coreset": fit, "laplace": fit.laplace}, args, say)
     return 3 if fit.certificate.verdict == "rejected" else 0
+
+
+def _fit_data(args: argparse.Namespace) -> Any:
+    """One file as it is; with --columns, a table that may stay on disk."""
+    if args.columns is None:
+        return args.data[0] if len(args.data) == 1 else args.data
+    from stancoreset.sources import table_from_file
+
+    return table_from_file(args.columns, args.data[0] if len(args.data) == 1 else args.data)
 
 
 def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **labels: Any) -> Any:
@@ -280,7 +289,16 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
-    fit.add_argument("data", metavar="DATA", help="Stan JSON, .npz or .parquet")
+    fit.add_argument(
+        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz or .parquet; later ones win"
+    )
+    fit.add_argument(
+        "--columns",
+        metavar="FILE",
+        help="TOML or JSON that says which columns of DATA (Parquet files, a folder or a pattern; "
+        "they need not fit in memory) are which Stan variables: tables columns, values, levels, "
+        "counts",
+    )
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
     _fit_options(fit, size=200, out=None)
     fit.set_defaults(run=_fit)

@@ -16,7 +16,8 @@ from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path
 from stancoreset.reference.base import Reference
-from stancoreset.run_folder import RunFolder, load_stage
+from stancoreset.run_folder import COMPANION, RunFolder, load_stage
+from stancoreset.stan.data import json_text, read_data
 
 __all__ = ["CoresetFit", "load_fit"]
 
@@ -44,7 +45,11 @@ class CoresetFit:
     provenance : dict
         Versions, seeds, hashes of program and data.
     passes : dict of str to int
-        How often the full data were evaluated: ``densities`` and ``gradients``.
+        How often the full data were evaluated: ``densities`` and ``gradients``; and, where
+        rows stay on disk, how often they were read: ``reads``.
+    data : dict or None
+        The coreset's rows as data of the weighted program, where the full data are not in
+        memory; saved as ``coreset_data.json``.
     native : object
         The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
         in this session.
@@ -59,6 +64,7 @@ class CoresetFit:
     settings: Mapping[str, Any] = field(repr=False)
     provenance: Mapping[str, Any] = field(repr=False)
     passes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    data: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     native: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -157,6 +163,9 @@ class CoresetFit:
         folder.once("certificate", lambda: self.certificate)
         path = Path(path)
         arviz_compat.save(self.laplace, path / "laplace.nc")
+        if self.data is not None:
+            with atomic_path(path / COMPANION) as temporary:
+                temporary.write_text(json_text(self.data) + "\n")
         with atomic_path(path / "report.md") as temporary:
             temporary.write_text(self.markdown())
         with atomic_path(path / "report.json") as temporary:
@@ -178,9 +187,11 @@ class CoresetFit:
         lines += ["", "| stage | seconds |", "|---|---|"]
         lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
         lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
+        reads = self.passes.get("reads")
         lines += [
             f"Full-data evaluations: {self.passes.get('densities', 0)} log densities, "
-            f"{self.passes.get('gradients', 0)} gradients.",
+            f"{self.passes.get('gradients', 0)} gradients"
+            + ("." if reads is None else f"; the rows were read {reads} times."),
             "",
         ]
         lines += _markdown_table(self.summary())
@@ -234,4 +245,5 @@ def load_fit(path: str | Path) -> CoresetFit:
         settings=report["settings"],
         provenance=report["provenance"],
         passes=report["passes"],
+        data=read_data(path / COMPANION) if (path / COMPANION).exists() else None,
     )

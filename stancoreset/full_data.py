@@ -3,51 +3,61 @@
     log p(θ | y) = log prior(θ) + Σ_chunks L_c(θ),      L_c(θ) = Σ_{n in c} log p(y_n | θ)
 
 The mode, the Hessian, the target of the projection and the certificate need nothing of
-the data but `log_likelihood`, `log_prior`, `log_density_gradient` and `hessian`. Rows are
-split into chunks, each bound to the engine on its own, and the chunks' values are added
-in a fixed order; the prior is counted once. Callers never see the chunks.
+the data but `log_likelihood`, `log_prior`, `log_density_gradient` and `hessian`. Chunks of
+rows are bound to the engine once, or, where the data stay on disk, read anew in each pass;
+their values are added in a fixed order, and the prior is counted once. Callers never see
+the chunks.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import DataError, ReferenceFitError
 from stancoreset.parallel import available_cores
+from stancoreset.row_sums import (
+    MAX_ROWS_PER_CHUNK,
+    MIN_ROWS_PER_CHUNK,
+    ArrayChunks,
+    BoundChunks,
+    RowSums,
+    StanKernel,
+    StoredChunks,
+    slices,
+)
+from stancoreset.sources.executors import Kernel
+from stancoreset.sources.stored import StoredRows
 
 if TYPE_CHECKING:
     from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["FullData", "central_hessian"]
 
-# Chunks smaller than this cost more to hand out than they save; larger ones need much
-# memory for a moment while Stan reads them, and leave the processor's cache.
-_MIN_ROWS_PER_CHUNK = 2_000
-_MAX_ROWS_PER_CHUNK = 32_768
+# Draws between two reports of progress.
+_BLOCK_OF_DRAWS = 50
 
 
 @dataclass
 class _Passes:
-    """How often the rows were read: evaluations of the full log density and its gradient."""
+    """How often the rows were evaluated: full log densities, gradients, and reads of a source."""
 
     densities: int = 0
     gradients: int = 0
+    stored: StoredRows | None = None
 
     def reset(self) -> None:
-        """Start counting again."""
+        """Start counting again; what was read is not forgotten."""
         self.densities = self.gradients = 0
 
     def as_dict(self) -> dict[str, int]:
         """Counts by name."""
-        return {"densities": self.densities, "gradients": self.gradients}
+        counts = {"densities": self.densities, "gradients": self.gradients}
+        return counts if self.stored is None else {**counts, "reads": self.stored.reads}
 
 
 class FullData:
@@ -59,13 +69,15 @@ class FullData:
         The program without generated quantities, compiled by an engine.
     weighted : WeightedProgram
         Knows how to slice the data.
-    data : mapping
-        Checked data, every row.
+    data : mapping or StoredRows
+        Checked data, every row; or rows on disk, which each pass reads anew.
     in_process : bool
         True: chunks of bounded size. False: one chunk, which the engine's processes read
         from a file.
     threads : int, optional
         Default: the available cores.
+    kernel : Kernel, optional
+        Evaluates a chunk of rows in place of the engine; see `stancoreset.glm`.
 
     Attributes
     ----------
@@ -81,39 +93,73 @@ class FullData:
         *,
         in_process: bool,
         threads: int | None = None,
+        kernel: Kernel | None = None,
     ) -> None:
         self._compiled = compiled
         self._weighted = weighted
         self._data = data
-        self.n_obs = weighted.n_obs(data)
-        self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
         self._threads = threads or available_cores()
-        count = 1
-        if in_process:
-            least = -(-self.n_obs // _MAX_ROWS_PER_CHUNK)
-            count = max(1, least, min(self._threads, self.n_obs // _MIN_ROWS_PER_CHUNK))
-        edges = np.linspace(0, self.n_obs, count + 1).astype(int)
-        self._slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
-        self.in_process = in_process
-        self._chunks: list[BoundModel] | None = None
-        self.prior: BoundModel = compiled.bind(weighted.prior_data(data))
+        self.n_obs = weighted.n_obs(data)
+        stored = data if isinstance(data, StoredRows) else None
+        self.prior: BoundModel = compiled.bind(
+            weighted.prior_data(data if stored is None else stored.sample)
+        )
         self.n_params = self.prior.n_params
         self.param_names = self.prior.param_names
-        self.passes = _Passes()
+        self.passes = _Passes(stored=stored)
+        self._bound: BoundChunks | None = None
+        self._sums: RowSums
+        if stored is not None:
+            # Sums over chunks whatever the engine: no engine is asked to hold all rows.
+            self.in_process = True
+            stan = StanKernel(compiled, weighted, stored.row_values, in_process)
+            self._sums = StoredChunks(stored, kernel or stan)
+            return
+        self.in_process = in_process
+        self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
+        count = 1
+        if in_process:
+            least = -(-self.n_obs // MAX_ROWS_PER_CHUNK)
+            count = max(1, least, min(self._threads, self.n_obs // MIN_ROWS_PER_CHUNK))
+        self._slices = slices(self.n_obs, count)
+        self._bound = BoundChunks(self._bind, self._slices, self._threads)
+        self._sums = self._bound
+        if kernel is not None:
+            names = (*weighted.rows, weighted.weights)
+            rows = {n: np.moveaxis(np.asarray(data[n]), weighted.rows.get(n, 0), 0) for n in names}
+            self._sums = ArrayChunks(rows, self.n_obs, MAX_ROWS_PER_CHUNK, kernel, self._threads)
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
-        rows = np.sort(rng.choice(self.n_obs, size=size, replace=False))
+        at_hand = self.rows_at_hand
+        among = self.n_obs if size > len(at_hand) else at_hand
+        rows = np.sort(rng.choice(among, size=size, replace=False))
         return self.copy_of(rows, np.full(size, self.n_obs / size))
 
     def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
         """Some rows bound as a model of their own, each `factors` times as heavy as it came."""
-        weights = self._weights[rows] * factors
-        return self._compiled.bind(self._weighted.subset(self._data, rows, weights))
+        return self._compiled.bind(
+            self._weighted.subset(self._data, rows, self._weigh(rows, factors))
+        )
+
+    def _weigh(self, rows: np.ndarray, factors: Float) -> Float:
+        """Weights of some rows times factors."""
+        if self.passes.stored is None:
+            return self._weights[rows] * factors
+        came = self.passes.stored.take(rows).get(self._weighted.weights)
+        return factors if came is None else came * factors
+
+    @property
+    def rows_at_hand(self) -> np.ndarray:
+        """Rows that copies can be made of without reading any: all, or the sample in memory."""
+        stored = self.passes.stored
+        return np.arange(self.n_obs) if stored is None else stored.sample_rows
 
     def integer_columns(self) -> list[np.ndarray]:
-        """The data that give every row one integer (outcomes, groups, counts), each (N,)."""
-        columns = [np.asarray(self._data[name]) for name in self._weighted.rows]
+        """Data that give every row at hand one integer: outcomes, groups, counts."""
+        stored = self.passes.stored
+        data = self._data if stored is None else stored.sample
+        columns = [np.asarray(data[name]) for name in self._weighted.rows]
         return [c for c in columns if c.ndim == 1 and np.issubdtype(c.dtype, np.integer)]
 
     def _bind(self, rows: slice) -> BoundModel:
@@ -124,30 +170,14 @@ class FullData:
 
     @property
     def chunks(self) -> list[BoundModel]:
-        """The chunks, bound to the engine on first use."""
-        if self._chunks is None:
-            self._chunks = self._each(self._bind, self._slices)
-        return self._chunks
+        """The chunks, bound to the engine on first use; none where the rows are not in memory."""
+        return [] if self._bound is None else self._bound.chunks
 
     def bind(self) -> FullData:
         """Bind the chunks now instead of on first use; returns itself."""
-        _ = self.chunks
+        if self._sums is self._bound:
+            _ = self._bound.chunks
         return self
-
-    def _each(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Side by side, results in order."""
-        workers = min(self._threads, len(items))
-        if workers == 1:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, items))
-
-    def _per_chunk(self, method: str, draws: Float) -> list[Any]:
-        """Chunk by chunk; the engine spreads many draws over threads itself, but not a few."""
-        evaluate = methodcaller(method, draws)
-        if len(draws) >= self._threads:
-            return [evaluate(chunk) for chunk in self.chunks]
-        return self._each(evaluate, self.chunks)
 
     def log_prior(self, draws: Float) -> Float:
         """Log prior density with Jacobian, up to a constant: (S, P) → (S,)."""
@@ -166,19 +196,17 @@ class FullData:
             Called with the number of draws done since the last call.
         """
         draws = np.atleast_2d(draws)
-        chunks, out = self.chunks, np.empty(len(draws))
-        # Blocks of draws only so that progress can be told; one block costs nothing extra.
-        for block in np.array_split(np.arange(len(draws)), max(1, len(draws) // 50)):
+        out = np.empty(len(draws))
+        # Blocks of draws only so that progress can be told; one block costs nothing extra
+        # where chunks are bound, and a whole pass where they are not.
+        blocks = max(1, len(draws) // _BLOCK_OF_DRAWS) if self._sums is self._bound else 1
+        for block in np.array_split(np.arange(len(draws)), blocks):
             rows = draws[block]
-            parts = self._per_chunk("log_density", rows)
+            total, priors = self._sums.sums("log_density", rows, progress)
             prior = self.log_prior(rows)
             # −inf − (−inf) has no value: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
-                out[block] = np.where(
-                    np.isfinite(prior), np.sum(parts, axis=0) - len(chunks) * prior, -np.inf
-                )
-            if progress is not None:
-                progress(len(block))
+                out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
         self.passes.densities += len(draws)
         return out
 
@@ -189,14 +217,11 @@ class FullData:
     def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
         """Log posterior density (S,) and gradient (S, P) of the full data."""
         draws = np.atleast_2d(draws)
-        chunks = self.chunks
-        pairs = self._per_chunk("log_density_gradient", draws)
-        value = np.sum([p[0] for p in pairs], axis=0)
-        gradient = np.sum([p[1] for p in pairs], axis=0)
-        if len(chunks) > 1:  # every chunk has counted the prior
+        value, gradient, priors = self._sums.sums("log_density_gradient", draws)
+        if priors != 1:  # every chunk has counted the prior, or none has
             prior_value, prior_gradient = self.prior.log_density_gradient(draws)
-            value = value - (len(chunks) - 1) * prior_value
-            gradient = gradient - (len(chunks) - 1) * prior_gradient
+            value = value - (priors - 1) * prior_value
+            gradient = gradient - (priors - 1) * prior_gradient
         self.passes.gradients += len(draws)
         return value, gradient
 
@@ -210,14 +235,16 @@ class FullData:
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
         """The mode by the engine's own optimizer, for engines that hold all rows in one chunk."""
-        return self.chunks[0].mode(init=init, seed=seed)
+        if self._bound is None:
+            raise DataError("the rows are not in memory: no engine can look for their mode alone")
+        return self._bound.chunks[0].mode(init=init, seed=seed)
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        for chunk in self._chunks or []:
-            chunk.close()
+        self._sums.close()
+        if self._bound is not None:
+            self._bound.close()
         self.prior.close()
-        self._chunks = None
 
     def __enter__(self) -> FullData:
         return self

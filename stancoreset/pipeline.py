@@ -160,6 +160,7 @@ class Pipeline:
             settings=self.plan.settings(),
             provenance=self.provenance,
             passes=full.passes.as_dict(),
+            data=self.session.kept(self.checked, coreset),
             native=native[0] if native else None,
         )
         if folder.path is not None:
@@ -168,7 +169,8 @@ class Pipeline:
 
     def _reference(self, full: FullData) -> Reference:
         plan = self.plan
-        count = initial_draws(plan.size) if plan.draws is None else plan.draws
+        grows = full.passes.stored is None
+        count = initial_draws(plan.size, grows) if plan.draws is None else plan.draws
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
@@ -219,7 +221,8 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 first = make(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
             # A user's own draws cannot be doubled.
-            if plan.draws is None and reference.spare is None:
+            # Nor are they doubled where each doubling would read the rows from disk again.
+            if plan.draws is None and reference.spare is None and full.passes.stored is None:
                 return select_adaptively(first, choose, enlarge)
             return choose(first)
 

@@ -25,6 +25,8 @@ __all__ = ["RunFolder", "load_stage"]
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"
+#: The coreset's rows, where the full data are too large to be given again.
+COMPANION = "coreset_data.json"
 
 
 class RunFolder:
@@ -221,6 +223,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "certificate": ("certificate.csv",),
 }
 _REPORTS = (
+    COMPANION,
     "report.json",
     "report.md",
     "laplace.nc",

@@ -19,8 +19,8 @@ from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
+from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
-from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["Session"]
@@ -35,11 +35,16 @@ class Session:
     ----------
     program : WeightedProgram
     engine : Engine
+    threads : int, optional
+        Chunks of the full data evaluated at the same time; default: the available cores.
     """
 
-    def __init__(self, program: WeightedProgram, engine: Engine) -> None:
+    def __init__(
+        self, program: WeightedProgram, engine: Engine, threads: int | None = None
+    ) -> None:
         self.program = program
         self.engine = engine
+        self.threads = threads
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
 
@@ -66,12 +71,16 @@ class Session:
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
         """The full data bound to the engine; kept until other data come."""
-        key = data_hash(checked)
+        key = content_hash(checked)
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
                 full = FullData(
-                    self.density(), self.program, checked, in_process=self.engine.in_process
+                    self.density(),
+                    self.program,
+                    checked,
+                    in_process=self.engine.in_process,
+                    threads=self.threads,
                 ).bind()
             self._full = (key, full)
         return self._full[1]
@@ -83,12 +92,20 @@ class Session:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
         count = min(candidates, n_obs)
         rng = np.random.default_rng([seed, 7])
-        rows = np.sort(rng.choice(n_obs, size=count, replace=False)).astype(np.int64)
+        # Rows on disk: those of the random sample that is in memory, where it is large enough.
+        sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
+        among = n_obs if len(sampled) < count else sampled
+        rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
         return rows, self.with_log_lik().bind(self.program.subset(checked, rows, np.ones(count)))
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """The coreset's rows, or all rows as they came."""
         n_obs = self.program.n_obs(checked)
+        if coreset is None and isinstance(checked, StoredRows):
+            raise DataError(
+                f"NUTS on all {n_obs} rows needs them in memory: give a coreset, or load them "
+                "with Table(memory=…)"
+            )
         if coreset is None:
             return checked
         if coreset.n_obs != n_obs:
@@ -97,6 +114,10 @@ class Session:
                 "these are not the data it was selected from"
             )
         return self.program.subset(checked, coreset.indices, coreset.weights)
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData | None:
+        """The coreset's rows, if the full data are not in memory and cannot give them again."""
+        return self.rows(checked, coreset) if isinstance(checked, StoredRows) else None
 
     def sample(
         self,
@@ -188,7 +209,8 @@ class Session:
         return {
             "program": self.program.program.name,
             "program_hash": content_key(self.program.code),
-            "data_hash": data_hash(checked),
+            "data_hash": content_hash(checked),
+            **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
             "n_obs": self.program.n_obs(checked),
             "engine": self.engine.version,
             "stancoreset": __version__,

@@ -21,6 +21,7 @@ from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
 from stancoreset.run_folder import RunFolder
 from stancoreset.session import Session
+from stancoreset.sources import StoredRows, Table
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import adopt
 from stancoreset.stan.identities import (
@@ -54,6 +55,9 @@ class CoresetModel:
     obs : str, optional
         Name of the data integer that counts observations; found by itself unless
         ambiguous.
+    threads : int, optional
+        Chunks of the full data that are evaluated at the same time; default: the available
+        cores.
 
     Attributes
     ----------
@@ -99,6 +103,7 @@ class CoresetModel:
         stan_code: str | None = None,
         engine: str | Engine = "auto",
         obs: str | None = None,
+        threads: int | None = None,
     ) -> None:
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
@@ -110,7 +115,7 @@ class CoresetModel:
         self._adopted = adopt(program, obs=obs)
         self.program: WeightedProgram = self._adopted.weighted
         self.engine = resolve_engine(engine)
-        self._session = Session(self.program, self.engine)
+        self._session = Session(self.program, self.engine, threads)
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
@@ -149,9 +154,9 @@ class CoresetModel:
         Parameters
         ----------
         data : mapping or path
-            The full data: a dict of arrays, or a path to Stan JSON, ``.npz`` or
-            ``.parquet``. ``weights`` need not be there; if they are (counts of equal rows,
-            survey weights), they belong to the full posterior.
+            The full data: a dict of arrays, a path to Stan JSON, ``.npz`` or ``.parquet``, or
+            a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
+            they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int
             At most this many rows in the coreset, k.
         method : str
@@ -449,7 +454,7 @@ class CoresetModel:
             values = bound.generated(theta, wanted, seed)
         return {name: value[None] for name, value in values.items()}
 
-    def read(self, data: Any) -> dict[str, Any]:
+    def read(self, data: Any) -> Mapping[str, Any]:
         """Read and check the full data; weights need not be there.
 
         Raises
@@ -457,7 +462,12 @@ class CoresetModel:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        return self._adopted.complete(self.program.check(data), self.engine)
+        if not isinstance(data, Table):
+            return self._adopted.complete(self.program.check(data), self.engine)
+        opened = data.open(self.program)
+        if isinstance(opened, StoredRows):
+            return opened
+        return opened.with_data(self._adopted.complete(self.program.check(opened), self.engine))
 
     def explain(self) -> pd.DataFrame:
         """What became of each statement that adds to the log density.
@@ -513,6 +523,8 @@ class CoresetModel:
     ) -> list[Identity]:
         """A woven program is compared with its original too."""
         woven = self._adopted.woven
+        if isinstance(checked, StoredRows):  # a random sample of the rows serves as well
+            checked = checked.sample
         if woven is not None and woven.uses_solver:
             warnings.warn(
                 f"'{self.program.program.name}' solves equations numerically: its identities are "

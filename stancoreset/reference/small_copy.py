@@ -42,7 +42,9 @@ def small_copy(full: FullData, seed: int) -> Iterator[BoundModel]:
         rows, factors = np.arange(size), np.ones(size)
     else:
         rng = np.random.default_rng([seed, 17])
-        rows, factors = balanced_subsample(full.integer_columns(), full.n_obs, size, rng)
+        at_hand = full.rows_at_hand
+        chosen, factors = balanced_subsample(full.integer_columns(), len(at_hand), size, rng)
+        rows, factors = at_hand[chosen], factors * (full.n_obs / len(at_hand))
     with full.copy_of(rows, factors) as model:
         yield model
 

@@ -1,0 +1,223 @@
+"""Sums over rows, three ways: chunks bound to an engine, chunks of arrays, chunks read anew.
+
+Each gives Σ_c f_c(θ) over its chunks, f_c the log density of a chunk (and its gradient), with
+the number of times that the prior is in the sum; `stancoreset.full_data` takes it out again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.sources.executors import Kernel, Sums, add, ordered
+from stancoreset.sources.stored import StoredRows, stan_rows
+
+if TYPE_CHECKING:
+    from stancoreset.stan.program import WeightedProgram
+
+__all__ = ["ArrayChunks", "BoundChunks", "RowSums", "StanKernel", "StoredChunks", "slices"]
+
+Progress = Callable[[int], object]
+
+# Chunks smaller than this cost more to hand out than they save; larger ones need much
+# memory for a moment while Stan reads them, and leave the processor's cache.
+MIN_ROWS_PER_CHUNK = 2_000
+MAX_ROWS_PER_CHUNK = 32_768
+
+
+class RowSums(Protocol):
+    """Where the rows are evaluated."""
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `stancoreset.sources.executors.Kernel.evaluate`; for all rows.
+
+        `progress` is called with the number of draws done since the last call.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release memory."""
+        ...
+
+
+def slices(n_obs: int, chunks: int) -> list[slice]:
+    """Rows cut into runs of about equal length.
+
+    Examples
+    --------
+    >>> slices(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    edges = np.linspace(0, n_obs, chunks + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+
+
+class BoundChunks:
+    """Chunks that stay bound to the engine, on first use.
+
+    Parameters
+    ----------
+    bind : callable
+        Slice of rows → bound model.
+    cuts : list of slice
+    threads : int
+    """
+
+    def __init__(
+        self, bind: Callable[[slice], BoundModel], cuts: Sequence[slice], threads: int
+    ) -> None:
+        self._bind = bind
+        self._cuts = cuts
+        self._threads = threads
+        self._chunks: list[BoundModel] | None = None
+
+    @property
+    def chunks(self) -> list[BoundModel]:
+        """The chunks, bound to the engine on first use."""
+        if self._chunks is None:
+            self._chunks = self._each(self._bind, self._cuts)
+        return self._chunks
+
+    def _each(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Side by side, results in order."""
+        workers = min(self._threads, len(items))
+        if workers == 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(function, items))
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        evaluate, chunks = methodcaller(method, draws), self.chunks
+        # The engine spreads many draws over threads itself, but not a few.
+        parts = (
+            [evaluate(chunk) for chunk in chunks]
+            if len(draws) >= self._threads
+            else self._each(evaluate, chunks)
+        )
+        if progress is not None:
+            progress(len(draws))
+        if method == "log_density":
+            return np.sum(parts, axis=0), len(chunks)
+        value = np.sum([p[0] for p in parts], axis=0)
+        gradient = np.sum([p[1] for p in parts], axis=0)
+        return value, gradient, len(chunks)
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+        for chunk in self._chunks or []:
+            chunk.close()
+        self._chunks = None
+
+
+@dataclass(frozen=True)
+class ArrayChunks:
+    """Chunks of arrays in memory, evaluated by a kernel in threads.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray
+        Row variables, first axis the row.
+    n_obs, chunk_rows : int
+    kernel : Kernel
+    threads : int
+    """
+
+    rows: dict[str, Any] = field(repr=False)
+    n_obs: int
+    chunk_rows: int
+    kernel: Kernel
+    threads: int
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
+        tell = _in_draws(progress, len(draws), self.n_obs)
+
+        def work(cut: slice) -> Sums:
+            return self.kernel.evaluate(
+                method, {name: value[cut] for name, value in self.rows.items()}, draws
+            )
+
+        total: Sums | None = None
+        for cut, part in zip(cuts, ordered(work, cuts, self.threads), strict=True):
+            total = add(total, part)
+            tell(cut.stop - cut.start)
+        assert total is not None
+        return total
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+
+
+@dataclass(frozen=True)
+class StoredChunks:
+    """Chunks that each pass reads anew, evaluated by a kernel."""
+
+    stored: StoredRows
+    kernel: Kernel
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        tell = _in_draws(progress, len(draws), self.stored.n_obs)
+        return self.stored.sums(self.kernel, method, draws, tell)
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+
+
+@dataclass(frozen=True)
+class StanKernel:
+    """A chunk's log density by the engine: bound, evaluated, released.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        The program without generated quantities.
+    program : WeightedProgram
+    values : mapping
+        Data beside the rows.
+    in_process : bool
+        Whether small pieces are cheap, see `MAX_ROWS_PER_CHUNK`.
+    """
+
+    compiled: Compiled
+    program: WeightedProgram = field(repr=False)
+    values: StanData = field(repr=False)
+    in_process: bool = True
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """See `Kernel.evaluate`."""
+        length = len(next(iter(chunk.values())))
+        pieces = -(-length // MAX_ROWS_PER_CHUNK) if self.in_process else 1
+        total: Sums | None = None
+        for cut in slices(length, pieces):
+            rows = {name: value[cut] for name, value in chunk.items()}
+            with self.compiled.bind(stan_rows(self.program, self.values, rows)) as bound:
+                found = getattr(bound, method)(draws)
+            sums = (*found, 1) if isinstance(found, tuple) else (found, 1)
+            total = add(total, sums)
+        assert total is not None
+        return total
+
+
+def _in_draws(progress: Progress | None, draws: int, rows: int) -> Progress:
+    """Progress in rows told as progress in draws, whole draws at a time."""
+    done = told = 0
+
+    def tell(more: int) -> None:
+        nonlocal done, told
+        done += more
+        now = draws * done // rows
+        if progress is not None and now > told:
+            progress(now - told)
+        told = now
+
+    return tell

@@ -1,0 +1,8 @@
+"""Data that need not fit in memory: tables on disk, chunk by chunk."""
+
+from __future__ import annotations
+
+from stancoreset.sources.stored import LoadedRows, StoredRows
+from stancoreset.sources.table import Table, table_from_file
+
+__all__ = ["LoadedRows", "StoredRows", "Table", "table_from_file"]

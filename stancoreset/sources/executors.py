@@ -1,0 +1,155 @@
+"""Who reads the parts: threads of this process. Dask workers are in `stancoreset.distributed`.
+
+Sums are folded in a fixed order, chunk by chunk within a part and part by part, so that the
+result does not depend on who has computed what, or when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from stancoreset.engines.base import Float
+from stancoreset.parallel import available_cores
+from stancoreset.sources.parts import Part
+from stancoreset.sources.survey import Reader, Rows
+
+__all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "add", "ordered", "sum_part"]
+
+#: Sums over rows: one or more arrays, and how often the prior is in them.
+Sums = tuple[Any, ...]
+
+
+class Kernel(Protocol):
+    """How a chunk of rows is evaluated."""
+
+    def evaluate(self, method: str, chunk: Rows, draws: Float) -> Sums:
+        """Sums over the chunk's rows.
+
+        Parameters
+        ----------
+        method : {"log_density", "log_density_gradient"}
+        chunk : dict of str to ndarray
+            Row variables, first axis the row.
+        draws : ndarray, shape (S, P)
+
+        Returns
+        -------
+        tuple
+            Log densities (S,); for ``"log_density_gradient"`` also gradients (S, P); last
+            an int, how many times the log prior is contained in them.
+        """
+        ...
+
+
+class Executor(Protocol):
+    """Does something with every part."""
+
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """``function(*item)`` for each item, results in order; the part comes second."""
+        ...
+
+    def sums(
+        self,
+        reader: Reader,
+        parts: Sequence[Part],
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> Sums:
+        """Sums over all rows; `progress` gets the numbers of rows done since its last call."""
+        ...
+
+
+def sum_part(
+    reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
+) -> tuple[Sums, int]:
+    """Sums over one part, and its number of rows."""
+    total: Sums | None = None
+    rows = 0
+    for chunk in reader.chunks(part):
+        total = add(total, kernel.evaluate(method, chunk, draws))
+        rows += len(next(iter(chunk.values())))
+    assert total is not None
+    return total, rows
+
+
+def add(left: Sums | None, right: Sums) -> Sums:
+    """Member by member."""
+    return right if left is None else tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+@dataclass(frozen=True)
+class LocalThreads:
+    """Threads of this process: one reads ahead, the others evaluate.
+
+    Parameters
+    ----------
+    threads : int
+        Chunks evaluated at the same time; default: the available cores. About twice as many
+        are in memory.
+    """
+
+    threads: int = field(default_factory=available_cores)
+
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """See `Executor.each`."""
+        if self.threads == 1 or len(items) == 1:
+            return [function(*item) for item in items]
+        with ThreadPoolExecutor(min(self.threads, len(items))) as pool:
+            return list(pool.map(lambda item: function(*item), items))
+
+    def sums(
+        self,
+        reader: Reader,
+        parts: Sequence[Part],
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> Sums:
+        """See `Executor.sums`."""
+
+        def work(item: tuple[int, Rows]) -> tuple[int, int, Sums]:
+            number, chunk = item
+            length = len(next(iter(chunk.values())))
+            return number, length, kernel.evaluate(method, chunk, draws)
+
+        chunks = ((i, chunk) for i, part in enumerate(parts) for chunk in reader.chunks(part))
+        per_part: list[Sums | None] = [None] * len(parts)
+        for number, length, sums in ordered(work, chunks, self.threads):
+            per_part[number] = add(per_part[number], sums)
+            if progress is not None:
+                progress(length)
+        total: Sums | None = None
+        for part_sums in per_part:
+            assert part_sums is not None
+            total = add(total, part_sums)
+        assert total is not None
+        return total
+
+
+def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:
+    """``work(item)`` in threads, results in order, few items in memory at a time.
+
+    Linear algebra is left one thread in each: parallelism is over the items.
+    """
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                del item
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,158 @@
+"""The first read: how many rows, what they are (a hash), and a random sample of them.
+
+The sample is the K rows with the smallest random keys, one key for each row from a stream
+of its part: uniform without replacement, in one pass, and the same however the part is cut
+into chunks and whichever machine reads it (bottom-k reservoir sampling).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import DataError
+from stancoreset.sources.columns import RowVariable, distinct, row_values
+from stancoreset.sources.parts import Part, require_columns
+
+__all__ = ["PartSurvey", "Reader", "merge_samples", "part_levels", "survey_part", "take_part"]
+
+Rows = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How columns become row variables, chunk by chunk; can be sent to another machine.
+
+    Attributes
+    ----------
+    variables : tuple of RowVariable
+    chunk_rows : int
+        Rows held at a time.
+    """
+
+    variables: tuple[RowVariable, ...]
+    chunk_rows: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read, each once."""
+        return tuple(dict.fromkeys(c for v in self.variables for c in v.columns))
+
+    def chunks(self, part: Part) -> Iterator[Rows]:
+        """The part's rows as arrays by variable, first axis the row."""
+        start = 0
+        for batch in part.batches(self.columns, self.chunk_rows):
+            rows = row_values(self.variables, batch, part.name, start)
+            length = len(next(iter(rows.values())))
+            if length:
+                yield rows
+            start += length
+
+
+@dataclass(frozen=True)
+class PartSurvey:
+    """What one read of a part found.
+
+    Attributes
+    ----------
+    n_rows : int
+    digest : str
+        Hash of its contents.
+    keys, numbers : ndarray, shape (k,)
+        Random keys of the sampled rows, and their numbers within the part.
+    rows : dict of str to ndarray
+        The sampled rows.
+    """
+
+    n_rows: int
+    digest: str
+    keys: NDArray[np.float64] = field(repr=False)
+    numbers: NDArray[np.int64] = field(repr=False)
+    rows: Rows = field(repr=False)
+
+
+def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -> PartSurvey:
+    """Count, hash and sample a part.
+
+    Raises
+    ------
+    DataError
+        A column is missing, a value cannot be used, or there are no rows at all.
+    """
+    schema = part.schema()
+    if schema is not None:
+        require_columns(reader.columns, schema, part.name)
+    rng = np.random.default_rng([seed, number])
+    digests = {v.name: hashlib.blake2b(digest_size=16) for v in reader.variables}
+    keys, numbers = np.empty(0), np.empty(0, np.int64)
+    rows: Rows = {}
+    count = 0
+    for chunk in reader.chunks(part):
+        for name, values in chunk.items():
+            digests[name].update(np.ascontiguousarray(values).data)
+        length = len(next(iter(chunk.values())))
+        new = rng.random(length)
+        limit = np.inf if len(keys) < keep else keys.max()
+        better = np.flatnonzero(new < limit)
+        keys = np.concatenate([keys, new[better]])
+        numbers = np.concatenate([numbers, count + better])
+        rows = {
+            name: np.concatenate([rows[name], v[better]]) if rows else v[better]
+            for name, v in chunk.items()
+        }
+        if len(keys) > keep:
+            best = np.sort(np.argpartition(keys, keep)[:keep])
+            keys, numbers = keys[best], numbers[best]
+            rows = {name: v[best] for name, v in rows.items()}
+        count += length
+    if not count:
+        raise DataError(f"{part.name} has no rows; leave it out, or find out why it is empty")
+    about = ";".join(f"{name}:{digests[name].hexdigest()}" for name in sorted(digests))
+    return PartSurvey(count, hashlib.blake2b(about.encode()).hexdigest(), keys, numbers, rows)
+
+
+def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.int64], Rows]:
+    """Row numbers among all parts, ascending, and the rows of one sample of all parts."""
+    offsets = np.cumsum([0, *(s.n_rows for s in surveys[:-1])])
+    keys = np.concatenate([s.keys for s in surveys])
+    numbers = np.concatenate([s.numbers + o for s, o in zip(surveys, offsets, strict=True)])
+    best = np.argpartition(keys, keep)[:keep] if len(keys) > keep else np.arange(len(keys))
+    best = best[np.argsort(numbers[best])]
+    rows = {n: np.concatenate([s.rows[n] for s in surveys])[best] for n in surveys[0].rows}
+    return numbers[best], rows
+
+
+def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
+    """Rows of one part by their numbers within it, ascending; stops after the last."""
+    found: list[Rows] = []
+    start = done = 0
+    for chunk in reader.chunks(part):
+        length = len(next(iter(chunk.values())))
+        end = int(np.searchsorted(numbers, start + length))
+        if end > done:
+            local = numbers[done:end] - start
+            found.append({name: v[local] for name, v in chunk.items()})
+            done = end
+        start += length
+        if done == len(numbers):
+            break
+    if done < len(numbers):
+        raise DataError(
+            f"{part.name} has {start} rows now, and had more when it was read first: the data "
+            "changed during the run"
+        )
+    return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+
+
+def part_levels(part: Part, columns: Sequence[str], chunk_rows: int) -> dict[str, set[Any]]:
+    """The different values of some columns of a part."""
+    found: dict[str, set[Any]] = {c: set() for c in columns}
+    for batch in part.batches(columns, chunk_rows):
+        for name, values in found.items():
+            values |= distinct(batch[name])
+    return found

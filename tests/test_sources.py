@@ -1,0 +1,512 @@
+"""Rows that stay on disk give what rows in memory give, and bad tables a clear error each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stancoreset as sc
+from stancoreset.errors import DataError, OptionError, OutputError
+from stancoreset.full_data import FullData
+from stancoreset.sources import LoadedRows, StoredRows, Table, table_from_file
+from stancoreset.stan.adopt import adopt
+from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
+
+N, D = 12_000, 3
+NAMES = ["a", "b", "c"]
+SCALES = {"alpha_scale": 5.0, "beta_scale": 2.5}
+COLUMNS = {"X": NAMES, "y": "late"}
+
+
+def program() -> WeightedProgram:
+    return weighted_program(StanProgram.from_file(sc.stan_model_path("logistic")))
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, D))
+    y = rng.random(N) < 1 / (1 + np.exp(-(x @ [1.0, -0.5, 0.2] - 0.4)))
+    return pd.DataFrame({**dict(zip(NAMES, x.T, strict=True)), "late": y.astype(int)})
+
+
+@pytest.fixture(scope="module")
+def data(frame: pd.DataFrame) -> dict[str, Any]:
+    return {"X": frame[NAMES].to_numpy(), "y": frame["late"].to_numpy(), **SCALES}
+
+
+@pytest.fixture(scope="module")
+def folder(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three Parquet files of unequal length, with several row groups each."""
+    path = tmp_path_factory.mktemp("rows")
+    for i, part in enumerate((frame[:5_000], frame[5_000:6_000], frame[6_000:])):
+        part.to_parquet(path / f"part-{i}.parquet", row_group_size=700, index=False)
+    return path
+
+
+def table(rows: Any, **options: Any) -> Table:
+    given = {"columns": COLUMNS, "values": SCALES, "memory": 0, "chunk_rows": 1_300, **options}
+    return Table(rows, **given)
+
+
+def opened(rows: Any, **options: Any) -> StoredRows:
+    stored = table(rows, **options).open(program())
+    assert isinstance(stored, StoredRows)
+    return stored
+
+
+def sources(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.feather
+
+    others = folder.with_name("others")
+    others.mkdir(exist_ok=True)
+    for name in frame:
+        np.save(others / f"{name}.npy", frame[name].to_numpy())
+    pyarrow.feather.write_feather(frame, others / "rows.feather")
+    files = sorted(folder.glob("*.parquet"))
+    return {
+        "folder": folder,
+        "glob": str(folder / "part-*.parquet"),
+        "files": files,
+        "dataset": ds.dataset([str(f) for f in files]),
+        "arrow": pa.Table.from_pandas(frame, preserve_index=False),
+        "feather": others / "rows.feather",
+        "frame": frame,
+        "maps": {name: np.load(others / f"{name}.npy", mmap_mode="r") for name in frame},
+        "npy": {name: str(others / f"{name}.npy") for name in frame},
+        "chunks": lambda: (frame.iloc[i : i + 999] for i in range(0, N, 999)),
+        "list of chunks": [frame.iloc[:7_000], pa.Table.from_pandas(frame.iloc[7_000:])],
+    }
+
+
+KINDS = [
+    "folder", "glob", "files", "dataset", "arrow", "feather", "frame", "maps", "npy", "chunks",
+    "list of chunks",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_source_holds_the_same_rows(kind, frame, folder):
+    stored = opened(sources(frame, folder)[kind])
+    assert stored.n_obs == N
+    assert (stored["N"], stored["D"], stored["beta_scale"]) == (N, D, 2.5)
+    chunks = list(stored.chunks())
+    np.testing.assert_array_equal(np.concatenate([c["X"] for c in chunks]), frame[NAMES])
+    np.testing.assert_array_equal(np.concatenate([c["y"] for c in chunks]), frame["late"])
+    assert stored.reads == 2
+    rows = np.array([11_999, 0, 5_000, 5_000, 4_999])
+    taken = stored.take(rows)
+    np.testing.assert_array_equal(taken["X"], frame[NAMES].to_numpy()[rows])
+    assert taken["y"].dtype == np.int64
+
+
+def test_sample_is_random_rows_whatever_the_chunks(folder, frame):
+    small, large = (
+        opened(folder / "part-0.parquet"),
+        opened(folder / "part-0.parquet", chunk_rows=9),
+    )
+    assert small.fingerprint() == large.fingerprint()
+    np.testing.assert_array_equal(small.sample["X"], large.sample["X"])
+    np.testing.assert_array_equal(small.sample["X"], frame[NAMES].to_numpy()[small.sample_rows])
+
+
+def test_reservoir_keeps_every_row_equally_often():
+    from stancoreset.sources.columns import RowVariable
+    from stancoreset.sources.parts import find_parts
+    from stancoreset.sources.survey import Reader, merge_samples, survey_part
+
+    reader = Reader((RowVariable("x", ("x",), False, True),), 7)
+    parts = [find_parts({"x": x})[0] for x in (np.arange(30), np.arange(30, 40))]
+    counts = np.zeros(40)
+    for seed in range(2_000):
+        surveys = [survey_part(reader, p, i, seed, 10) for i, p in enumerate(parts)]
+        numbers, rows = merge_samples(surveys, 10)
+        np.testing.assert_array_equal(rows["x"], numbers)
+        counts[numbers] += 1
+    # Each row is kept with probability 1/4: binomial standard deviation 19.4.
+    assert np.max(np.abs(counts - 500)) < 5 * 19.4
+
+
+def test_rows_taken_once_are_not_read_again(folder, monkeypatch):
+    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 50))
+    stored = opened(folder)
+    rows = np.arange(0, N, 400)
+    first = stored.take(rows)
+    reads = stored.reads
+    again = stored.take(rows[::-1])
+    np.testing.assert_array_equal(first["X"], again["X"][::-1])
+    assert (reads, stored.reads) == (2, 2)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_over_chunks_equal_sums_in_memory(threads, folder, data):
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    compiled = model.engine.compile(model.program.density_code)
+    stored = table(folder, threads=threads).open(model.program)
+    memory = model.read(data)
+    draws = np.random.default_rng(1).normal(size=(7, D + 1)) * 0.3
+    with (
+        FullData(compiled, model.program, stored, in_process=True) as disk,
+        FullData(compiled, model.program, memory, in_process=True) as full,
+    ):
+        np.testing.assert_allclose(
+            disk.log_likelihood(draws), full.log_likelihood(draws), rtol=1e-12
+        )
+        value, gradient = disk.log_density_gradient(draws)
+        expected, slope = full.log_density_gradient(draws)
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9)
+        told: list[int] = []
+        disk.log_likelihood(draws, told.append)
+        assert sum(told) == len(draws)
+        assert disk.passes.as_dict() == {"densities": 14, "gradients": 7, "reads": 4}
+
+
+@pytest.fixture(scope="module")
+def fit(folder, tmp_path_factory):
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    out = tmp_path_factory.mktemp("out") / "fit"
+    return model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2), out, model
+
+
+def test_fit_of_rows_on_disk_is_certified_with_few_reads(fit, folder):
+    result, _, model = fit
+    assert result.certificate.verdict == "certified"
+    assert result.passes["reads"] <= 14
+    assert result.coreset.n_obs == N
+    assert model.certify(table(folder), result.coreset, result.posterior).verdict == "certified"
+
+
+def test_fit_agrees_with_the_fit_of_rows_in_memory(fit, data):
+    memory, disk = fit[2].fit(data, size=40, seed=1, chains=2), fit[0]
+    one, two = memory.reference.gaussian, disk.reference.gaussian
+    np.testing.assert_allclose((one.mean - two.mean) / one.sd, 0, atol=0.05)
+    np.testing.assert_allclose(one.sd, two.sd, rtol=0.01)
+    left, right = memory.certified_draws(), disk.certified_draws()
+    for name in ("alpha", "beta"):
+        shift = left[name].mean(axis=0) - right[name].mean(axis=0)
+        # 1,000 draws each: four Monte Carlo standard errors of a difference.
+        assert np.all(np.abs(shift) < 4 * np.sqrt(2 / 1_000) * left[name].std(axis=0))
+
+
+def test_fit_keeps_the_rows_of_the_coreset(fit, data):
+    result, out, _ = fit
+    expected = data["X"][result.coreset.indices]
+    for kept in (result.data, sc.load_fit(out).data):
+        np.testing.assert_array_equal(kept["X"], expected)
+        np.testing.assert_array_equal(kept["weights"], result.coreset.weights)
+        assert kept["N"] == result.coreset.size
+    assert "the rows were read" in (out / "report.md").read_text()
+
+
+def test_small_tables_are_loaded(folder, data):
+    loaded = Table(folder, columns=COLUMNS, values=SCALES).open(program())
+    assert isinstance(loaded, LoadedRows)
+    np.testing.assert_array_equal(loaded["X"], data["X"])
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    read = model.read(Table(folder, columns=COLUMNS, values=SCALES))
+    assert read["N"] == N
+    assert "part-0.parquet" in read.describe()["data"]
+
+
+def test_rows_on_disk_are_not_handed_out_whole(folder):
+    stored = opened(folder)
+    with pytest.raises(DataError, match=r"12000 rows of 'X' are not in memory"):
+        stored["X"]
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    with pytest.raises(DataError, match=r"NUTS on all 12000 rows needs them in memory"):
+        model.sample(table(folder))
+
+
+# --- categories, weights, axes -----------------------------------------------------------
+
+GROUPS = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
+parameters { vector[J] a; real b; real<lower=0> s; }
+model { a ~ normal(0, 1); b ~ normal(0, 1); s ~ normal(0, 1);
+  for (n in 1:N) y[n] ~ normal(a[g[n]] + b * x[n], s); }
+"""
+
+
+def group_frame() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    g = rng.choice(["EWR", "JFK", "LGA"], 6_000)
+    x = rng.normal(size=6_000)
+    return pd.DataFrame({"airport": g, "x": x, "y": x + (g == "JFK") + rng.normal(size=6_000)})
+
+
+@pytest.mark.parametrize("dtype", ["object", "category", "string"])
+def test_categories_become_codes_with_a_recorded_dictionary(dtype):
+    frame = group_frame().astype({"airport": dtype})
+    woven = adopt(StanProgram.from_code(GROUPS)).weighted
+    stored = Table(
+        frame, columns={"g": "airport"}, counts={"J": "airport"}, memory=0, chunk_rows=500
+    ).open(woven)
+    assert isinstance(stored, StoredRows)
+    assert stored["J"] == 3
+    assert stored.describe()["levels"] == {"g": ["EWR", "JFK", "LGA"]}
+    codes = np.concatenate([c["g"] for c in stored.chunks()])
+    np.testing.assert_array_equal(codes, pd.Categorical(frame["airport"]).codes + 1)
+
+
+def test_levels_are_in_the_report_and_fix_the_codes(tmp_path):
+    frame = group_frame()
+    frame.to_parquet(tmp_path / "rows.parquet")
+    given = {"airport": ["LGA", "EWR", "JFK"]}
+    rows = Table(
+        tmp_path / "rows.parquet", columns={"g": "airport"}, levels=given, counts={"J": "airport"},
+        memory=0, chunk_rows=2_000,
+    )  # fmt: skip
+    model = sc.CoresetModel(stan_code=GROUPS, engine="stanli")
+    fit = model.fit(rows, size=60, seed=1, chains=2)
+    assert fit.report()["provenance"]["levels"] == {"g": ["LGA", "EWR", "JFK"]}
+    assert fit.certificate.verdict == "certified"
+    codes = fit.data["g"]
+    names = frame["airport"].to_numpy()[fit.coreset.indices]
+    assert [given["airport"][c - 1] for c in codes] == list(names)
+
+
+@pytest.mark.parametrize("reference", ["pathfinder", "pilot"])
+def test_other_references_read_rows_on_disk_too(reference, folder):
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    found = model.reference(table(folder, chunk_rows=5_000), reference, draws=50, seed=1)
+    assert found.draws.shape == (50, D + 1)
+
+
+def test_weights_are_a_column(frame):
+    rng = np.random.default_rng(5)
+    weighted = frame.assign(count=rng.integers(1, 4, N))
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    compiled = model.engine.compile(model.program.density_code)
+    stored = opened(weighted, columns={**COLUMNS, "weights": "count"})
+    memory = model.read(
+        {
+            "X": frame[NAMES].to_numpy(),
+            "y": frame["late"],
+            "weights": weighted["count"],
+            **SCALES,
+        }
+    )
+    draws = rng.normal(size=(3, D + 1))
+    with (
+        FullData(compiled, model.program, stored, in_process=True) as disk,
+        FullData(compiled, model.program, memory, in_process=True) as full,
+    ):
+        np.testing.assert_allclose(disk.log_density(draws), full.log_density(draws), rtol=1e-12)
+        with disk.subsample(N, rng) as a, full.subsample(N, rng) as b:
+            np.testing.assert_allclose(a.log_density(draws), b.log_density(draws), rtol=1e-12)
+
+
+def test_rows_on_the_second_axis(frame):
+    code = """
+    data { int N; int D; matrix[D, N] Z; array[N] int y; }
+    parameters { vector[D] b; } model { b ~ normal(0, 1);
+      for (n in 1:N) y[n] ~ bernoulli_logit(dot_product(b, Z[ : , n])); }
+    """
+    woven = adopt(StanProgram.from_code(code)).weighted
+    if woven.rows["Z"] != 1:
+        pytest.fail("Z carries observations on its second axis")
+    stored = Table(frame, columns={"Z": NAMES, "y": "late"}, memory=0).open(woven)
+    assert stored.sample["Z"].shape == (D, N)
+    assert woven.subset(stored, [1, 2])["Z"].shape == (D, 2)
+
+
+def test_columns_by_name_and_lists(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    x = np.random.default_rng(0).normal(size=(2_000, D))
+    y = np.arange(2_000) % 2
+    pq.write_table(pa.table({"X": list(x), "y": y}), tmp_path / "lists.parquet")
+    pd.DataFrame({**{f"X.{j + 1}": x[:, j] for j in range(D)}, "y": y}).to_parquet(
+        tmp_path / "named.parquet"
+    )
+    for name in ("lists", "named"):
+        stored = Table(tmp_path / f"{name}.parquet", values=SCALES, memory=0).open(program())
+        np.testing.assert_array_equal(np.concatenate([c["X"] for c in stored.chunks()]), x)
+
+
+def test_frozen_variables_need_the_rows_in_memory(frame):
+    code = """
+    data { int N; vector[N] a; array[N] int late; }
+    transformed data { vector[N] centred = a - mean(a); }
+    parameters { real b; } model { b ~ normal(0, 1); late ~ bernoulli_logit(centred * b); }
+    """
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    with pytest.raises(DataError, match="computes centred from all rows"):
+        model.read(Table(frame, memory=0))
+    read = model.read(Table(frame))
+    np.testing.assert_allclose(read["centred"], frame["a"] - frame["a"].mean())
+
+
+# --- bad input ---------------------------------------------------------------------------
+
+
+def written(tmp_path: Path, *frames: pd.DataFrame) -> Path:
+    for i, f in enumerate(frames):
+        f.to_parquet(tmp_path / f"{i}.parquet", index=False)
+    return tmp_path
+
+
+def test_schema_that_differs(tmp_path, frame):
+    text = frame.iloc[:100].astype({"b": str})
+    with pytest.raises(
+        DataError, match=r"'b' is double in .*0.parquet and .* in .*1.parquet"
+    ):
+        opened(written(tmp_path, frame, text))
+
+
+def test_missing_columns(tmp_path, frame):
+    with pytest.raises(DataError, match=r"1.parquet has no column 'c'; it has 'a', 'b', 'late'"):
+        opened(written(tmp_path, frame, frame.drop(columns="c")))
+    with pytest.raises(DataError, match=r"no column 'Late'; did you mean 'late'\?"):
+        opened(frame, columns={"X": NAMES, "y": "Late"})
+
+
+def test_unknown_variable(frame):
+    with pytest.raises(DataError, match=r"columns name 'Z', which is no data variable .* X, y"):
+        opened(frame, columns={**COLUMNS, "Z": "a"})
+
+
+def test_nulls_name_column_and_row(tmp_path, frame):
+    holes = frame.copy()
+    holes.loc[[4_321, 4_400], "b"] = np.nan
+    with pytest.raises(
+        DataError, match=r"'b' has 2 missing values .* row 4321"
+    ):
+        opened(written(tmp_path, holes))
+    with pytest.raises(DataError, match=r"'b' has 2 missing values .* row 4321"):
+        opened(holes)
+    with pytest.raises(DataError, match=r"'b' has nan in row 4321 .*2 values"):
+        opened({name: holes[name].to_numpy() for name in holes})
+    infinite = frame.assign(a=frame["a"].where(frame.index != 77, np.inf))
+    with pytest.raises(DataError, match=r"'a' has inf in row 77"):
+        opened(infinite)
+
+
+def test_empty_part(tmp_path, frame):
+    with pytest.raises(DataError, match=r"1.parquet has no rows"):
+        opened(written(tmp_path, frame, frame.iloc[:0]))
+    with pytest.raises(DataError, match="no rows"):
+        opened(lambda: iter(()))
+
+
+def test_text_where_a_number_is_wanted(frame):
+    with pytest.raises(
+        DataError, match=r"'b' is of type .*, for example '.*'; expected numbers"
+    ):
+        opened(frame.assign(b="high"))
+
+
+def test_fractions_where_integers_are_wanted(frame):
+    with pytest.raises(DataError, match=r"'late' has 0.5 in row 3 .*declared as int"):
+        opened(frame.assign(late=np.where(np.arange(N) == 3, 0.5, 1.0)))
+
+
+def test_unseen_category():
+    woven = adopt(StanProgram.from_code(GROUPS)).weighted
+    rows = Table(
+        group_frame(), columns={"g": "airport"}, levels={"airport": ["EWR", "JFK"]},
+        counts={"J": "airport"}, memory=0,
+    )  # fmt: skip
+    with pytest.raises(DataError, match=r"category 'LGA' in row \d+ .* 2 known ones: 'EWR', 'JFK'"):
+        rows.open(woven)
+
+
+def test_iterators_can_be_read_only_once(frame):
+    with pytest.raises(DataError, match="can be read only once"):
+        opened(iter([frame]))
+
+
+def test_files_that_are_not_there_or_damaged(tmp_path):
+    with pytest.raises(DataError, match="no such data file"):
+        opened(tmp_path / "nothing.parquet")
+    with pytest.raises(DataError, match="holds no file"):
+        opened(tmp_path)
+    (tmp_path / "bad.parquet").write_text("not Parquet")
+    with pytest.raises(DataError, match=r"cannot read .*bad.parquet"):
+        opened(tmp_path / "bad.parquet")
+    with pytest.raises(DataError, match="rows are a int"):
+        opened(3)
+
+
+def test_wrong_count_and_options(frame):
+    with pytest.raises(DataError, match="values give N = 5, but there are 12000 rows"):
+        opened(frame, values={**SCALES, "N": 5})
+    with pytest.raises(OptionError, match="chunk_rows is 0"):
+        Table(frame, chunk_rows=0)
+
+
+def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
+    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 10))
+    stored = opened(written(tmp_path, frame))
+    frame.iloc[:50].to_parquet(tmp_path / "0.parquet")
+    with pytest.raises(DataError, match="the data changed during the run"):
+        stored.take(np.array([11_000]))
+
+
+def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
+    """The disk fills up when the posterior is written; a second run goes on from the coreset."""
+    import errno
+
+    from stancoreset import run_folder
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    out = tmp_path / "fit"
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder.arviz_compat, "save", full)
+        with pytest.raises((OutputError, OSError), match="No space left"):
+            model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2)
+    assert (out / "coreset.csv").exists()
+    kept = (out / "coreset.csv").read_bytes()
+    fit = model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2, resume=True)
+    assert fit.certificate.verdict == "certified"
+    assert (out / "coreset.csv").read_bytes() == kept
+    assert "reference" in fit.timings or fit.passes["gradients"] == 0
+
+
+# --- the mapping in a file, the command line ---------------------------------------------
+
+
+def test_table_from_file(tmp_path, folder):
+    toml = tmp_path / "columns.toml"
+    toml.write_text(
+        'memory = 0\n[columns]\nX = ["a", "b", "c"]\ny = "late"\n'
+        "[values]\nalpha_scale = 5.0\nbeta_scale = 2.5\n"
+    )
+    text = tmp_path / "columns.json"
+    text.write_text(json.dumps({"columns": COLUMNS, "values": SCALES, "memory": 0}))
+    one, two = (table_from_file(p, folder).open(program()) for p in (toml, text))
+    assert one.fingerprint() == two.fingerprint()
+    toml.write_text("colums = 1")
+    with pytest.raises(DataError, match="has 'colums'; expected any of columns"):
+        table_from_file(toml, folder)
+    toml.write_text("[")
+    with pytest.raises(DataError, match="neither TOML nor JSON"):
+        table_from_file(toml, folder)
+
+
+def test_command_line(tmp_path, folder, capsys):
+    from stancoreset.cli import main
+
+    toml = tmp_path / "columns.toml"
+    toml.write_text(
+        'memory = 0\n[columns]\nX = ["a", "b", "c"]\ny = "late"\n'
+        "[values]\nalpha_scale = 5.0\nbeta_scale = 2.5\n"
+    )
+    files = [str(p) for p in sorted(folder.glob("*.parquet"))]
+    arguments = ["fit", str(sc.stan_model_path("logistic")), *files, "--columns", str(toml)]
+    arguments += ["--size", "40", "--chains", "2", "--out", str(tmp_path / "out"), "--no-plots"]
+    assert main([*arguments, "--engine", "stanli"]) == 0
+    assert "certified" in capsys.readouterr().out
+    assert sc.load_fit(tmp_path / "out").passes["reads"] > 0
