@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.control_variate import ControlVariate
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
 from stancoreset.files import atomic_path, read_numbers
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, heldout_error
 from stancoreset.solvers import solve
+from stancoreset.taylor import PENALTIES, TaylorProjection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +54,8 @@ class Coreset:
         Name of the data vector of weights.
     provenance : dict
         Seeds, hashes of program and data, versions.
+    control : ControlVariate or None
+        The quadratic that is added to the rows' log likelihood; errors are measured with it.
     """
 
     indices: NDArray[np.int64] = field(repr=False)
@@ -65,6 +69,7 @@ class Coreset:
     obs: str = "N"
     weights_name: str = "weights"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    control: ControlVariate | None = None
 
     @property
     def size(self) -> int:
@@ -105,6 +110,8 @@ class Coreset:
             if name not in data:
                 raise DataError(f"the data lack '{name}', which carries observations")
             value = np.asarray(data[name])
+            if not value.size:
+                continue  # declared with N entries or none, as `vector[has_offset ? N : 0]`
             if value.ndim <= axis or value.shape[axis] != self.n_obs:
                 raise DataError(
                     f"'{name}' has shape {value.shape}, expected {self.n_obs} rows on axis {axis}: "
@@ -118,11 +125,14 @@ class Coreset:
     def save(self, path: str | Path) -> None:
         """Write ``coreset.csv``-like rows and weights, and the rest beside it as JSON.
 
-        `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance.
+        `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance, and
+        ``<path stem>.npz`` the control variate, if there is one.
         """
         path = Path(path)
         with atomic_path(path) as temporary:
             self.to_frame().to_csv(temporary, index=False)
+        if self.control is not None:
+            self.control.save(path.with_suffix(".npz"))
         with atomic_path(path.with_suffix(".json")) as temporary:
             temporary.write_text(json.dumps(self.describe(), indent=2) + "\n")
 
@@ -139,6 +149,7 @@ class Coreset:
             "obs": self.obs,
             "weights_name": self.weights_name,
             "provenance": dict(self.provenance),
+            "control": None if self.control is None else self.control.describe(),
         }
 
     @classmethod
@@ -155,6 +166,8 @@ class Coreset:
             table = read_numbers(path)
             about = json.loads(path.with_suffix(".json").read_text())
             about.pop("size")
+            if about.pop("control", None) is not None:
+                about["control"] = ControlVariate.load(path.with_suffix(".npz"))
             return cls(
                 indices=table["row"].to_numpy(np.int64),
                 weights=table["weight"].to_numpy(np.float64),
@@ -167,23 +180,27 @@ class Coreset:
 
 
 def select(
-    projection: Projection,
+    projection: Projection | TaylorProjection,
     size: int,
     method: str = "pursuit",
     *,
     seed: int = 0,
+    penalty: float = PENALTIES[0],
     **options: Any,
 ) -> Coreset:
     """Choose rows and weights on a projection.
 
     Parameters
     ----------
-    projection : Projection
+    projection : Projection or TaylorProjection
     size : int
         At most this many rows, k.
     method : str
         One of ``stancoreset.solvers.METHODS``.
     seed : int
+    penalty : float
+        For a `TaylorProjection`: weight of the second-order part, which is otherwise left to
+        the control variate.
     **options
         Passed to the algorithm; see `stancoreset.solvers.solve`.
 
@@ -198,6 +215,8 @@ def select(
     SolverError
         If the algorithm cannot use what it is given.
     """
+    if isinstance(projection, TaylorProjection):
+        projection = projection.penalised(penalty)
     if not 1 <= size <= projection.n_obs:
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
@@ -222,7 +241,7 @@ def select(
         weights=result.weights,
         n_obs=projection.n_obs,
         method=method,
-        relative_error=result.relative_error,
+        relative_error=projection.error(result.indices, result.weights),
         heldout_error=heldout_error(projection, result.indices, result.weights),
         trace=tuple(float(e) for e in result.trace),
     )

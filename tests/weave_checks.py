@@ -68,7 +68,8 @@ def frozen_data(woven: Woven, data: Data) -> Data:
 def cut(woven: Woven, data: Data, index: np.ndarray, weights: np.ndarray) -> Data:
     small = dict(data)
     for name, axis in woven.rows.items():
-        small[name] = np.take(np.asarray(data[name]), index, axis=axis)
+        value = np.asarray(data[name])
+        small[name] = np.take(value, index, axis=axis) if value.size else value
     small[woven.obs] = len(index)
     small[woven.weights] = weights
     return small

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from stancoreset.errors import WeaveError
 from stancoreset.stan import nodes as n
 from stancoreset.stan.dependence import COUNT, FREE, Dep, coupled, rowwise
-from stancoreset.stan.prune import names_in
-from stancoreset.stan.rows import bare
+from stancoreset.stan.printer import expression as text
+from stancoreset.stan.tree import bare, names_in
 
-__all__ = ["candidates", "check_parameters", "data_dependences", "declared"]
+__all__ = ["candidates", "check_parameters", "data_dependences", "declared", "optional"]
 
 
 def candidates(program: n.Program) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     counts : set of str
         The data integer that counts observations, and its aliases.
     """
-    dims = [bare(size) for size in d.size.dims]
+    dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
     if any(names_in(i) & counts for i in d.size.items):
         return coupled(f"`{d.name}` is a tuple with rows; declare its members separately")
@@ -44,6 +44,22 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")
     return rowwise(axes[0]) if axes else FREE
+
+
+def _if_given(size: n.Expr) -> n.Expr:
+    """N of a size ``has_offset ? N : 0``: one entry per row, or none at all."""
+    if isinstance(size, n.Ternary):
+        for one, other in ((size.yes, size.no), (size.no, size.yes)):
+            if isinstance(bare(other), n.IntLit) and text(bare(other)) == "0":
+                return bare(one)
+    return size
+
+
+def optional(program: n.Program) -> frozenset[str]:
+    """Data that have one entry per row, or none at all (``vector[has_offset ? N : 0]``)."""
+    return frozenset(
+        d.name for d in program.data if any(_if_given(bare(s)) is not bare(s) for s in d.size.dims)
+    )
 
 
 def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
 __all__ = [
+    "ILR_SIMPLEX",
     "Bijector",
     "affine_constrain",
     "affine_unconstrain",
@@ -34,7 +35,7 @@ _Constrain = Callable[[Float, Shape], Float]
 _Unconstrain = Callable[[Float], Float]
 
 #: From this version of Stan on a simplex is an isometric log-ratio, not a broken stick.
-_ILR_SIMPLEX = (2, 37)
+ILR_SIMPLEX = (2, 37)
 
 
 # --- number by number --------------------------------------------------------------------
@@ -406,7 +407,7 @@ def bijector(kind: str, stan_version: tuple[int, int]) -> Bijector | None:
     stan_version : (int, int)
         Stan's version, for example ``(2, 35)``: simplices changed in 2.37.
     """
-    constrain, unconstrain = _SIMPLICES[stan_version >= _ILR_SIMPLEX]
+    constrain, unconstrain = _SIMPLICES[stan_version >= ILR_SIMPLEX]
     if kind == "simplex":
         return Bijector(_one_less, constrain, unconstrain)
     if kind == "column_stochastic_matrix":

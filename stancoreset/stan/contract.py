@@ -13,13 +13,13 @@ from stancoreset.errors import ProgramError
 from stancoreset.stan import nodes as n
 from stancoreset.stan.declarations import declared
 from stancoreset.stan.printer import expression
+from stancoreset.stan.tree import names_in
 
 __all__ = [
     "LOG_LIK",
     "WEIGHTS",
     "check_contract",
     "has_size",
-    "names_in",
     "observation_axes",
     "observation_count",
 ]
@@ -31,11 +31,6 @@ _WHAT_TO_WRITE = """\
   in data:                  vector<lower=0>[N] weights;
   in model:                 target += weights[n] * <log density of row n>;
   in generated quantities:  vector[N] log_lik;  // log_lik[n] = <log density of row n>"""
-
-
-def names_in(node: n.Node) -> set[str]:
-    """Names of all variables that a piece of the tree mentions."""
-    return {inner.name for inner in n.walk(node) if isinstance(inner, n.Var)}
 
 
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}

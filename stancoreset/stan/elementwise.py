@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BINARY", "FILLED", "REDUCTIONS", "UNARY"]
+__all__ = ["BINARY", "BLOCKS", "FILLED", "REDUCTIONS", "UNARY"]
 
 #: Functions of one container that act on each entry.
 UNARY = frozenset(
@@ -123,3 +123,9 @@ FILLED = {
 
 #: Sums over the entries.
 REDUCTIONS = frozenset(("sum", "dot_product", "dot_self"))
+
+#: Cuts that can hold all rows: axis of the rows, arguments of their start (0: none) and number.
+BLOCKS = {
+    "block": (0, 1, 3), "sub_col": (0, 1, 3), "sub_row": (1, 2, 3), "segment": (0, 1, 2),
+    "head": (0, 0, 1), "tail": (0, 0, 1),
+}  # fmt: skip

@@ -10,9 +10,10 @@ from stancoreset.stan.closed import Part
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, is_plain, literal, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.rows import Rows, bare, matrix_of
+from stancoreset.stan.rows import Rows, matrix_of
 from stancoreset.stan.sampling import is_literal
 from stancoreset.stan.statistics import Statistics
+from stancoreset.stan.tree import bare
 
 __all__ = ["Emission", "Term", "scaled"]
 

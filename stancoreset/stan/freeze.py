@@ -15,7 +15,7 @@ import numpy as np
 from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
 from stancoreset.stan.names import Names
-from stancoreset.stan.prune import names_in
+from stancoreset.stan.tree import names_in
 
 __all__ = ["freezing_program", "frozen_closure", "frozen_values"]
 

@@ -15,7 +15,8 @@ from stancoreset.stan.densities import suffix
 from stancoreset.stan.dependence import rowwise
 from stancoreset.stan.elementwise import UNARY
 from stancoreset.stan.per_row import call
-from stancoreset.stan.rows import Rows, bare
+from stancoreset.stan.rows import Rows
+from stancoreset.stan.tree import bare
 
 __all__ = ["lift_loop"]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from stancoreset.stan import nodes as n
 from stancoreset.stan.dependence import Dep
 from stancoreset.stan.elementwise import FILLED
-from stancoreset.stan.rows import Rows, bare
+from stancoreset.stan.rows import Rows
+from stancoreset.stan.tree import bare
 
 __all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan import nodes as n
 from stancoreset.stan.ast import parse
+from stancoreset.stan.axis import optional
 from stancoreset.stan.contract import (
     LOG_LIK,
     WEIGHTS,
@@ -224,6 +225,11 @@ class WeightedProgram:
             if any(has_size(size, self.obs) for size in decl.size.dims)
         )
 
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """Data that have one entry per observation, or none (``vector[has_offset ? N : 0]``)."""
+        return optional(self.program.tree)
+
     # Data ------------------------------------------------------------------------------
 
     def check(self, data: DataSource) -> dict[str, Value]:
@@ -314,6 +320,8 @@ class WeightedProgram:
             if name not in data:
                 raise DataError(f"the data lack '{name}', which carries observations")
             value = np.asarray(data[name])
+            if not value.size and n_obs and name in self.optional:
+                continue  # the data have none of it
             if value.ndim <= axis or value.shape[axis] != n_obs:
                 raise DataError(
                     f"data variable '{name}' has shape {value.shape}; expected {n_obs} rows "

@@ -6,16 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.rows import target_vars
+from stancoreset.stan.tree import names_in, target_vars
 
-__all__ = ["names_in", "needed", "unread", "without"]
-
-
-def names_in(node: n.Node | None) -> set[str]:
-    """Names of all variables that `node` mentions."""
-    if node is None:
-        return set()
-    return {x.name for x in n.walk(node) if isinstance(x, n.Var)}
+__all__ = ["needed", "unread", "without"]
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:

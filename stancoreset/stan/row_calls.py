@@ -19,22 +19,16 @@ from stancoreset.stan.dependence import (
     join,
     rowwise,
 )
-from stancoreset.stan.elementwise import BINARY, FILLED, REDUCTIONS, UNARY
+from stancoreset.stan.elementwise import BINARY, BLOCKS, FILLED, REDUCTIONS, UNARY
 from stancoreset.stan.printer import expression as text
+from stancoreset.stan.tree import bare, names_in
 
-__all__ = ["CallRules", "bare", "matrix_of", "short"]
+__all__ = ["CallRules", "matrix_of", "short"]
 
 _SERIES = {
     "cumulative_sum", "head", "tail", "segment", "reverse", "sort_asc", "sort_desc", "block",
     "sub_row", "sub_col", "sort_indices_asc", "sort_indices_desc", "rank",
 }  # fmt: skip
-
-
-def bare(e: n.Expr) -> n.Expr:
-    """The expression without parentheses around it."""
-    while isinstance(e, n.Paren):
-        e = e.arg
-    return e
 
 
 def matrix_of(e: n.Expr) -> n.Expr | None:
@@ -54,6 +48,7 @@ class CallRules(ABC):
     """Rules for calls; the rules for other expressions are `rows.Rows`."""
 
     call_user: Callable[[n.Call, Sequence[Dep]], Dep]
+    optional: frozenset[str]  # data with one entry per row, or none at all
 
     @abstractmethod
     def of(self, e: n.Expr) -> Dep: ...
@@ -117,6 +112,8 @@ class CallRules(ABC):
     def sizes(self, e: n.Call, deps: list[Dep]) -> Dep | None:
         """Queries of sizes, and containers filled with one value."""
         if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "rowwise":
+            if names_in(e.args[0]) & self.optional:
+                return coupled(f"`{short(e)}` is the number of rows or 0, if the data have none")
             base, array = e.args[0].type.base, e.args[0].type.array
             if e.name == "num_elements" and e.args[0].type.rank > 1:
                 return FREE.with_stat(BY_COUNT)
@@ -216,6 +213,8 @@ class CallRules(ABC):
             return self.transpose(first, args[0].type)
         if name == "identity":
             return first
+        if name in BLOCKS and self.whole_block(e, deps):
+            return rowwise(0, max(d.stat for d in values))
         if name in _SERIES:
             return coupled(f"`{short(e)}` depends on the order of the observations")
         if name.startswith(("ode_", "integrate_ode", "dae")):
@@ -223,6 +222,18 @@ class CallRules(ABC):
         if name.startswith(("gp_", "cov_exp_quad")):
             return coupled("a Gaussian process ties all observations together")
         return coupled(f"`{short(e)}` looks at all observations at once")
+
+    def whole_block(self, e: n.Call, deps: Sequence[Dep]) -> bool:
+        """Whether ``block(X, 1, j, N, k)`` and its like take all rows of what they cut."""
+        axis, start, count = BLOCKS[e.name]
+        others = [d for k, d in enumerate(deps) if k not in (0, count)]
+        return (
+            deps[0].kind == "rowwise"
+            and deps[0].axis == axis
+            and deps[count].kind == "count"
+            and (start == 0 or text(bare(e.args[start])) == "1")
+            and all(d.kind == "free" and not d.stat for d in others)
+        )
 
     # ---- densities --------------------------------------------------------------------
 

@@ -20,9 +20,10 @@ from stancoreset.stan.dependence import (
     rowwise,
 )
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.row_calls import CallRules, bare, matrix_of, short
+from stancoreset.stan.row_calls import CallRules, matrix_of, short
+from stancoreset.stan.tree import bare
 
-__all__ = ["Rows", "assigned_names", "bare", "matrix_of", "target_vars"]
+__all__ = ["Rows", "matrix_of"]
 
 _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
@@ -53,6 +54,7 @@ class Rows(CallRules):
     ) -> None:
         self.pure_sums = pure_sums
         self.frozen: set[str] = set()  # frozen variables that are not rows
+        self.optional: frozenset[str] = frozenset()
         self.env = env
         self.data = data
         self.call_user = call
@@ -348,24 +350,3 @@ def factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
             (a, b), (c, d) = factors_of(left), factors_of(right)
             return a + d, b + c
     return [inner if isinstance(inner, n.Var) else e], []
-
-
-def assigned_names(node: n.Node) -> set[str]:
-    """Names of variables that statements below `node` assign to."""
-    found = set()
-    for s in n.walk(node):
-        if isinstance(s, n.Assign):
-            found |= {v.name for v in target_vars(s.target)}
-    return found
-
-
-def target_vars(e: n.Expr) -> list[n.Var]:
-    """The variables on the left side of an assignment."""
-    match e:
-        case n.Var():
-            return [e]
-        case n.Index(base=base) | n.TupleItem(base=base):
-            return target_vars(base)
-        case n.TupleLit(items=items):
-            return [v for i in items for v in target_vars(i)]
-    return []

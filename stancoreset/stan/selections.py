@@ -18,9 +18,8 @@ from stancoreset.stan.elementwise import UNARY
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.prune import names_in
-from stancoreset.stan.row_calls import bare
 from stancoreset.stan.sampling import density_call
+from stancoreset.stan.tree import bare, names_in
 
 __all__ = ["Selections", "spread_selections"]
 

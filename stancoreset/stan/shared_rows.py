@@ -9,7 +9,7 @@ different sizes are refused when they are read, and nothing has to be guessed.
 from __future__ import annotations
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.row_calls import bare
+from stancoreset.stan.tree import bare
 
 __all__ = ["merged", "shared_counts"]
 

@@ -10,10 +10,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.elementwise import FILLED
+from stancoreset.stan.elementwise import BLOCKS, FILLED
 from stancoreset.stan.names import Names
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.rows import Rows, bare
+from stancoreset.stan.rows import Rows
+from stancoreset.stan.tree import bare
 
 __all__ = ["Statistics"]
 
@@ -52,7 +53,7 @@ class Statistics:
             value = self.rows.as_value(dep, e)
             if value.kind == "free" and value.stat:
                 return self.frozen(bare(e))
-        sizes = isinstance(e, n.Call) and (e.name in FILLED or e.user)
+        sizes = isinstance(e, n.Call) and (e.name in FILLED or e.name in BLOCKS or e.user)
         operands = isinstance(e, n.Binary | n.Unary | n.Ternary | n.Call) and not sizes
         updates: dict[str, Any] = {}
         for f in fields(e):

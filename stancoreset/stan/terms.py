@@ -14,9 +14,9 @@ from stancoreset.stan.emission import Emission, Term, scaled
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import at, call, literal, one_row, plus, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.prune import names_in
-from stancoreset.stan.rows import Rows, bare, matrix_of
+from stancoreset.stan.rows import Rows, matrix_of
 from stancoreset.stan.sampling import SamplingStatements, density_call
+from stancoreset.stan.tree import bare, names_in
 
 __all__ = ["Terms"]
 

@@ -20,8 +20,8 @@ from stancoreset.stan import printer
 from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import candidates, data_dependences
 from stancoreset.stan.densities import suffix
-from stancoreset.stan.prune import names_in
 from stancoreset.stan.shared_rows import merged, shared_counts
+from stancoreset.stan.tree import names_in
 from stancoreset.stan.weave_flow import Entry
 from stancoreset.stan.weaver import NoLikelihoodError, Weaver, Woven
 

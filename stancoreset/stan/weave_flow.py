@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan import nodes as n
+from stancoreset.stan.axis import optional
 from stancoreset.stan.dependence import (
     BY_DATA,
     FREE,
@@ -25,9 +26,9 @@ from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import times, total
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
-from stancoreset.stan.prune import names_in
-from stancoreset.stan.rows import Rows, bare, target_vars
+from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
+from stancoreset.stan.tree import names_in, target_vars
 from stancoreset.stan.weave_loops import Loops, Statements, as_block, as_body
 
 __all__ = ["Entry", "Flow"]
@@ -86,6 +87,7 @@ class Flow(Loops):
         self.data = data
         self.names = names
         self.rows = Rows(env, data, self.call_user, pure_sums=bool(calls))
+        self.rows.optional = optional(program)
         self.terms = Terms(self.rows, self.functions, obs, names)
         self.context = UNSET  # dependence of the branches that lead here
         self.entries: dict[int, Entry] = {}
@@ -377,9 +379,16 @@ class Flow(Loops):
             self.refuse(s, self.repeats)
         if self.context.kind == "row":
             self.refuse(s, "it is reached by a condition on single observations")
-        if isinstance(s, n.TargetAdd) and text(bare(s.value)) in self.accumulators:
-            self.log(s, "likelihood", "adds up the weighted terms of all observations")
-            return [s], []
+        if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
+            kept, rest = self.uses_accumulators(s)
+            if kept is not None:
+                self.log(s, "likelihood", "adds up the weighted terms of all observations")
+                if rest is None:
+                    return [kept], []
+                self.origin[id(rest)] = s
+                self.kept.append(rest)
+                model, point = self.increment(rest)
+                return [kept, *model], point
         prior, terms = self.terms.split(s, self.refuse)
         if not terms:
             self.log(s, "prior", "no data rows enter")

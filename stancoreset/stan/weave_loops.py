@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import NoReturn
 
 from stancoreset.stan import nodes as n
+from stancoreset.stan.accumulators import added, addends, only_use
 from stancoreset.stan.dependence import FREE, UNSET, Dep, coupled, join, row
 from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import literal, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.prune import names_in
-from stancoreset.stan.rows import Rows, assigned_names, bare, target_vars
+from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
+from stancoreset.stan.tree import assigned_names, bare, names_in, target_vars
 
 __all__ = ["STALE", "Loops", "Statements", "as_block", "as_body"]
 
@@ -40,22 +41,6 @@ def _assigns(s: n.Node, name: str) -> bool:
     return isinstance(s, n.Assign) and name in {v.name for v in target_vars(s.target)}
 
 
-def _added(s: n.Node) -> n.Expr | None:
-    """What ``x += e`` or ``x = x + e`` adds; None for other statements."""
-    if not isinstance(s, n.Assign) or not isinstance(s.target, n.Var):
-        return None
-    if s.op == "+=":
-        return s.value
-    if s.op == "=" and isinstance(bare(s.value), n.Binary):
-        e = bare(s.value)
-        assert isinstance(e, n.Binary)
-        if e.op == "+":
-            for one, other in ((e.left, e.right), (e.right, e.left)):
-                if isinstance(bare(one), n.Var) and text(bare(one)) == s.target.name:
-                    return other
-    return None
-
-
 def as_body(body: Statements, like: n.Stmt) -> n.Block:
     """A list as the body of a loop."""
     if len(body) == 1 and isinstance(body[0], n.Block):
@@ -70,6 +55,7 @@ def as_block(body: Statements, like: n.Stmt) -> Statements:
 class Loops(ABC):
     """What the walk does at loops; `weave_flow.Flow` does the rest."""
 
+    program: n.Program
     obs: str
     depth: int
     env: dict[str, Dep]
@@ -251,15 +237,15 @@ class Loops(ABC):
             # Reading a scalar or a whole container before it is written couples rows.
             if all(self.writes_row(a) for a in n.walk(body) if _assigns(a, name)):
                 continue
-            if self.leaves_part(body, name):
-                self.env[name] = coupled(STALE.why)
-                continue
             writes = [a for a in n.walk(body) if _assigns(a, name)]
             # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
             mentions = sum(isinstance(v, n.Var) and v.name == name for v in n.walk(body))
             own = sum(isinstance(v, n.Var) and v.name == name for a in writes for v in n.walk(a))
-            if all(_added(a) is not None for a in writes) and mentions == own:
+            if all(added(a) is not None for a in writes) and mentions == own:
                 self.adding.add(name)
+                continue
+            if self.leaves_part(body, name):
+                self.env[name] = coupled(STALE.why)
                 continue
             self.env[name] = STALE
 
@@ -339,20 +325,19 @@ class Loops(ABC):
     # ---- accumulators: `lp += f(row)` in the loop, `target += lp` behind it ---------------
 
     def accumulates(self, s: n.Assign, name: str) -> bool:
-        """Whether the statement adds a row's term to a scalar declared outside the loop."""
-        if not self.loop or name not in self.adding or s.target.type.rank:
+        """Whether the statement adds a row's term to a variable declared outside the loop."""
+        if not self.loop or name not in self.adding:
             return False
-        added = _added(s)
-        if added is None or name in {v.name for v in n.walk(added) if isinstance(v, n.Var)}:
+        value = added(s)
+        if value is None or name in names_in(value):
             return False
-        return isinstance(s.target, n.Var) and (
-            self.env.get(name, UNSET).kind in ("unset", "free", "sum") or name in self.accumulators
-        )
+        known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
+        return known or name in self.accumulators
 
     def accumulate(self, s: n.Assign, name: str) -> tuple[Statements, Statements]:
-        added = _added(s)
-        assert added is not None
-        dep = join(self.context, self.rows.value(added))
+        value = added(s)
+        assert value is not None
+        dep = join(self.context, self.rows.value(value))
         if dep.kind == "rowwise":
             dep = coupled("it adds up all observations inside the loop over them")
         if self.repeats and dep.kind != "coupled":
@@ -361,14 +346,49 @@ class Loops(ABC):
             dep = coupled("it adds the term of an observation in the loop over others")
         if self.depth and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
+        if isinstance(s.target, n.Index) and (self.depth or only_use(name, self.program) is None):
+            dep = coupled(
+                f"`{name}` adds up the observations of each group and enters other than by "
+                "addition to the target: the groups, not the rows, are the units"
+            )
         if dep.kind == "coupled":
             self.env[name] = dep
             return [s], [s]
         self.accumulators.add(name)
         self.env[name] = Dep("sum", stat=dep.stat)
-        term = self.terms.normalised(self.terms.hoist(added))
+        term = self.terms.normalised(self.terms.hoist(value))
         weight = n.Index(n.Var(self.names.weights), (n.Single(n.Var(self.loop)),))
         model = replace(s, op="+=", value=times(weight, term))
         self.weighted.add(id(s))
         self.log(s, "likelihood", f"adds the term of one observation to `{name}`")
+        use = None if self.depth else only_use(name, self.program)
+        if use is not None and use.coefficient is not None:
+            term = times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
         return [model], [self.log_lik(n.Var(self.loop), term, s)]
+
+    def uses_accumulators(self, s: n.TargetAdd) -> tuple[n.TargetAdd | None, n.TargetAdd | None]:
+        """The increment's terms with accumulators, which are weighted already, and the others."""
+        parts: dict[bool, n.Expr] = {}
+        for negative, e in addends(s.value):
+            mine = bool(names_in(e) & self.accumulators)
+            sign = "-" if negative else "+"
+            if mine in parts:
+                parts[mine] = n.Binary(parts[mine], sign, e, type=n.REAL)
+            else:
+                parts[mine] = n.Unary("-", e, type=n.REAL) if negative else e
+        if True not in parts:
+            return None, s
+        kept = replace(s, value=parts[True])
+        for name in sorted(names_in(parts[True]) & self.accumulators):
+            use = only_use(name, self.program)
+            factor = (
+                FREE if use is None or use.coefficient is None else self.rows.value(use.coefficient)
+            )
+            if use is None or factor.kind not in ("free", "unset") or factor.stat:
+                self.refuse(
+                    s,
+                    f"`{name}` adds up observations, and must then be added to the target once, "
+                    f"or a number times it that is the same whatever the rows are: "
+                    f"`target += {name};`",
+                )
+        return kept, replace(s, value=parts[False]) if False in parts else None

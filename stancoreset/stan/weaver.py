@@ -11,14 +11,15 @@ from typing import Any
 from stancoreset.errors import WeaveError
 from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
+from stancoreset.stan.accumulators import added, only_use
 from stancoreset.stan.axis import check_parameters, data_dependences, declared
 from stancoreset.stan.dependence import FREE, Dep
 from stancoreset.stan.freeze import freezing_program, frozen_closure
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal
-from stancoreset.stan.prune import names_in, needed, unread, without
-from stancoreset.stan.rows import bare
+from stancoreset.stan.prune import needed, unread, without
 from stancoreset.stan.selections import spread_selections
+from stancoreset.stan.tree import names_in, target_vars
 from stancoreset.stan.weave_flow import Entry, Flow
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
@@ -195,22 +196,17 @@ class Weaver:
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 
     def check_accumulators(self) -> None:
-        """A scalar that adds up rows must reach the target once, whole."""
-        for name in self.flow.accumulators:
+        """A variable that adds up rows must reach the target once, linearly."""
+        for name in sorted(self.flow.accumulators):
             everywhere = (*self.program.transformed_parameters, *self.program.model)
             uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
-            fine = (
-                len(uses) == 1
-                and isinstance(uses[0], n.TargetAdd)
-                and isinstance(bare(uses[0].value), n.Var)
-                and any(uses[0] is s for s in self.program.model)
-            )
-            if not fine:
+            use = only_use(name, self.program)
+            if use is None or len(uses) != 1 or uses[0] is not use.statement:
                 at = uses[0] if uses else self.program.model[0]
                 raise WeaveError(
                     at.line,
-                    f"`{name}` adds up observations, and must then be added to the target once and "
-                    f"as it is: `target += {name};`",
+                    f"`{name}` adds up observations, and must then be added to the target once, "
+                    f"or a number times it: `target += {name};`",
                 )
 
     # ---- the program ----------------------------------------------------------------------
@@ -398,8 +394,8 @@ def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
 def _reads(s: n.Stmt, name: str) -> set[str]:
     """Names that a statement reads, its own accumulation of `name` aside."""
     match s:
-        case n.Assign(target=n.Var(name=own)) if own == name:
-            return set()
+        case n.Assign(target=target) if name in {v.name for v in target_vars(target)}:
+            return set() if added(s) is not None or name not in names_in(s.value) else {name}
         case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
             return names_in(e)
         case n.For():

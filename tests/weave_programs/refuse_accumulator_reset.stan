@@ -1,0 +1,10 @@
+// refuse: 9 .*adds up observations.*
+// What the first loop added is thrown away.
+data { int N; vector[N] y; }
+parameters { real mu; }
+model {
+  real l = 0;
+  for (n in 1:N) l += square(y[n] - mu);
+  l = 0; for (n in 1:N) l += abs(y[n] - mu);
+  target += -l;
+}
