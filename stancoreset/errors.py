@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "CertificateError",
     "CompileError",
+    "ControlError",
     "DataError",
     "EngineError",
     "EngineNotFoundError",
@@ -53,6 +54,10 @@ class EngineNotFoundError(EngineError):
 
 class CompileError(EngineError, ProgramError):
     """A Stan program does not compile; the message carries Stan's line and words."""
+
+
+class ControlError(StancoresetError):
+    """No control variate: a derivative is not finite, or the centre lies outside the support."""
 
 
 class ReferenceFitError(StancoresetError):

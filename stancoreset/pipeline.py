@@ -25,11 +25,21 @@ from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, default_candidates, extend, project
 from stancoreset.reference.base import Reference
 from stancoreset.run_folder import RunFolder
+from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
 from stancoreset.solvers import check_method
 from stancoreset.stages import Stages
+from stancoreset.taylor import TaylorProjection, extend_taylor, project_taylor
 
-__all__ = ["CERTIFIED_DRAWS", "HELDOUT_DRAWS", "PROJECTIONS", "Pipeline", "Plan"]
+__all__ = [
+    "CERTIFIED_DRAWS",
+    "HELDOUT_DRAWS",
+    "PROJECTIONS",
+    "TAYLOR",
+    "Pipeline",
+    "Plan",
+    "check_projection",
+]
 
 HELDOUT_DRAWS = 200
 CERTIFIED_DRAWS = 1_000
@@ -53,6 +63,24 @@ PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection
 }
 
 
+#: The projection beyond second order, which needs the control variate; see `taylor`.
+TAYLOR = "taylor"
+
+
+def check_projection(projection: str | None) -> None:
+    """Raise unless there is such a projection; None leaves the choice to the fit.
+
+    Raises
+    ------
+    OptionError
+    """
+    if projection is not None and projection not in (*PROJECTIONS, TAYLOR):
+        raise OptionError(
+            f"projection is {projection!r}, expected one of "
+            f"{', '.join(map(repr, (*PROJECTIONS, TAYLOR)))}"
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a fit was asked for; the parameters of `CoresetModel.fit`."""
@@ -60,7 +88,7 @@ class Plan:
     size: int
     method: str
     reference: Any
-    projection: str
+    projection: str | None
     draws: int | None
     candidates: int | None
     seed: int
@@ -69,6 +97,7 @@ class Plan:
     engine_output_dir: str | Path | None = None
     labels: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    control_variate: bool = True
 
     def settings(self) -> dict[str, Any]:
         """What decides the result, as plain values."""
@@ -79,6 +108,7 @@ class Plan:
             "projection": self.projection,
             "draws": self.draws,
             "candidates": self.candidates,
+            "control_variate": self.control_variate,
             "seed": self.seed,
             **self.sampler,
             **self.options,
@@ -95,16 +125,24 @@ class Plan:
             raise OptionError(
                 f"size is {self.size}, expected a number from 1 to {n_obs}, the rows of the data"
             )
-        if self.projection not in PROJECTIONS:
+        check_projection(self.projection)
+        if self.projection == TAYLOR and not self.control_variate:
             raise OptionError(
-                f"projection is {self.projection!r}, expected one of "
-                f"{', '.join(map(repr, PROJECTIONS))}"
+                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
+                "but control_variate is False; use projection='loglik'"
             )
+        if self.method == "auto":
+            if not self.control_variate or self.projection not in (None, TAYLOR) or self.options:
+                raise OptionError(
+                    "method is 'auto', which chooses by the error of the corrected density: it "
+                    "needs control_variate=True, no projection= and no options of a method"
+                )
+            return
         if self.method not in IN_THE_LOOP:
-            check_method(self.method, self.options, others=tuple(IN_THE_LOOP))
+            check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
             return
         check_options(self.method, self.options)
-        if self.projection != "loglik":
+        if self.projection is not None:
             raise OptionError(
                 f"projection is {self.projection!r}, but method {self.method!r} draws from the "
                 "coreset's own posterior and uses no projection; leave projection out"
@@ -175,64 +213,127 @@ class Pipeline:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
     def _coreset(self, full: FullData, reference: Reference) -> Coreset:
-        plan, program = self.plan, self.session.program
+        plan, session = self.plan, self.session
+        selection = None
+        if plan.control_variate and session.controlled.covered:
+            with self.stages("expand"):
+                expansion = session.expand(full, reference)
+            selection = ControlledSelection(session, self.checked, full, expansion)
         candidates = plan.candidates or default_candidates(full.n_obs, plan.size)
         if plan.method in IN_THE_LOOP:
-            with self.stages("select") as tick:
-                chosen = select_in_the_loop(
-                    self.session,
-                    self.checked,
-                    full,
-                    plan.size,
-                    plan.method,
-                    draws=plan.draws,
-                    candidates=candidates,
-                    seed=plan.seed,
-                    progress=tick,
-                    **plan.options,
-                )
+            chosen = self._select_in_the_loop(full, candidates)
+        elif selection is not None and plan.projection in (None, TAYLOR):
+            chosen = self._select_beyond(selection, reference, candidates)
         else:
             chosen = self._select(full, reference, candidates)
+        if selection is not None:
+            if chosen.control is None:
+                chosen = selection.complete(chosen)
+                unseen = reference.more(HELDOUT_DRAWS, stream=0)
+                error = corrected_error(session, self.checked, full, chosen, unseen)
+                chosen = replace(chosen, heldout_error=error)
+            selection.verify(chosen, reference.draws[:3])
         return replace(
             chosen,
-            rows=program.rows,
-            obs=program.obs,
-            weights_name=program.weights,
+            rows=session.program.rows,
+            obs=session.program.obs,
+            weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
 
+    def _select_in_the_loop(self, full: FullData, candidates: int) -> Coreset:
+        plan = self.plan
+        with self.stages("select") as tick:
+            return select_in_the_loop(
+                self.session,
+                self.checked,
+                full,
+                plan.size,
+                plan.method,
+                draws=plan.draws,
+                candidates=candidates,
+                seed=plan.seed,
+                progress=tick,
+                **plan.options,
+            )
+
+    def _select_beyond(
+        self, selection: ControlledSelection, reference: Reference, candidates: int
+    ) -> Coreset:
+        """Select what the quadratic does not carry."""
+        plan, full, expansion = self.plan, selection.full, selection.expansion
+
+        def make(pool: BoundModel, rows: np.ndarray, tick: Any) -> TaylorProjection:
+            return project_taylor(
+                full, pool, rows, reference, expansion, heldout=HELDOUT_DRAWS, progress=tick
+            )
+
+        def widen(p: TaylorProjection, pool: BoundModel, more: Float, tick: Any) -> Any:
+            return extend_taylor(p, full, pool, expansion, more, tick)
+
+        def choose(projection: TaylorProjection) -> Coreset:
+            return selection.select(projection, plan.size, plan.method, plan.seed, plan.options)
+
+        return self._adaptively(full, reference, candidates, make, widen, choose)
+
     def _select(self, full: FullData, reference: Reference, candidates: int) -> Coreset:
-        """Project and select; double the draws while it helps, unless their number is given."""
-        plan, stages = self.plan, self.stages
-        make, widen = PROJECTIONS[plan.projection]
-        with stages("bind candidates"):
-            rows, pool = self.session.pool(self.checked, candidates, plan.seed)
+        """Select on the projection that the plan names."""
+        plan = self.plan
+        project_, extend_ = PROJECTIONS[plan.projection or "loglik"]
+
+        def make(pool: BoundModel, rows: np.ndarray, tick: Any) -> Projection:
+            return project_(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
+
+        def widen(p: Projection, pool: BoundModel, more: Float, tick: Any) -> Projection:
+            return extend_(p, full, pool, reference, more, tick)
 
         def choose(projection: Projection) -> Coreset:
-            with stages("select"):
-                return select(projection, plan.size, plan.method, seed=plan.seed, **plan.options)
+            return select(projection, plan.size, plan.method, seed=plan.seed, **plan.options)
 
-        def enlarge(projection: Projection) -> Projection:
+        return self._adaptively(full, reference, candidates, make, widen, choose)
+
+    def _adaptively(
+        self,
+        full: FullData,
+        reference: Reference,
+        candidates: int,
+        make: Callable[..., Any],
+        widen: Callable[..., Any],
+        choose: Callable[[Any], Coreset],
+    ) -> Coreset:
+        """Project and select; double the draws while it helps, unless their number is given."""
+        stages = self.stages
+        with stages("bind candidates"):
+            rows, pool = self.session.pool(self.checked, candidates, self.plan.seed)
+
+        def timed(projection: Any) -> Coreset:
+            with stages("select"):
+                return choose(projection)
+
+        def enlarge(projection: Any) -> Any:
             more = reference.more(projection.n_draws, stream=projection.n_draws)
             with stages("project", total=len(more)) as tick:
-                return widen(projection, full, pool, reference, more, tick)
+                return widen(projection, pool, more, tick)
 
         with pool:
             with stages("project", total=HELDOUT_DRAWS) as tick:
-                first = make(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
+                first = make(pool, rows, tick)
             # A user's own draws cannot be doubled.
             # Nor are they doubled where each doubling would read the rows from disk again.
-            if plan.draws is None and reference.spare is None and full.passes.stored is None:
-                return select_adaptively(first, choose, enlarge)
-            return choose(first)
+            if self.plan.draws is None and reference.spare is None and full.passes.stored is None:
+                return select_adaptively(first, timed, enlarge)
+            return timed(first)
 
     def _sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         plan = self.plan
         chains = plan.sampler["chains"]
-        # Chains start at draws of the reference: where the posterior is.
-        rng = np.random.default_rng([plan.seed, 11])
-        draws = reference.draws
-        inits = draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
+        if coreset.control is None:
+            # Chains start at draws of the reference: where the posterior is.
+            rng = np.random.default_rng([plan.seed, 11])
+            draws = reference.draws
+            inits = draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
+        else:  # where the quadratic is exact
+            inits = np.tile(coreset.control.centre, (chains, 1))
         with self.stages("sample"):
             return self.session.sample(
                 self.checked,

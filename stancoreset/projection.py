@@ -55,6 +55,11 @@ class Projection:
         Of the full data at the draws, before centring.
     means : ndarray, shape (M,)
         What centring took away from each column of Φ.
+    scored : int, optional
+        Rows of Φ and b that errors are measured on, if those that follow are a penalty.
+    norm, heldout_norm : float, optional
+        What errors are relative to, if not ‖b‖: where b is what a control variate leaves of
+        the log likelihood, the norm of the whole.
     """
 
     phi: Float = field(repr=False)
@@ -65,11 +70,20 @@ class Projection:
     n_obs: int
     log_likelihood: Float = field(repr=False)
     means: Float = field(repr=False)
+    scored: int | None = None
+    norm: float | None = None
+    heldout_norm: float | None = None
 
     @property
     def n_draws(self) -> int:
         """S, the number of draws that selection sees."""
         return len(self.target)
+
+    def error(self, columns: NDArray[np.int64], weights: Float) -> float:
+        """‖b − Φ w‖ / ‖b‖ on the draws that selection sees; see `heldout_error`."""
+        residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
+        norm = np.linalg.norm(self.target) if self.norm is None else self.norm
+        return float(np.linalg.norm(residual) / norm)
 
 
 def default_candidates(n_obs: int, size: int) -> int:
@@ -88,7 +102,9 @@ def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: F
     weights : ndarray
     """
     residual = projection.heldout_target - projection.heldout_phi[:, columns] @ weights
-    return float(np.linalg.norm(residual) / np.linalg.norm(projection.heldout_target))
+    norm = projection.heldout_norm
+    norm = float(np.linalg.norm(projection.heldout_target)) if norm is None else norm
+    return float(np.linalg.norm(residual)) / norm
 
 
 def project(

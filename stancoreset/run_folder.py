@@ -223,6 +223,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "certificate": ("certificate.csv",),
 }
 _REPORTS = (
+    "coreset.npz",
     COMPANION,
     "report.json",
     "report.md",

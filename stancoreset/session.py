@@ -6,21 +6,25 @@ import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
+from stancoreset.control_variate import ControlVariate, Expansion, control_variate, expand
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
-from stancoreset.errors import DataError, OptionError
+from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
+from stancoreset.stan.bijectors import ILR_SIMPLEX
+from stancoreset.stan.control import CompiledWithControl, Controlled, add_control
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["Session"]
@@ -48,9 +52,16 @@ class Session:
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
 
+    @cached_property
+    def controlled(self) -> Controlled:
+        """The program's density with room for a control variate."""
+        ilr_simplex = self.engine.stan_version >= ILR_SIMPLEX
+        return add_control(self.program, ilr_simplex=ilr_simplex)
+
     def density(self) -> Compiled:
-        """The program without generated quantities."""
-        return self._compile("density", self.program.density_code)
+        """The program without generated quantities, with room for a control variate."""
+        compiled = self._compile("density", self.controlled.code)
+        return CompiledWithControl(compiled, self.controlled)
 
     def with_log_lik(self) -> Compiled:
         """The whole program."""
@@ -113,7 +124,38 @@ class Session:
                 f"the coreset was selected from {coreset.n_obs} rows, the data have {n_obs}: "
                 "these are not the data it was selected from"
             )
-        return self.program.subset(checked, coreset.indices, coreset.weights)
+        rows = self.program.subset(checked, coreset.indices, coreset.weights)
+        return rows if coreset.control is None else {**rows, **self.control_data(coreset.control)}
+
+    def control_data(self, control: ControlVariate) -> StanData:
+        """A control variate as data of the program."""
+        columns, start = self.controlled.coordinates(control.param_names)
+        if not np.array_equal(columns, control.columns):
+            raise ControlError(
+                "the coreset's control variate belongs to other parameters: it covers "
+                f"{len(control.columns)} coordinates of {', '.join(control.param_names[:6])}"
+                f"{', …' if len(control.param_names) > 6 else ''}, the program has "
+                f"{', '.join(self.controlled.covered)}; select the coreset again with this program"
+            )
+        curvature, axes = control.factors()
+        return self.controlled.data(
+            start, control.centre[columns], control.gradient, curvature, axes
+        )
+
+    def expand(self, full: FullData, reference: Reference) -> Expansion:
+        """The full log likelihood to second order around the reference's centre."""
+        return expand(full, reference, self.controlled.coordinates(full.param_names)[0])
+
+    def with_control(
+        self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
+    ) -> Coreset:
+        """The coreset together with the quadratic that completes it to second order."""
+        bare = replace(coreset, control=None)
+        with self.density().bind(self.rows(checked, bare)) as bound:
+            control = control_variate(
+                bound, full.prior, expansion, left_out=self.controlled.left_out
+            )
+        return replace(coreset, control=control)
 
     def kept(self, checked: StanData, coreset: Coreset) -> StanData | None:
         """The coreset's rows, if the full data are not in memory and cannot give them again."""

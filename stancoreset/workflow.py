@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,20 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
-from stancoreset.pipeline import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, Pipeline, Plan
+from stancoreset.pipeline import (
+    CERTIFIED_DRAWS,
+    HELDOUT_DRAWS,
+    PROJECTIONS,
+    TAYLOR,
+    Pipeline,
+    Plan,
+    check_projection,
+)
 from stancoreset.pointwise import with_log_likelihood
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
 from stancoreset.run_folder import RunFolder
+from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
 from stancoreset.sources import StoredRows, Table
 from stancoreset.stages import Stages
@@ -33,6 +43,7 @@ from stancoreset.stan.identities import (
     require_identities,
 )
 from stancoreset.stan.program import StanProgram, WeightedProgram
+from stancoreset.taylor import TaylorProjection, project_taylor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +140,8 @@ class CoresetModel:
         size: int = 200,
         method: str = "pursuit",
         reference: Any = "laplace",
-        projection: str = "loglik",
+        projection: str | None = None,
+        control_variate: bool = True,
         draws: int | None = None,
         candidates: int | None = None,
         seed: int = 0,
@@ -161,7 +173,8 @@ class CoresetModel:
             At most this many rows in the coreset, k.
         method : str
             Selection algorithm, one of ``stancoreset.solvers.METHODS``, which work on a
-            projection; or of ``stancoreset.in_the_loop.METHODS``, ``"quasi_newton"`` and
+            projection; ``"auto"``, the best of several with a control variate; or of
+            ``stancoreset.in_the_loop.METHODS``, ``"quasi_newton"`` and
             ``"sparse_vi"``, which draw from the coreset's own posterior as it grows: the
             reference then only starts the chains.
         reference : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
@@ -169,9 +182,15 @@ class CoresetModel:
             to it; mean-field variational inference (CmdStan only); NUTS on a weighted
             subsample, moved to the full data; or draws that you have (ArviZ container,
             cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
-        projection : {"loglik", "fisher"}
-            What is matched there: the log likelihood's values, or its gradient (the weighted
-            Fisher information norm; see `stancoreset.fisher`).
+        projection : {"taylor", "loglik", "fisher"}, optional
+            What the rows match there: the log likelihood beyond second order (the default
+            with a control variate; see `stancoreset.taylor`), its values (the default
+            without), or its gradient (the weighted Fisher information norm; see
+            `stancoreset.fisher`).
+        control_variate : bool
+            Add to the rows what they lack up to second order, as a quadratic around the
+            posterior's centre: a hundred rows then do what thousands could not, in many
+            dimensions above all. See `stancoreset.control_variate`.
         draws : int, optional
             Reference draws S that selection sees; default: doubled until the held-out
             error stops improving, up to 2,000. In the loop: draws of each coreset posterior.
@@ -217,6 +236,7 @@ class CoresetModel:
             method=method,
             reference=reference,
             projection=projection,
+            control_variate=control_variate,
             draws=draws,
             candidates=candidates,
             seed=seed,
@@ -275,7 +295,7 @@ class CoresetModel:
         candidates: int = 20_000,
         heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
-    ) -> Projection:
+    ) -> Projection | TaylorProjection:
         """Target, candidate matrix and held-out pair on a reference.
 
         Parameters
@@ -283,8 +303,8 @@ class CoresetModel:
         data : mapping or path
             The full data.
         reference : Reference
-        projection : {"loglik", "fisher"}
-            See `fit`.
+        projection : {"loglik", "fisher", "taylor"}
+            See `fit`; complete what is selected on ``"taylor"`` by `add_control_variate`.
         candidates : int
             Rows M that selection may choose from; all rows if there are fewer.
         heldout : int
@@ -294,17 +314,70 @@ class CoresetModel:
 
         Returns
         -------
-        Projection
+        Projection or TaylorProjection
         """
-        if projection not in PROJECTIONS:
-            raise OptionError(
-                f"projection is {projection!r}, expected one of {', '.join(map(repr, PROJECTIONS))}"
-            )
+        check_projection(projection)
         checked = self.read(data)
+        full = self._session.full_data(checked)
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            full = self._session.full_data(checked)
+            if projection == TAYLOR:
+                expansion = self._session.expand(full, reference)
+                return project_taylor(full, pool, rows, reference, expansion, heldout=heldout)
             return PROJECTIONS[projection][0](full, pool, rows, reference, heldout=heldout)
+
+    def add_control_variate(self, data: Any, coreset: Coreset, reference: Reference) -> Coreset:
+        """The coreset with the quadratic that completes it to second order.
+
+        `sample` and `certify` then use both.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        reference : Reference
+            Its centre is where the log likelihood is expanded.
+
+        Returns
+        -------
+        Coreset
+            With `control`; its held-out error is measured anew.
+
+        Raises
+        ------
+        ControlError
+            The centre lies outside the support, or a derivative is not finite there.
+        """
+        checked = self.read(data)
+        full = self._session.full_data(checked)
+        expansion = self._session.expand(full, reference)
+        selection = ControlledSelection(self._session, checked, full, expansion)
+        completed = selection.complete(coreset)
+        selection.verify(completed, reference.draws[:3])
+        unseen = reference.more(HELDOUT_DRAWS, stream=0)
+        error = corrected_error(self._session, checked, full, completed, unseen)
+        return replace(completed, heldout_error=error)
+
+    @property
+    def stan_code(self) -> str:
+        """The Stan program that NUTS runs on a coreset, control variate and all.
+
+        With `stan_data` it runs in any Stan.
+        """
+        return self._session.controlled.code
+
+    def stan_data(self, data: Any, coreset: Coreset | None = None) -> dict[str, Any]:
+        """Data for `stan_code`: a coreset with its control variate, or all rows.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        """
+        rows = self._session.rows(self.read(data), coreset)
+        return {**self._session.controlled.nothing(), **rows}
 
     def sample(
         self,

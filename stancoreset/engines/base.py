@@ -162,6 +162,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def stan_version(self) -> tuple[int, int]:
+        """Version of the Stan language whose constraining transforms the engine uses."""
+        ...
+
+    @property
     def in_process(self) -> bool:
         """Whether evaluation happens in this process, so that many small models are cheap."""
         ...

@@ -107,6 +107,18 @@ class CmdStanEngine:
         found = cmdstanpy.utils.cmdstan_version()
         return f"CmdStan {found[0]}.{found[1]}" if found else f"CmdStan in {self.path}"
 
+    @property
+    def stan_version(self) -> tuple[int, int]:
+        """Stan's version, whose constraining transforms the executables use."""
+        import cmdstanpy
+
+        found = cmdstanpy.utils.cmdstan_version()
+        if found is None:
+            raise EngineNotFoundError(
+                f"{self.path} is not a CmdStan folder: its makefile says no version"
+            )
+        return (int(found[0]), int(found[1]))
+
     def compile(
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
     ) -> CmdStanCompiled:
@@ -175,7 +187,7 @@ class CmdStanBound:
         self._compiled = compiled
         self._seed = seed
         self._transforms = Transforms.from_program(
-            compiled.program, data, version=_stan_version(compiled.engine)
+            compiled.program, data, version=compiled.engine.stan_version
         )
         self.n_params = self._transforms.n_params
         self.param_names = self._transforms.unconstrained_names
@@ -445,17 +457,6 @@ class CmdStanBound:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _stan_version(engine: CmdStanEngine) -> tuple[int, int]:
-    import cmdstanpy
-
-    found = cmdstanpy.utils.cmdstan_version()
-    if found is None:
-        raise EngineNotFoundError(
-            f"{engine.path} is not a CmdStan folder: its makefile says no version"
-        )
-    return (int(found[0]), int(found[1]))
 
 
 def _core(error: Exception) -> str:

@@ -76,6 +76,11 @@ class StanliEngine:
 
         return f"stanli {stanli.__version__}"
 
+    @property
+    def stan_version(self) -> tuple[int, int]:
+        """Stan's version whose constraining transforms stanli has: simplices are those of 2.37."""
+        return (2, 37)
+
     def compile(
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
     ) -> StanliCompiled:

@@ -48,7 +48,12 @@ class Controlled:
     names: Mapping[str, str] = field(repr=False)
 
     def data(
-        self, start: NDArray[np.int64], centre: Float, gradient: Float, curvature: Float, axes: Float
+        self,
+        start: NDArray[np.int64],
+        centre: Float,
+        gradient: Float,
+        curvature: Float,
+        axes: Float,
     ) -> StanData:
         """The term's data.
 

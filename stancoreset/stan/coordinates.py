@@ -40,9 +40,7 @@ class _Place:
         return f"{self.out}[({self.start} + {first}) : ({self.start} + {last})] = {value};"
 
 
-def statements(
-    decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: bool
-) -> str | None:
+def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: bool) -> str | None:
     """Statements that write the coordinates of one variable into a vector.
 
     Parameters
@@ -180,9 +178,7 @@ def _zero_sum(place: _Place, z: str) -> str:
     """u_j = (Σ_{i ≤ j} z_i − j z_{j+1}) / sqrt(j (j + 1)), the Helmert basis."""
     k, j, local = place.size, f"{place.prefix}_j", f"{place.prefix}_z"
     value = f"(sum({local}[1 : {j}]) - {j} * {local}[{j} + 1]) / sqrt({j} * ({j} + 1.0))"
-    return (
-        f"{{ vector[{k}] {local} = {z}; for ({j} in 1:({k} - 1)) {{ {place.put(value, j)} }} }}"
-    )
+    return f"{{ vector[{k}] {local} = {z}; for ({j} in 1:({k} - 1)) {{ {place.put(value, j)} }} }}"
 
 
 def _cholesky_corr(place: _Place) -> str:

@@ -1,0 +1,302 @@
+"""The control variate: what the rows lack up to second order, added as a quadratic.
+
+    log p̃(θ) = log prior(θ) + Σ_n w_n L_n(θ) + gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀)
+    g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
+
+ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Only the likelihood is
+expanded; the prior stays exact in Stan. Its gradient and Hessian are those of the posterior
+less those of the prior, which the two log densities L + log prior and L_w + log prior have in
+common: R and g need no program of their own.
+
+References
+----------
+Control variates in subsampling MCMC: Quiroz, Kohn, Villani & Tran (2019), JASA 114; Baker,
+Fearnhead, Fox & Nemeth (2019), Statistics and Computing 29. Joined to an optimised coreset
+they are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from stancoreset.engines.base import BoundModel, Float
+from stancoreset.errors import ControlError, ReferenceFitError
+from stancoreset.files import atomic_path
+from stancoreset.full_data import FullData, central_hessian
+from stancoreset.reference.base import Reference
+
+__all__ = ["ControlVariate", "Expansion", "control_variate", "expand", "stable_share"]
+
+# Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
+_NEGLIGIBLE = 1e-9
+#: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
+#: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
+LEAST_CURVATURE = -1.0
+_NAMES = ("param_names", "left_out")
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The full log likelihood to second order around ψ₀.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (P,)
+        All unconstrained coordinates at ψ₀.
+    columns : ndarray of int, shape (p,)
+        Those that ψ consists of.
+    value : float
+        L(ψ₀), up to a constant.
+    gradient : ndarray, shape (p,)
+    hessian : ndarray, shape (p, p)
+    scale : ndarray, shape (P,)
+        Posterior standard deviations, for steps of differences.
+    factor : ndarray, shape (p, p)
+        F with F Fᵀ the posterior covariance of ψ.
+    prior_hessian : ndarray, shape (P, P)
+        ∇² log prior(ψ₀), which every posterior's Hessian contains.
+    param_names : tuple of str
+        Names of all unconstrained coordinates.
+    """
+
+    centre: Float = field(repr=False)
+    columns: NDArray[np.intp] = field(repr=False)
+    value: float
+    gradient: Float = field(repr=False)
+    hessian: Float = field(repr=False)
+    scale: Float = field(repr=False)
+    factor: Float = field(repr=False)
+    prior_hessian: Float = field(repr=False)
+    param_names: tuple[str, ...] = field(repr=False)
+
+    def displacements(self, draws: Float) -> Float:
+        """ψ − ψ₀ in all coordinates, zero in those that ψ does not hold: (S, P) → (S, P)."""
+        delta = np.zeros_like(draws)
+        delta[:, self.columns] = draws[:, self.columns] - self.centre[self.columns]
+        return delta
+
+    def terms(self, draws: Float) -> tuple[Float, Float]:
+        """First- and second-order term of L at each draw, (S,) each."""
+        delta = draws[:, self.columns] - self.centre[self.columns]
+        return delta @ self.gradient, 0.5 * np.sum((delta @ self.hessian) * delta, axis=1)
+
+
+def expand(full: FullData, reference: Reference, columns: NDArray[np.intp]) -> Expansion:
+    """Expand the full log likelihood around the reference's centre.
+
+    The centre is the mode of a Laplace fit, whose Hessian is at hand, and the mean of other
+    draws.
+
+    Parameters
+    ----------
+    full : FullData
+    reference : Reference
+    columns : ndarray of int
+        Unconstrained coordinates that ψ consists of.
+
+    Raises
+    ------
+    ControlError
+        If the log likelihood or a derivative is not finite at the centre.
+    """
+    gaussian = reference.gaussian
+    centre = gaussian.mean
+    value, gradient = full.log_density_gradient(centre[None])
+    prior_value, prior_gradient = full.prior.log_density_gradient(centre[None])
+    if not np.isfinite(value[0]):
+        raise ControlError(
+            f"the log density of the full data is {value[0]} at the control variate's centre, "
+            f"{_point(full.param_names, centre)}: it lies outside the support; give a reference "
+            "whose mean lies inside, or control_variate=False"
+        )
+    try:
+        if reference.method == "laplace":  # its precision is the posterior's negative Hessian
+            inverse = np.linalg.inv(gaussian.chol)
+            posterior = -inverse.T @ inverse
+        else:
+            posterior = full.hessian(centre, gaussian.sd)
+        prior = central_hessian(full.prior.log_density_gradient, centre, gaussian.sd)
+        hessian = posterior - prior
+    except ReferenceFitError as error:
+        raise ControlError(f"{error}; or leave the quadratic out: control_variate=False") from None
+    likelihood_gradient = (gradient - prior_gradient)[0][columns]
+    hessian = hessian[np.ix_(columns, columns)]
+    if not (np.all(np.isfinite(likelihood_gradient)) and np.all(np.isfinite(hessian))):
+        raise ControlError(
+            "a derivative of the log likelihood is not finite at the control variate's centre, "
+            f"{_point(full.param_names, centre)}; give another reference, or control_variate=False"
+        )
+    return Expansion(
+        centre=centre,
+        columns=columns,
+        value=float(value[0] - prior_value[0]),
+        gradient=likelihood_gradient,
+        hessian=hessian,
+        scale=gaussian.sd,
+        factor=_square_root(gaussian.cov[np.ix_(columns, columns)]),
+        prior_hessian=prior,
+        param_names=full.param_names,
+    )
+
+
+def _point(names: tuple[str, ...], theta: Float) -> str:
+    shown = ", ".join(f"{n} = {x:.4g}" for n, x in list(zip(names, theta, strict=True))[:4])
+    return f"{shown}{', …' if len(theta) > 4 else ''} (unconstrained)"
+
+
+def _square_root(cov: Float) -> Float:
+    values, vectors = eigh(cov)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+@dataclass(frozen=True)
+class ControlVariate:
+    """The quadratic that goes with a coreset.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (P,)
+        ψ₀, in all unconstrained coordinates.
+    columns : ndarray of int, shape (p,)
+        Coordinates that ψ consists of.
+    param_names : tuple of str
+        Names of all unconstrained coordinates.
+    gradient : ndarray, shape (p,)
+        g.
+    curvature : ndarray, shape (p, p)
+        R, symmetric.
+    least_eigenvalue : float
+        Smallest eigenvalue of R in units of the posterior's precision; negative where the
+        rows bend the log likelihood more than all the data do.
+    share : float
+        ρ: what the row weights were multiplied by, one unless the rows were too few.
+    left_out : tuple of str
+        Parameters whose coordinates the quadratic does not see.
+    penalty : float
+        Weight of the second-order part in the selection of the rows.
+    """
+
+    centre: Float = field(repr=False)
+    columns: NDArray[np.intp] = field(repr=False)
+    param_names: tuple[str, ...] = field(repr=False)
+    gradient: Float = field(repr=False)
+    curvature: Float = field(repr=False)
+    least_eigenvalue: float
+    share: float = 1.0
+    left_out: tuple[str, ...] = ()
+    penalty: float = 0.0
+
+    def value(self, draws: Float) -> Float:
+        """gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀): (S, P) → (S,)."""
+        delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
+        return delta @ self.gradient - 0.5 * np.sum((delta @ self.curvature) * delta, axis=1)
+
+    def factors(self) -> tuple[Float, Float]:
+        """r and A with R = Aᵀ diag(r) A, (r,) and (r, p); directions without curvature left out.
+
+        In coordinates scaled to a unit diagonal, so that parameters of different size do not
+        drown each other in rounding.
+        """
+        size = np.sqrt(np.maximum(np.abs(np.diag(self.curvature)), 1e-300))
+        values, vectors = eigh(self.curvature / np.outer(size, size))
+        kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max(initial=0.0)))
+        return values[kept], (vectors[:, kept] * size[:, None]).T
+
+    def describe(self) -> dict[str, Any]:
+        """What the report says of it."""
+        return {
+            "coordinates": len(self.columns),
+            "least_eigenvalue": self.least_eigenvalue,
+            "share": self.share,
+            "penalty": self.penalty,
+            "left_out": list(self.left_out),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write an ``.npz`` file."""
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            names = {key: np.array(getattr(self, key), dtype=str) for key in _NAMES}
+            np.savez(stream, **{**vars(self), **names})
+
+    @classmethod
+    def load(cls, path: Path) -> ControlVariate:
+        """Read what `save` wrote."""
+        with np.load(path) as stored:
+            values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
+        scalars = {k: float(values[k]) for k in ("least_eigenvalue", "share", "penalty")}
+        names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
+        return cls(**{**values, **scalars, **names})
+
+
+def control_variate(
+    coreset: BoundModel,
+    prior: BoundModel,
+    expansion: Expansion,
+    *,
+    share: float = 1.0,
+    left_out: tuple[str, ...] = (),
+) -> ControlVariate:
+    """g and R of a coreset.
+
+    Parameters
+    ----------
+    coreset : BoundModel
+        The weighted program bound to the coreset's rows, without a quadratic.
+    prior : BoundModel
+        The same without rows.
+    expansion : Expansion
+        Of the full log likelihood.
+    share : float
+        ρ, a factor on the coreset's weights.
+    left_out : tuple of str
+
+    Raises
+    ------
+    ControlError
+        If the coreset's derivatives are not finite.
+    """
+    centre, columns = expansion.centre, expansion.columns
+    gradient = coreset.log_density_gradient(centre[None])[1]
+    gradient = (gradient - prior.log_density_gradient(centre[None])[1])[0][columns]
+    try:
+        posterior = central_hessian(coreset.log_density_gradient, centre, expansion.scale)
+    except ReferenceFitError as error:
+        raise ControlError(f"of the coreset's rows: {error}") from None
+    hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
+    curvature = share * hessian - expansion.hessian
+    whitened = expansion.factor.T @ curvature @ expansion.factor
+    return ControlVariate(
+        centre=centre,
+        columns=columns,
+        param_names=expansion.param_names,
+        gradient=expansion.gradient - share * gradient,
+        curvature=0.5 * (curvature + curvature.T),
+        least_eigenvalue=float(eigh(whitened, eigvals_only=True)[0]),
+        share=share,
+        left_out=left_out,
+    )
+
+
+def stable_share(control: ControlVariate, expansion: Expansion) -> float:
+    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `LEAST_CURVATURE`.
+
+    R(ρ) = A − ρ B with A and B the curvatures of L and of the coreset with ρ = 1.
+    """
+    factor = expansion.factor
+    full = -factor.T @ expansion.hessian @ factor
+    rows = full - factor.T @ control.curvature @ factor
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        if eigh(full - middle * rows, eigvals_only=True)[0] >= LEAST_CURVATURE:
+            low = middle
+        else:
+            high = middle
+    return low
