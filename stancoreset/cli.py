@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | fit | weave | compare | paper | doctor``."""
+"""The command line: ``stancoreset demo | fit | weave | compare | plot | paper | doctor``."""
 
 from __future__ import annotations
 
@@ -213,6 +213,22 @@ def _compare(args: argparse.Namespace) -> int:
     return 0
 
 
+def _plot(args: argparse.Namespace) -> int:
+    from stancoreset.plot_run import plot_run
+
+    written = plot_run(
+        args.run_dir,
+        args.kind,
+        args.output or f"{args.kind}.png",
+        also=args.also,
+        var_names=args.var_names,
+        data=args.data,
+        columns=args.columns,
+    )
+    print(written)
+    return 0
+
+
 def _doctor(args: argparse.Namespace) -> int:
     from stancoreset.doctor import examine
 
@@ -332,6 +348,32 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("--out", help="folder for comparison.csv and pictures")
     comparison.add_argument("--json", action="store_true", help="the table as JSON")
     comparison.set_defaults(run=_compare)
+
+    plot = commands.add_parser(
+        "plot",
+        help="a picture of a finished run",
+        description="density and forest: the run's posterior beside its reference, full.nc in its "
+        "folder, and others; weights: in order, or as dots over two columns of the data; "
+        "certificate: the log importance weights; path: error against size; refinement: the "
+        "rounds of a refined run.",
+    )
+    plot.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
+    plot.add_argument(
+        "kind",
+        metavar="KIND",
+        choices=("certificate", "density", "forest", "path", "refinement", "weights"),
+        help="certificate, density, forest, path, refinement or weights",
+    )
+    plot.add_argument("--output", metavar="FILE", help=".png, .pdf or .svg (KIND.png)")
+    plot.add_argument(
+        "--also", nargs="+", default=[], metavar="DIR", help="other fits or .nc files beside it"
+    )
+    plot.add_argument("--var-names", nargs="+", metavar="NAME", help="parameters to draw")
+    plot.add_argument("--data", help="the full data, for weights over two of its columns")
+    plot.add_argument(
+        "--columns", nargs=2, metavar=("A", "B"), help="which columns: age, or X[2] for a matrix"
+    )
+    plot.set_defaults(run=_plot)
 
     doctor = commands.add_parser(
         "doctor",

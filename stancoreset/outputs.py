@@ -14,7 +14,7 @@ from stancoreset.fit import CoresetFit
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["write_comparison", "write_fit_pictures"]
+__all__ = ["save_picture", "write_comparison", "write_fit_pictures"]
 
 
 def write_comparison(
@@ -38,18 +38,19 @@ def write_comparison(
     table = compare(posteriors, reference=reference)
     with atomic_path(folder / "comparison.csv") as temporary:
         table.to_csv(temporary)
-    _picture(plots.plot_density(posteriors), folder / "density.png")
-    _picture(plots.plot_forest(posteriors), folder / "forest.png")
+    save_picture(plots.plot_density(posteriors), folder / "density.png")
+    save_picture(plots.plot_forest(posteriors), folder / "forest.png")
     return table
 
 
 def write_fit_pictures(fit: CoresetFit, folder: Path) -> None:
     """``weights.png`` and ``certificate.png`` of one fit."""
-    _picture(plots.plot_weights(fit.coreset), folder / "weights.png")
-    _picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
+    save_picture(plots.plot_weights(fit.coreset), folder / "weights.png")
+    save_picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
 
 
-def _picture(axes: Any, path: Path) -> None:
+def save_picture(axes: Any, path: Path) -> None:
+    """Write the figure that `axes` belong to, whole or not at all, and close it."""
     import matplotlib.pyplot as plt
     import numpy as np
 

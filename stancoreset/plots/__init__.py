@@ -9,5 +9,13 @@ from __future__ import annotations
 
 from stancoreset.plots.coresets import plot_certificate, plot_path, plot_weights
 from stancoreset.plots.posteriors import plot_density, plot_forest
+from stancoreset.plots.refinement import plot_refinement
 
-__all__ = ["plot_certificate", "plot_density", "plot_forest", "plot_path", "plot_weights"]
+__all__ = [
+    "plot_certificate",
+    "plot_density",
+    "plot_forest",
+    "plot_path",
+    "plot_refinement",
+    "plot_weights",
+]

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.errors import DataError
-from stancoreset.plots.figures import COLORS, new_axes, tidy
+from stancoreset.plots.figures import COLORS, VERDICTS, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Float = NDArray[np.float64]
 
-_VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
 _SHOWN_ROWS = 5_000
 
 
@@ -201,7 +200,7 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     # 0 is the weight that every draw would have if the posteriors were the same
     top = finite.max()
     shifted = finite - (top + np.log(np.exp(finite - top).sum() / raw.size))
-    color = _VERDICTS.get(certificate.verdict, COLORS[5])
+    color = VERDICTS.get(certificate.verdict, COLORS[5])
     if np.ptp(shifted) > 1e-9:
         ax.hist(shifted, bins=40, color=color, alpha=0.75)
     else:  # equal weights: rounding is not worth bins

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 #: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LINES = ("-", "--", "-.", ":")
+#: What a verdict looks like.
+VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
 
 
 def new_axes(width: float, height: float) -> Axes:

@@ -1,0 +1,160 @@
+"""``stancoreset plot``, and the trace of a refinement."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import make_dataclass
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from problems import logistic_data
+from test_plots import assert_nothing_clipped
+
+import stancoreset as sc
+from stancoreset import arviz_compat, plots
+from stancoreset.cli import _parser, main
+from stancoreset.errors import DataError, OptionError
+from stancoreset.plot_run import KINDS, covariates, plot_run
+
+FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
+Round = make_dataclass("Round", FIELDS)
+ROUNDS = [
+    Round(0, "first pass", 100, 0.43, np.inf, 3.2, 4.0, "rejected"),
+    Round(1, "more reference draws and candidates", 100, 0.2, 0.62, 513.0, 6.0, "corrected"),
+    Round(2, "larger size", 400, 0.014, 0.12, 997.0, 20.0, "certified"),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return logistic_data(3_000)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("plots") / "run"
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        fit = model.fit(data, size=40, seed=1, chains=2, iter_warmup=200, iter_sampling=300)
+    fit.save(folder)
+    return folder
+
+
+@pytest.fixture
+def data_file(tmp_path, data):
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
+    return path
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"refinement"}))
+def test_every_kind_is_drawn(run, kind, tmp_path, capsys):
+    output = tmp_path / "figure.png"
+    assert main(["plot", str(run), kind, "--output", str(output)]) == 0
+    assert str(output) in capsys.readouterr().out
+    picture = imread(output)
+    assert picture.shape[0] > 200
+    assert picture.shape[1] > 300
+    assert np.ptp(picture[..., :3]) > 0.5  # something is on it
+    assert plt.get_fignums() == []
+
+
+def test_weights_over_columns_of_the_data(run, data_file, tmp_path):
+    output = tmp_path / "figure.svg"
+    arguments = ["--output", str(output), "--data", str(data_file), "--columns", "X[1]", "X[3]"]
+    assert main(["plot", str(run), "weights", *arguments]) == 0
+    assert "<svg" in output.read_text()
+
+
+def test_other_posteriors_beside_it(run, tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setitem(
+        KINDS, "forest", lambda r: seen.update(r.posteriors) or plots.plot_forest(r.posteriors)
+    )
+    full = arviz_compat.load(run / "posterior.nc")
+    arviz_compat.save(full, tmp_path / "other.nc")
+    plot_run(run, "forest", tmp_path / "a.pdf", also=[tmp_path / "other.nc"])
+    assert list(seen) == ["coreset", "laplace", "other"]
+    with pytest.raises(OptionError, match="two posteriors are called 'other'"):
+        plot_run(run, "forest", tmp_path / "a.pdf", also=[tmp_path / "other.nc"] * 2)
+
+
+def test_the_command_line_lists_every_kind():
+    commands = _parser()._subparsers._group_actions[0].choices
+    option = next(a for a in commands["plot"]._actions if a.dest == "kind")
+    assert set(option.choices) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["weights", "--columns", "a", "b"], "add --data"),
+        (["refinement"], "not refined"),
+        (["density", "--var-names", "gamma"], "'gamma'"),
+        (["density", "--output", "figure.xyz"], "picture format"),
+    ],
+)
+def test_bad_input_is_one_clear_line(run, arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["plot", str(run), *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_such_column_or_run(run, data_file, tmp_path, capsys):
+    arguments = ["--data", str(data_file), "--columns", "X[1]", "z"]
+    assert main(["plot", str(run), "weights", *arguments]) == 2
+    assert "no column 'z'" in capsys.readouterr().err
+    assert main(["plot", str(tmp_path / "nothing"), "weights"]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="kind is 'pie'"):
+        plot_run(run, "pie", tmp_path / "a.png")
+
+
+def test_covariates_are_named_as_stan_names_them():
+    table = covariates({"N": 4, "X": np.ones((4, 2)), "y": np.arange(4), "prior": [1.0, 2.0]}, 4)
+    assert list(table.columns) == ["X[1]", "X[2]", "y"]
+
+
+class TestRefinement:
+    def test_draws_every_round(self):
+        top, bottom = plots.plot_refinement(ROUNDS)
+        assert top.get_title() == "rejected after 4 s → certified after 30 s"
+        np.testing.assert_allclose(bottom.lines[1].get_ydata(), [0.43, 0.2, 0.014])
+        assert top.lines[-1].get_ydata()[0] == max(top.lines[-1].get_ydata())  # infinite k̂
+        labels = [label.get_text() for label in bottom.get_xticklabels()]
+        assert labels[2] == "larger size\n400 rows"
+        colors = top.collections[0].get_facecolors()
+        assert len(np.unique(colors, axis=0)) == 3
+        assert_nothing_clipped(top.figure)
+
+    def test_mappings_and_one_round(self):
+        top, _ = plots.plot_refinement([vars(ROUNDS[2])])
+        assert top.get_title() == "certified after 20 s"
+        assert_nothing_clipped(top.figure)
+
+    def test_an_unknown_error_leaves_a_gap(self):
+        rounds = [
+            Round(
+                *(*[getattr(ROUNDS[0], f) for f in FIELDS[:3]], np.nan, 0.3, 9.0, 1.0, "rejected")
+            )
+        ]
+        _, bottom = plots.plot_refinement(rounds)
+        assert np.isnan(bottom.lines[1].get_ydata()).all()
+
+    def test_on_given_axes(self):
+        _, axes = plt.subplots(2)
+        assert list(plots.plot_refinement(ROUNDS, ax=axes)) == list(axes)
+        with pytest.raises(OptionError, match="needs 2 axes, ax holds 1"):
+            plots.plot_refinement(ROUNDS, ax=axes[0])
+
+    def test_bad_records(self):
+        with pytest.raises(DataError, match="not refined"):
+            plots.plot_refinement([])
+        with pytest.raises(DataError, match="no 'khat'"):
+            plots.plot_refinement([{"round": 0, "action": "", "size": 1, "heldout_error": 1}])
