@@ -31,7 +31,7 @@ a file with six jobs and one run on the full data:
 
   [[jobs]]
   size = 200
-  method = "giga"
+  method = "aiht"
   options = { max_iter = 500 }      # what the method itself takes
 
 Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from stancoreset.batch.journal import append
 from stancoreset.errors import StancoresetError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, remove_leftovers
 from stancoreset.stages import Stages
 from stancoreset.workflow import CoresetModel
 
@@ -102,6 +102,7 @@ def _full(
     from stancoreset import arviz_compat
 
     folder.mkdir(exist_ok=True)
+    remove_leftovers(folder)
     started = time.perf_counter()
     with stages("full data"):
         posterior = model.sample(data, **settings)

@@ -1,0 +1,499 @@
+"""Many fits from one file: what is read, what is run, and what survives being killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import NORMAL_CODE, logistic_data, normal_data
+
+import stancoreset as sc
+from stancoreset import arviz_compat
+from stancoreset.batch.journal import append, history
+from stancoreset.batch.live import Live
+from stancoreset.batch.pool import Event
+from stancoreset.batch.spec import read_jobs
+from stancoreset.cli import main
+from stancoreset.errors import DataError, OptionError, OutputError
+
+QUICK = "engine = 'stanli'\nchains = 1\niter_warmup = 100\niter_sampling = 150\ndraws = 60\n"
+ROOT = Path(sc.__file__).parents[1]
+
+
+def write_json(path: Path, data: dict[str, Any]) -> Path:
+    path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
+    return path
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with a program, data and room for a file of jobs."""
+    (tmp_path / "model.stan").write_text(NORMAL_CODE)
+    write_json(tmp_path / "data.json", normal_data(600))
+    return tmp_path
+
+
+def jobs_file(place: Path, text: str, name: str = "jobs.toml") -> Path:
+    path = place / name
+    path.write_text(text)
+    return path
+
+
+DEFAULTS = f"[defaults]\nmodel = 'model.stan'\ndata = 'data.json'\n{QUICK}"
+
+
+# Reading ---------------------------------------------------------------------------------
+
+
+def test_grids_expand_to_products_and_jobs_overrule_grids_overrule_defaults(place):
+    text = DEFAULTS + (
+        "size = 7\n[grid]\nseed = [1, 2]\n"
+        "[[jobs]]\nsize = [10, 20]\nmethod = ['pursuit', 'giga']\n"
+        "[[jobs]]\nseed = 9\nchains = 3\n"
+    )
+    jobs = read_jobs(jobs_file(place, text))
+    assert len(jobs) == 2 * 2 * 2 + 1
+    assert {job.name for job in jobs[:-1]} == {
+        f"model-data-k{size}-{method}-s{seed}"
+        for size in (10, 20)
+        for method in ("pursuit", "giga")
+        for seed in (1, 2)
+    }
+    last = jobs[-1]
+    assert last.name == "model-data-k7-pursuit-s9-chains=3"
+    assert last.settings["chains"] == 3
+    assert last.settings["size"] == 7
+    assert jobs[0].settings["chains"] == 1
+    assert jobs[0].model == str(place / "model.stan")
+
+
+def test_names_do_not_depend_on_the_other_jobs(place):
+    few = read_jobs(jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 10\nseed = 1\n"))
+    many = read_jobs(
+        jobs_file(place, DEFAULTS + "[[jobs]]\nsize = [5, 10]\nseed = [1, 2]\nmethod = 'pursuit'\n")
+    )
+    assert few[0].name in [job.name for job in many]
+
+
+def test_names_options_ready_programs_and_data_of_several_sources(place):
+    text = (
+        "[[jobs]]\nmodel = 'logistic'\ndata = [['data.json', { D = 3 }]]\nsize = 5\n"
+        "method = 'aiht'\noptions = { max_iter = 40 }\nname = 'mine-{data}-{size}-{seed}'\n"
+    )
+    (job,) = read_jobs(jobs_file(place, text))
+    assert job.name == "mine-data-5-0"
+    assert job.model == str(sc.stan_model_path("logistic"))
+    assert job.data == [str(place / "data.json"), {"D": 3}]
+    assert job.settings["max_iter"] == 40
+    (job,) = read_jobs(jobs_file(place, text.replace("name =", "#")))
+    assert job.name == "logistic-data-k5-aiht-s0-max_iter=40"
+
+
+def test_a_run_on_the_full_data_is_shared(place):
+    text = DEFAULTS + "[[jobs]]\nsize = [10, 20]\nseed = [1, 2]\nfull = true\n"
+    jobs = read_jobs(jobs_file(place, text))
+    full = [job for job in jobs if job.kind == "full"]
+    assert len(full) == 2
+    assert jobs[-2:] == full
+    assert {job.full for job in jobs[:4]} == {job.name for job in full}
+    assert "size" not in full[0].settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sise = 3\n[[jobs]]\n", r"\[defaults\]: sise is not known; did you mean 'size'"),
+        ("[[jobs]]\nsize = 3\n[[jobs]]\nzise = 3\n", r"\[\[jobs\]\] 2: zise is not known"),
+        ("[[jobs]]\nsize = 'many'\n", r"\[\[jobs\]\] 1: size is 'many', expected a whole number"),
+        ("[[jobs]]\nsize = [10, 0]\n", "size is 0, expected a whole number of at least 1"),
+        ("[[jobs]]\nsize = 1.5\n", "size is 1.5"),
+        ("[[jobs]]\nsize = true\n", "size is True"),
+        ("[grid]\nseed = [1, 'x']\n[[jobs]]\nsize = 3\n", "seed is 'x', expected a whole number"),
+        ("[[jobs]]\nadapt_delta = 'high'\n", "adapt_delta is 'high', expected a number"),
+        ("[[jobs]]\ndata = 'none.json'\n", "data is 'none.json': there is no file"),
+        ("[[jobs]]\nmodel = 'none.stan'\n", "model is 'none.stan': there is no file"),
+        ("[[jobs]]\nmodel = 3\n", "model is 3, expected a path"),
+        ("[[jobs]]\nengine = 'steam'\n", "engine is 'steam', expected one of"),
+        ("[[jobs]]\nmethod = 'magic'\n", "method.*magic.*expected one of"),
+        ("[[jobs]]\noptions = { spin = 3 }\n", r"\[\[jobs\]\] 1: options: .*spin"),
+        ("[[jobs]]\noptions = { size = 3 }\n", "options.size is no option of a method"),
+        ("[[jobs]]\noptions = 3\n", "options is 3, expected a table"),
+        ("[[jobs]]\nprojection = 'mercator'\n", "projection is 'mercator'"),
+        ("[[jobs]]\nfull = 'yes'\n", "full is 'yes', expected true or false"),
+        ("[[jobs]]\nsize = [5, 5]\n", "name 'model-data-k5-pursuit-s0' is the same job again"),
+        ("[[jobs]]\nname = 'a'\nsize = [5, 6]\n", "would have the same folder"),
+        ("[[jobs]]\nname = 'a-{colour}'\n", "name is 'a-{colour}'.*'colour' is not one of"),
+        ("[[jobs]]\nname = '..'\n", "no name for a folder"),
+        ("[job]\nsize = 3\n", "there is no table 'job'"),
+        ("[jobs]\nsize = 3\n", r"write \[\[jobs\]\]"),
+        ("jobs = []\n", "jobs is not known"),
+    ],
+)
+def test_bad_jobs_are_one_clear_line_before_anything_is_run(place, text, words, capsys):
+    path = jobs_file(place, DEFAULTS + text)
+    with pytest.raises(OptionError, match=words) as raised:
+        read_jobs(path)
+    assert str(path) in str(raised.value)
+    assert main(["batch", str(path)]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert said[0].startswith("stancoreset: error: ")
+    assert not (place / "jobs").exists()
+
+
+def test_files_that_are_no_jobs(place, capsys):
+    with pytest.raises(DataError, match=r"none\.toml: No such file"):
+        read_jobs(place / "none.toml")
+    with pytest.raises(DataError, match=r"not TOML: .*line 1"):
+        read_jobs(jobs_file(place, "size == 3"))
+    with pytest.raises(OptionError, match="there are no jobs"):
+        read_jobs(jobs_file(place, ""))
+    with pytest.raises(OptionError, match="model is missing"):
+        read_jobs(jobs_file(place, "[[jobs]]\nsize = 3\n"))
+    with pytest.raises(OptionError, match="jobs is 0"):
+        sc.run_batch(jobs_file(place, DEFAULTS), place / "work", jobs=0)
+
+
+# Running ---------------------------------------------------------------------------------
+
+
+def test_a_batch_from_beginning_to_end(place, capsys):
+    """Two fits, one run on all rows, one job that fails, and then is mended."""
+    write_json(place / "bad.json", {**normal_data(50), "N": 49})
+    text = DEFAULTS + (
+        "seed = 1\n[[jobs]]\nsize = [10, 15]\nfull = true\n[[jobs]]\ndata = 'bad.json'\nsize = 5\n"
+    )
+    path = jobs_file(place, text)
+    work = place / "jobs"
+
+    assert main(["batch", str(path), "--dry-run"]) == 0
+    assert "model-bad-k5-pursuit-s1" in capsys.readouterr().out
+    assert not work.exists()
+
+    assert main(["batch", str(path), "--jobs", "2"]) == 1
+    said = capsys.readouterr().out
+    assert "4/4" in said
+    assert "\x1b" not in said
+    table = pd.read_csv(work / "summary.csv", index_col="job")
+    good = table.loc[["model-data-k10-pursuit-s1", "model-data-k15-pursuit-s1"]]
+    assert (good["verdict"] == "certified").all()
+    assert (good["full_seconds"] > 0).all()
+    np.testing.assert_allclose(good["speedup"], good["full_seconds"] / good["seconds"])
+    assert (good["max_delta_mean"] < 0.7).all()  # 150 draws
+    assert (good["seconds: sample"] > 0).all()
+    bad = table.loc["model-bad-k5-pursuit-s1"]
+    assert bad["state"] == "failed"
+    assert "'y'" in bad["error"]
+    assert "failed: model-bad" in said
+    markdown = (work / "summary.md").read_text()
+    assert "3 done, 1 failed" in markdown
+    assert "| model-data-k10-pursuit-s1 | done | certified |" in markdown
+    fit = sc.load_fit(work / "model-data-k10-pursuit-s1")
+    assert fit.coreset.n_obs == 600
+    assert not (work / ".stancoreset-batch" / "tmp").exists()
+
+    assert main(["batch", str(path)]) == 2
+    assert "--resume" in capsys.readouterr().err
+    before = stamps(work)
+    assert main(["batch", str(path), "--resume", "--quiet"]) == 1, "what failed stays failed"
+    assert stamps(work) == before
+    journal = work / ".stancoreset-batch" / "journal" / "model-bad-k5-pursuit-s1.jsonl"
+    assert history(journal).attempts == 1
+    assert main(["batch", str(path), "--retry", "--quiet"]) == 1
+    assert history(journal).attempts == 2
+
+    # Mended data count as something new: no --retry needed.
+    write_json(place / "bad.json", normal_data(50))
+    assert main(["batch", str(path), "--resume", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert {row["state"] for row in json.loads(captured.out)} == {"done"}
+    assert stamps(work).items() >= before.items()
+
+
+def stamps(work: Path) -> dict[str, tuple[int, int]]:
+    """Which file is there: written anew, it would be another one."""
+    finished = ("reference.npz", "coreset.csv", "coreset.json", "posterior.nc", "certificate.csv")
+    found = {}
+    for path in work.glob("*/*"):
+        if path.name in finished:
+            status = path.stat()
+            found[str(path.relative_to(work))] = (status.st_ino, status.st_mtime_ns)
+    return found
+
+
+def test_from_python_with_settings_that_changed(place):
+    spec = {
+        "defaults": {
+            "model": str(place / "model.stan"),
+            "engine": "stanli",
+            "chains": 1,
+            "iter_warmup": 100,
+            "iter_sampling": 150,
+        },
+        "jobs": [{"data": normal_data(200), "size": 8, "draws": 50, "name": "small"}],
+    }
+    events: list[Event] = []
+    table = sc.run_batch(spec, place / "work", on_event=events.append)
+    assert table.loc["small", "verdict"] == "certified"
+    kinds = [event.kind for event in events if event.kind != "tick"]
+    assert kinds[:2] == ["plan", "start"]
+    assert kinds[-1] == "done"
+    assert [e.stage for e in events if e.kind == "stage"][-2:] == ["sample", "certify"]
+    with pytest.raises(OutputError, match="earlier batch"):
+        sc.run_batch(spec, place / "work")
+    spec["jobs"][0]["iter_sampling"] = 160
+    table = sc.run_batch(spec, place / "work", resume=True)
+    assert table.loc["small", "state"] == "failed"
+    assert "iter_sampling was 150, now 160" in table.loc["small", "error"]
+    (place / "else").mkdir()
+    (place / "else" / "thesis.tex").write_text("")
+    with pytest.raises(OutputError, match="not made by stancoreset"):
+        sc.run_batch(spec, place / "else")
+
+
+def test_a_crash_takes_one_job_with_it(place):
+    """Killed from outside, as by a system without memory; the next job has a new process."""
+    text = DEFAULTS + "[[jobs]]\nsize = 9\niter_sampling = 50_000_000\n[[jobs]]\nsize = 10\n"
+
+    def kill(event: Event) -> None:
+        if event.kind == "begin" and event.stage == "sample" and "k9" in event.job.name:
+            journal = place / "work/.stancoreset-batch/journal" / f"{event.job.name}.jsonl"
+            start = json.loads(journal.read_text().splitlines()[0])
+            os.kill(start["pid"], signal.SIGKILL)
+
+    table = sc.run_batch(jobs_file(place, text), place / "work", on_event=kill)
+    assert table["state"].tolist() == ["failed", "done"]
+    assert "killed by signal 9" in table["error"].iloc[0]
+
+
+# Being killed ------------------------------------------------------------------------------
+
+
+class Zygote:
+    """See batch_zygote.py."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "batch_zygote.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def start(self, *arguments: object) -> int:
+        line = json.dumps({"arguments": [str(a) for a in arguments]})
+        assert self.process.stdin is not None
+        print(line, file=self.process.stdin, flush=True)
+        return int(self.heard()["pid"])
+
+    def heard(self) -> dict[str, int]:
+        assert self.process.stdout is not None
+        return dict(json.loads(self.process.stdout.readline()))
+
+    def finish(self, *arguments: object) -> int:
+        pid = self.start(*arguments)
+        end = self.heard()
+        assert end["pid"] == pid
+        return end["status"]
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    yield zygote
+    assert zygote.process.stdin is not None
+    zygote.process.stdin.close()
+    zygote.process.wait(timeout=30)
+
+
+def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
+    write_json(tmp_path / "data.json", logistic_data(1_000, 2))
+    text = (
+        f"[defaults]\nmodel = 'logistic'\ndata = 'data.json'\ncandidates = 400\n{QUICK}"
+        "[[jobs]]\nsize = [8, 12]\nseed = [1, 2, 3]\n"
+        "[[jobs]]\nsize = 6\nmethod = 'uniform'\nfull = true\n"
+    )
+    path = jobs_file(tmp_path, text)
+    whole, work = tmp_path / "whole", tmp_path / "work"
+    started = time.monotonic()
+    assert zygote.finish("batch", path, "--out", whole, "--jobs", 2, "--quiet") == 0
+    alone = time.monotonic() - started
+
+    rng = np.random.default_rng(3)
+    seen: dict[str, tuple[int, int]] = {}
+    cut_short, progress = 0, set()
+    for kill in range(20):
+        pid = zygote.start("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet")
+        time.sleep(rng.uniform(0.01, 0.2) * alone)
+        workers = workers_of(work, pid) if kill % 3 == 2 else []
+        with contextlib.suppress(ProcessLookupError):  # it may have ended well by now
+            (os.kill if kill % 2 else os.killpg)(pid, signal.SIGKILL)
+        for process in workers:  # else they notice by themselves
+            with_group_gone(process)
+        cut_short += zygote.heard()["status"] == -signal.SIGKILL
+        found = stamps(work)
+        assert found.items() >= seen.items(), "a finished stage was computed again, or lost"
+        progress.add(len(found))
+        seen = found
+    assert cut_short >= 10, "too few kills hit a batch at work"
+    assert len(progress) >= 5, "too few kills hit a batch that got somewhere"
+    assert zygote.finish("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet") == 0
+    assert stamps(work).items() >= seen.items()
+    hidden = {path.name for path in (*work.glob("*/.*"), *work.glob(".*"))}
+    assert hidden == {".stancoreset.json", ".stancoreset-batch"}, "temporary files are left"
+
+    for folder in sorted(p for p in whole.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        twin = work / folder.name
+        if folder.name.startswith("full-"):
+            same_draws(folder / "full.nc", twin / "full.nc")
+            continue
+        for name in ("coreset.csv", "coreset.json", "certificate.csv"):
+            assert (folder / name).read_bytes() == (twin / name).read_bytes(), (folder.name, name)
+        one, two = sc.load_fit(folder), sc.load_fit(twin)
+        np.testing.assert_array_equal(one.reference.draws, two.reference.draws)
+        same_draws(folder / "posterior.nc", twin / "posterior.nc")
+        past = history(work / ".stancoreset-batch" / "journal" / f"{folder.name}.jsonl")
+        assert set(past.seconds) >= {"reference", "select", "sample", "certify"}
+    tables = [pd.read_csv(f / "summary.csv", index_col="job") for f in (whole, work)]
+    equal = ["state", "verdict", "rows", "khat", "ess", "heldout_error", "relative_error"]
+    pd.testing.assert_frame_equal(*[table[equal] for table in tables])
+    assert tables[1]["seconds: select"].notna().sum() == 7
+
+
+def workers_of(work: Path, pid: int) -> list[int]:
+    """Processes whose parent is the batch."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(status.parent.name))
+    return found
+
+
+def with_group_gone(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def same_draws(one: Path, two: Path) -> None:
+    a, b = (arviz_compat.variables_of(arviz_compat.load(path)) for path in (one, two))
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
+    """kill -9 of the batch alone: its worker is in the middle of endless sampling."""
+    text = DEFAULTS + "seed = 1\n[[jobs]]\nsize = 10\niter_sampling = 50_000_000\nname = 'a'\n"
+    path, work = jobs_file(place, text), place / "jobs"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stancoreset.cli", "batch", str(path), "--quiet"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    until = time.monotonic() + 60
+    while not (work / "a" / "coreset.json").exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.3)
+    workers = workers_of(work, process.pid)
+    assert len(workers) == 1
+    before = stamps(work)
+    with pytest.raises(OutputError, match=f"process {process.pid}\\) is at work"), impatient():
+        sc.run_batch(path, work, resume=True)
+    process.kill()
+    process.wait()
+    settings = json.loads((work / "a" / ".stancoreset.json").read_text())
+    settings["iter_sampling"] = 150
+    (work / "a" / ".stancoreset.json").write_text(json.dumps(settings))
+    jobs_file(place, text.replace("50_000_000", "150"))
+    table = sc.run_batch(path, work, resume=True)
+    assert table["state"].tolist() == ["done"]
+    assert not Path(f"/proc/{workers[0]}").exists()
+    assert stamps(work).items() >= before.items()
+
+
+def impatient() -> Any:
+    from stancoreset.batch import folder
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(folder, "_PATIENCE", 0.1)
+
+    class _Undo:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None:
+            patch.undo()
+
+    return _Undo()
+
+
+# Small parts -------------------------------------------------------------------------------
+
+
+def test_a_journal_survives_a_torn_line(tmp_path):
+    journal = tmp_path / "a.jsonl"
+    append(journal, "start", key="k")
+    append(journal, "stage", name="select", seconds=1.0)
+    append(journal, "stage", name="select", seconds=2.0)
+    with journal.open("a") as stream:
+        stream.write('{"event": "sta')
+    append(journal, "start", key="k2")
+    append(journal, "stage", name="sample", seconds=5.0)
+    append(journal, "failed", error="no")
+    past = history(journal)
+    assert past.attempts == 2
+    assert past.key == "k2"
+    assert past.error == "no"
+    assert past.seconds == {"select": 3.0, "sample": 5.0}
+    append(journal, "start", key="k2")
+    append(journal, "stage", name="select", seconds=0.5)
+    append(journal, "done")
+    assert history(journal).seconds == {"select": 0.5, "sample": 5.0}
+    assert history(journal).error is None
+    with pytest.raises(OutputError, match="cannot write"):
+        append(tmp_path / "nowhere" / "a.jsonl", "start")
+
+
+def test_the_table_in_a_terminal(place, monkeypatch):
+    class Terminal(list):
+        def write(self, text: str) -> None:
+            self.append(text)
+
+        def flush(self) -> None: ...
+
+        def isatty(self) -> bool:
+            return True
+
+    job = read_jobs(jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 3\n"))[0]
+    monkeypatch.setattr("stancoreset.batch.live._REDRAWN_EVERY", -1.0)
+    terminal = Terminal()
+    live = Live(terminal)
+    for event in (
+        Event("plan", count=2),
+        Event("start", job),
+        Event("begin", job, "select"),
+        Event("done", job, seconds=2.0),
+    ):
+        live(event)
+    live.close()
+    said = "".join(terminal)
+    assert "select" in said
+    assert "0 done, 0 failed, 1 waiting" in said
+    assert "1/2  done" in said
+    assert said.endswith("\x1b[J"), "only what stays is left"
