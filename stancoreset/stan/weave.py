@@ -19,7 +19,7 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan import printer
 from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import candidates, data_dependences
-from stancoreset.stan.densities import suffix
+from stancoreset.stan.densities import density, suffix
 from stancoreset.stan.shared_rows import merged, shared_counts
 from stancoreset.stan.tree import names_in
 from stancoreset.stan.weave_flow import Entry
@@ -148,7 +148,11 @@ def _refuse_if_another_is_meant(
     for name, error in refused.items():
         if isinstance(error, NoLikelihoodError):
             continue
-        sized = {k for k, dep in data_dependences(program, name).items() if dep.kind == "rowwise"}
+        axes = {
+            k: d.axis for k, d in data_dependences(program, name).items() if d.kind == "rowwise"
+        }
+        sized = set(axes)
+        _refuse_columns(program, chosen, name, axes, error)
         left = [
             s
             for b in program.model
@@ -164,6 +168,41 @@ def _refuse_if_another_is_meant(
                 f'others as they are, with obs="{chosen.obs}")',
                 error.statement,
             )
+
+
+def _refuse_columns(
+    program: n.Program, chosen: Weaver, rows: str, axes: Mapping[str, int], error: WeaveError
+) -> None:
+    """Refuse to weight the columns of a wide outcome whose rows were meant but cannot be.
+
+    In ``matrix[N, T] y`` with a parameter for each of the N rows, the T columns could be
+    weighted; but an observation is a row, or a single entry, and never silently a column.
+    """
+    for s in (s for b in program.model for s in n.walk(b)):
+        if not isinstance(s, n.Tilde | n.TargetAdd):
+            continue
+        if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
+            continue
+        for y in sorted(_outcomes(s) & axes.keys() & chosen.row_data.keys()):
+            if axes[y] < chosen.row_data[y]:
+                raise WeaveError(
+                    error.line,
+                    f"`{y}` has its observations in rows and columns, and along `{rows}`: "
+                    f"{error.reason}. Or declare the data in long form, one observation per entry "
+                    f"of `{y}` with the number of its row and column, so that parameters belong "
+                    f"to groups of observations (to weight the columns as they are, say "
+                    f'obs="{chosen.obs}")',
+                    error.statement,
+                )
+
+
+def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
+    """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
+    if isinstance(s, n.Tilde):
+        names = [s.distribution]
+    else:
+        names = [suffix(e.name)[0] for e in n.walk(s) if isinstance(e, n.Call)]
+    return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
 
 
 def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:

@@ -1,4 +1,4 @@
-// data: {"N": 5, "T": 4}
+// refuse: 3 .*observations in rows and columns.*`alpha` has one element.*obs="T".*
 data { int N; int T; array[T] real x; array[N, T] real y; real xbar; }
 parameters { array[N] real alpha; array[N] real beta; real mu_alpha; real mu_beta; real<lower=0> s; }
 model {
