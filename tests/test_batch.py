@@ -226,7 +226,9 @@ def stamps(work: Path) -> dict[str, tuple[int, int]]:
     finished = ("reference.npz", "coreset.csv", "coreset.json", "posterior.nc", "certificate.csv")
     found = {}
     for path in work.glob("*/*"):
-        if path.name in finished:
+        # Of a stage of two files the first alone is not finished.
+        whole = path.name != "coreset.csv" or path.with_suffix(".json").exists()
+        if path.name in finished and whole:
             status = path.stat()
             found[str(path.relative_to(work))] = (status.st_ino, status.st_mtime_ns)
     return found
