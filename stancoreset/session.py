@@ -178,7 +178,8 @@ class Session:
         self, checked: StanData, posterior: Any, count: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """`count` evenly spaced draws in unconstrained coordinates, and which they are."""
-        variables = arviz_compat.variables_of(posterior)
+        names = [declared.name for declared in self.program.program.parameters]
+        variables = arviz_compat.finite_variables_of(posterior, names)
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
         total = len(next(iter(flat.values())))
         spaced = np.linspace(0, total - 1, min(count or total, total))

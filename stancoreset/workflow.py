@@ -14,7 +14,7 @@ from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
-from stancoreset.errors import OptionError
+from stancoreset.errors import CertificateError, OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.pipeline import (
     CERTIFIED_DRAWS,
@@ -436,6 +436,11 @@ class CoresetModel:
         -------
         Certificate
         """
+        if data is None:
+            raise CertificateError(
+                "a certificate compares the coreset posterior with the full one: it needs the "
+                "full data, and data is None"
+            )
         checked = self.read(data)
         log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
         return certify(log_weights, coreset.heldout_error, index)

@@ -30,6 +30,7 @@ from stancoreset.arviz_compat.line import Container
 from stancoreset.arviz_compat.reading import (
     attrs_of,
     dataset_of,
+    finite_variables_of,
     group_of,
     groups_of,
     is_container,
@@ -43,6 +44,7 @@ __all__ = [
     "attrs_of",
     "dataset_of",
     "ess",
+    "finite_variables_of",
     "from_result",
     "group_of",
     "groups_of",

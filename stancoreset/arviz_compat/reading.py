@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,10 +143,12 @@ def _chains_first(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _mapping_arrays(draws: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
-    arrays = {str(name): np.asarray(values) for name, values in draws.items()}
+    arrays = {str(name): _array(str(name), values) for name, values in draws.items()}
     for name, array in arrays.items():
         if array.ndim == 0:
             raise DataError(f"posterior: {name!r} is a single number, not draws")
+        if array.size == 0:
+            raise DataError(f"posterior: {name!r} has shape {array.shape}: there are no draws")
     if any(array.ndim == 1 for array in arrays.values()):
         return {name: array[np.newaxis] for name, array in arrays.items()}
     for name, array in arrays.items():
@@ -156,6 +158,17 @@ def _mapping_arrays(draws: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
                 f"{array.shape[1]} draws; for a single chain give shape (1, draws, *shape)"
             )
     return arrays
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        lengths = [np.shape(chain) for chain in values]
+        raise DataError(
+            f"posterior: the chains of {name!r} have different lengths (shapes "
+            f"{', '.join(map(str, lengths[:6]))}); cut them to the same length"
+        ) from None
 
 
 def _cmdstanpy_arrays(fit: Any) -> dict[str, NDArray[Any]]:
@@ -225,6 +238,40 @@ def variables_of(posterior: Any) -> dict[str, NDArray[Any]]:
     (4, 100)
     """
     return {str(name): values.to_numpy() for name, values in dataset_of(posterior).items()}
+
+
+def finite_variables_of(posterior: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """`variables_of`, those that are named, all of them finite.
+
+    Raises
+    ------
+    DataError
+        A name is missing, or a value is NaN or infinite; the message names the variable, the
+        chain and the draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(finite_variables_of({"mu": np.ones((1, 9)), "u": np.zeros((1, 9))}, ["mu"]))
+    ['mu']
+    """
+    variables = variables_of(posterior)
+    missing = [name for name in names if name not in variables]
+    if missing:
+        raise DataError(
+            f"the posterior lacks the parameter {listing(missing)}; it has {listing(variables)}"
+        )
+    chosen = {name: variables[name] for name in names}
+    for name, values in chosen.items():
+        bad = ~np.isfinite(values)
+        if bad.any():
+            chain, draw, *cell = np.argwhere(bad)[0]
+            element = f"{name}[{', '.join(map(str, cell))}]" if cell else name
+            raise DataError(
+                f"posterior: {element!r} is {values[bad][0]} in draw {draw} of chain {chain} "
+                f"({np.count_nonzero(bad)} of {bad.size} values are not finite); remove such draws"
+            )
+    return chosen
 
 
 def select(posterior: Any, var_names: Sequence[str] | None) -> xr.Dataset:
