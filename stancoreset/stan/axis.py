@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from stancoreset.errors import WeaveError
 from stancoreset.stan import nodes as n
 from stancoreset.stan.dependence import COUNT, FREE, Dep, coupled, rowwise
@@ -67,22 +65,45 @@ def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
     return {d.name: COUNT if d.name == obs else declared(d, {obs}) for d in program.data}
 
 
-def check_parameters(parameters: Sequence[n.Decl], counts: set[str]) -> None:
+def _follows_itself(name: str, program: n.Program) -> str:
+    """Where elements of a parameter are tied to each other: ``x[t - 1]``, ``x[2:N]``; or empty."""
+    for s in (*program.transformed_parameters, *program.model):
+        for e in n.walk(s):
+            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
+                for i in e.indices:
+                    inner = bare(i.index) if isinstance(i, n.Single) else None
+                    part = isinstance(i, n.Between | n.From | n.To)
+                    if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
+                        return text(e)
+    return ""
+
+
+def check_parameters(program: n.Program, counts: set[str]) -> None:
     """Refuse parameters that come with the observations.
 
     Raises
     ------
     WeaveError
     """
-    for d in parameters:
+    for d in program.parameters:
         sizes = [*d.size.dims, *(s for i in d.size.items for s in i.dims)]
-        if any(names_in(size) & counts for size in sizes):
+        if not any(names_in(size) & counts for size in sizes):
+            continue
+        tied = _follows_itself(d.name, program)
+        if tied:
             raise WeaveError(
                 d.line,
-                f"parameter `{d.name}` has one element per observation, so leaving rows out would "
-                "leave parameters out: integrate it out of the density of its row (a latent "
-                "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
-                "negative binomial, a discrete class gives log_sum_exp over the classes), or let "
-                "it belong to a group of rows",
+                f"parameter `{d.name}` has one element per observation, and `{tied}` ties each to "
+                "its neighbours, as the states of a state-space model or time series: rows depend "
+                "on each other; if there are many such series, let each be one row",
                 d.name,
             )
+        raise WeaveError(
+            d.line,
+            f"parameter `{d.name}` has one element per observation, so leaving rows out would "
+            "leave parameters out: integrate it out of the density of its row (a latent "
+            "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
+            "negative binomial, a discrete class gives log_sum_exp over the classes), or let "
+            "it belong to a group of rows",
+            d.name,
+        )

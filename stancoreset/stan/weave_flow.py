@@ -288,7 +288,11 @@ class Flow(Loops):
                     isinstance(i, n.Single) and p == old.axis
                     for p, i in enumerate(s.target.indices)
                 ):
-                    return coupled(f"`{text(s.target)}` writes a single observation")
+                    return coupled(
+                        f"`{text(s.target)}` writes into single observations, which values go "
+                        "there depends on the row (missing values as parameters belong to their "
+                        "rows: integrate them out, or leave these rows out)"
+                    )
                 return old if value.kind in ("free", "unset") else join(old, value)
             base = UNSET if old.stale else old
             return join(base, value, inner)

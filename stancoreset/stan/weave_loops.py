@@ -18,11 +18,28 @@ from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
 from stancoreset.stan.tree import assigned_names, bare, names_in, target_vars
 
-__all__ = ["STALE", "Loops", "Statements", "as_block", "as_body"]
+__all__ = ["Loops", "Statements", "as_block", "as_body"]
 
 Statements = list[n.Stmt]
 
-STALE = replace(coupled("it keeps a value of the previous observation"), stale=True)
+
+def _stale(name: str) -> Dep:
+    """What a variable of outside the loop over rows is, until the pass has written it."""
+    why = (
+        f"`{name}` keeps a value of the previous observation when the next one comes, as the "
+        "state of a time series or a hidden Markov model does: rows depend on each other"
+    )
+    return replace(coupled(why), stale=True)
+
+
+def neighbour(body: n.Node, loop: str) -> str:
+    """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty."""
+    for e in n.walk(body):
+        for index in e.indices if isinstance(e, n.Index) else ():
+            inner = bare(index.index) if isinstance(index, n.Single) else None
+            if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
+                return text(e)  # type: ignore[arg-type]
+    return ""
 
 
 def _has_own_break(s: n.Node | None) -> bool:
@@ -127,7 +144,14 @@ class Loops(ABC):
                 if high.kind == "count" or low.kind == "count"
                 else join(self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper))
             )
-            if bounds.stat or bounds.kind in ("coupled", "sum", "rowwise"):
+            other = neighbour(s.body, s.name)
+            if (bounds.stat or bounds.kind in ("coupled", "sum", "rowwise")) and other:
+                bounds = coupled(
+                    f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
+                    "those next to it, as in a time series, a hidden Markov or a state-space "
+                    "model; if there are many such series, let each be one row"
+                )
+            elif bounds.stat or bounds.kind in ("coupled", "sum", "rowwise"):
                 bounds = coupled(
                     f"the loop over {text(s.lower)}:{text(s.upper)} runs over part of the "
                     "observations: the first or last is not like the others"
@@ -245,9 +269,9 @@ class Loops(ABC):
                 self.adding.add(name)
                 continue
             if self.leaves_part(body, name):
-                self.env[name] = coupled(STALE.why)
+                self.env[name] = replace(_stale(name), stale=False)
                 continue
-            self.env[name] = STALE
+            self.env[name] = _stale(name)
 
     def leaves_part(self, body: n.Stmt, name: str) -> bool:
         """Whether some rows write only a part of a container declared outside the loop.

@@ -111,7 +111,7 @@ class Weaver:
         env: dict[str, Dep] = dict(self.data_deps)
         self.transformed_data(env)
         counts = {name for name, dep in env.items() if dep.kind == "count"}
-        check_parameters(program.parameters, counts)
+        check_parameters(program, counts)
         flow = Flow(program, self.obs, env, set(env), self.names)
         flow.density_block = True
         flow.origin.update(self.selections.origin)

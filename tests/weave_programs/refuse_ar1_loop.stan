@@ -1,4 +1,4 @@
-// refuse: 5 part of the observations|neighbouring
+// refuse: 5 .*next to it, as in a time series
 data { int N; vector[N] y; }
 parameters { real alpha; real beta; real<lower=0> sigma; }
 model {

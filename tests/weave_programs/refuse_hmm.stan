@@ -1,4 +1,4 @@
-// refuse: \d+ .
+// refuse: \d+ .*`gamma\[t - 1, j\]`.*hidden Markov
 data { int K; int T; array[T] real y; }
 parameters { array[K] simplex[K] theta; ordered[K] mu; }
 model {
