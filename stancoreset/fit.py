@@ -44,9 +44,10 @@ class CoresetFit:
         What `fit` was called with.
     provenance : dict
         Versions, seeds, hashes of program and data.
-    passes : dict of str to int
+    passes : dict
         How often the full data were evaluated: ``densities`` and ``gradients``; and, where
-        rows stay on disk, how often they were read: ``reads``.
+        rows stay on disk, how often they were read: ``reads``. ``likelihood`` says by what, if
+        not by Stan alone.
     data : dict or None
         The coreset's rows as data of the weighted program, where the full data are not in
         memory; saved as ``coreset_data.json``.
@@ -63,7 +64,7 @@ class CoresetFit:
     timings: Mapping[str, float] = field(repr=False)
     settings: Mapping[str, Any] = field(repr=False)
     provenance: Mapping[str, Any] = field(repr=False)
-    passes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    passes: Mapping[str, Any] = field(default_factory=dict, repr=False)
     data: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     native: Any = field(default=None, repr=False, compare=False)
 
@@ -192,6 +193,7 @@ class CoresetFit:
             f"Full-data evaluations: {self.passes.get('densities', 0)} log densities, "
             f"{self.passes.get('gradients', 0)} gradients"
             + ("." if reads is None else f"; the rows were read {reads} times."),
+            *(f"Likelihood: {self.passes[key]}." for key in ("likelihood",) if key in self.passes),
             "",
         ]
         lines += _markdown_table(self.summary())

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
 from stancoreset.errors import DataError, ReferenceFitError
+from stancoreset.glm import FoundGlm, rows_of
 from stancoreset.parallel import available_cores
 from stancoreset.row_sums import (
     MAX_ROWS_PER_CHUNK,
@@ -49,15 +50,20 @@ class _Passes:
     densities: int = 0
     gradients: int = 0
     stored: StoredRows | None = None
+    likelihood: str = ""
 
     def reset(self) -> None:
         """Start counting again; what was read is not forgotten."""
         self.densities = self.gradients = 0
 
-    def as_dict(self) -> dict[str, int]:
-        """Counts by name."""
-        counts = {"densities": self.densities, "gradients": self.gradients}
-        return counts if self.stored is None else {**counts, "reads": self.stored.reads}
+    def as_dict(self) -> dict[str, Any]:
+        """Counts by name, and what evaluates the likelihood where that was decided."""
+        counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
+        if self.stored is not None:
+            counts["reads"] = self.stored.reads
+        if self.likelihood:
+            counts["likelihood"] = self.likelihood
+        return counts
 
 
 class FullData:
@@ -76,8 +82,8 @@ class FullData:
         from a file.
     threads : int, optional
         Default: the available cores.
-    kernel : Kernel, optional
-        Evaluates a chunk of rows in place of the engine; see `stancoreset.glm`.
+    glm : FoundGlm, optional
+        Evaluates chunks of rows in place of the engine, if there is one.
 
     Attributes
     ----------
@@ -93,7 +99,7 @@ class FullData:
         *,
         in_process: bool,
         threads: int | None = None,
-        kernel: Kernel | None = None,
+        glm: FoundGlm | None = None,
     ) -> None:
         self._compiled = compiled
         self._weighted = weighted
@@ -106,7 +112,8 @@ class FullData:
         )
         self.n_params = self.prior.n_params
         self.param_names = self.prior.param_names
-        self.passes = _Passes(stored=stored)
+        self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
+        kernel: Kernel | None = None if glm is None else glm.kernel
         self._bound: BoundChunks | None = None
         self._sums: RowSums
         if stored is not None:
@@ -125,9 +132,9 @@ class FullData:
         self._bound = BoundChunks(self._bind, self._slices, self._threads)
         self._sums = self._bound
         if kernel is not None:
-            names = (*weighted.rows, weighted.weights)
-            rows = {n: np.moveaxis(np.asarray(data[n]), weighted.rows.get(n, 0), 0) for n in names}
-            self._sums = ArrayChunks(rows, self.n_obs, MAX_ROWS_PER_CHUNK, kernel, self._threads)
+            self._sums = ArrayChunks(
+                rows_of(weighted, data), self.n_obs, MAX_ROWS_PER_CHUNK, kernel, self._threads
+            )
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
@@ -160,7 +167,7 @@ class FullData:
         stored = self.passes.stored
         data = self._data if stored is None else stored.sample
         columns = [np.asarray(data[name]) for name in self._weighted.rows]
-        return [c for c in columns if c.ndim == 1 and np.issubdtype(c.dtype, np.integer)]
+        return [c for c in columns if c.ndim == 1 and c.size and np.issubdtype(c.dtype, np.integer)]
 
     def _bind(self, rows: slice) -> BoundModel:
         if len(self._slices) == 1:

@@ -19,6 +19,7 @@ from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult,
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
+from stancoreset.glm import FoundGlm, find_glm
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
@@ -30,6 +31,8 @@ from stancoreset.stan.program import WeightedProgram
 __all__ = ["Session"]
 
 _SHOWN_DRAWS = 4_000
+# Below, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
+_GLM_ROWS = 10_000
 
 
 class Session:
@@ -41,14 +44,21 @@ class Session:
     engine : Engine
     threads : int, optional
         Chunks of the full data evaluated at the same time; default: the available cores.
+    glm : bool
+        Whether generalised linear models are evaluated by `stancoreset.glm`.
     """
 
     def __init__(
-        self, program: WeightedProgram, engine: Engine, threads: int | None = None
+        self,
+        program: WeightedProgram,
+        engine: Engine,
+        threads: int | None = None,
+        glm: bool = True,
     ) -> None:
         self.program = program
         self.engine = engine
         self.threads = threads
+        self.glm = glm
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
 
@@ -92,9 +102,17 @@ class Session:
                     checked,
                     in_process=self.engine.in_process,
                     threads=self.threads,
+                    glm=self.glm_of(checked),
                 ).bind()
             self._full = (key, full)
         return self._full[1]
+
+    def glm_of(self, checked: StanData) -> FoundGlm | None:
+        """The likelihood as a matrix product, if it is one and there are rows enough."""
+        if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
+            return None
+        data = checked.sample if isinstance(checked, StoredRows) else checked
+        return find_glm(self.program, self.density(), self.with_log_lik(), data)
 
     def pool(self, checked: StanData, candidates: int, seed: int) -> tuple[np.ndarray, BoundModel]:
         """A random pool of candidate rows, and the whole program bound to them."""

@@ -16,6 +16,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
 from stancoreset.errors import CertificateError, OptionError
 from stancoreset.fit import CoresetFit
+from stancoreset.merging import keep_rows, merge_parts
 from stancoreset.pipeline import (
     CERTIFIED_DRAWS,
     HELDOUT_DRAWS,
@@ -69,6 +70,9 @@ class CoresetModel:
     threads : int, optional
         Chunks of the full data that are evaluated at the same time; default: the available
         cores.
+    glm : bool
+        Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal) on the full
+        data by matrix products, once their values have equalled Stan's; False: always by Stan.
 
     Attributes
     ----------
@@ -115,6 +119,7 @@ class CoresetModel:
         engine: str | Engine = "auto",
         obs: str | None = None,
         threads: int | None = None,
+        glm: bool = True,
     ) -> None:
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
@@ -126,7 +131,10 @@ class CoresetModel:
         self._adopted = adopt(program, obs=obs)
         self.program: WeightedProgram = self._adopted.weighted
         self.engine = resolve_engine(engine)
-        self._session = Session(self.program, self.engine, threads)
+        self._session = Session(self.program, self.engine, threads, glm)
+
+    merge = merge_parts
+    keep = keep_rows
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"

@@ -1,0 +1,345 @@
+"""Generalised linear models in numpy equal Stan's values, and are used only where they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset.full_data import FullData
+from stancoreset.glm import FoundGlm, GlmKernel, find_glm, rows_of
+from stancoreset.glm import kernel as kernels
+from stancoreset.glm.kernel import Coefficients, Term
+from stancoreset.glm.series import REMAINDER, Series, order_needed
+
+N, D = 12_000, 4
+
+
+def data() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, D))
+    eta = 0.2 + x @ np.linspace(-0.5, 0.5, D)
+    return {
+        "N": N,
+        "D": D,
+        "J": 3,
+        "X": x,
+        "Xt": x.T.copy(),
+        "x": x[:, 0],
+        "z": x[:, 1],
+        "y01": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
+        "counts": rng.poisson(np.exp(eta)),
+        "real": eta + rng.normal(size=N),
+        "g": rng.integers(1, 4, N),
+        "sd": 1.3,
+        "alpha_scale": 5.0,
+        "beta_scale": 2.5,
+        "sigma_scale": 1.0,
+    }
+
+
+def stan(declarations: str, parameters: str, model: str) -> str:
+    return (
+        f"data {{ int N; int D; int J; {declarations} }} parameters {{ {parameters} }} "
+        f"model {{ {model} }}"
+    )
+
+
+X, YB, YC, YR = "matrix[N, D] X;", "array[N] int y01;", "array[N] int counts;", "vector[N] real;"
+YR = "vector[N] outcome;"
+AB = "real a; vector[D] b;"
+PRIOR = "a ~ normal(0, 5); b ~ student_t(3, 0, 1); "
+
+GLMS = {
+    "logistic": (stan(X + YB, AB, PRIOR + "y01 ~ bernoulli_logit(a + X * b);"), "bernoulli_logit"),
+    "no intercept": (
+        stan(X + YB, "vector[D] b;", "b ~ normal(0, 1); y01 ~ bernoulli_logit(X * b);"),
+        "bernoulli_logit",
+    ),
+    "by hand": (
+        stan(X + YB, AB, PRIOR + "for (n in 1:N) y01[n] ~ bernoulli(inv_logit(a + X[n] * b));"),
+        "bernoulli_logit",
+    ),
+    "glm function": (
+        stan(X + YB, AB, PRIOR + "target += bernoulli_logit_glm_lpmf(y01 | X, a, b);"),
+        "bernoulli_logit",
+    ),
+    "two vectors": (
+        stan(
+            "vector[N] x; vector[N] z;" + YB,
+            "real c; real a; real b;",
+            "a ~ normal(0, 1); b ~ normal(0, 1); c ~ normal(0, 1);"
+            "y01 ~ bernoulli_logit(a + b * x + z * c);",
+        ),
+        "bernoulli_logit",
+    ),
+    "poisson": (stan(X + YC, AB, PRIOR + "counts ~ poisson_log(a + X * b);"), "poisson_log"),
+    "offset": (
+        stan(X + YC + "vector[N] z;", AB, PRIOR + "counts ~ poisson_log(z + a + X * b);"),
+        "poisson_log",
+    ),
+    "arrays of vectors": (
+        stan(
+            "array[N] vector[D] X;" + YC,
+            AB,
+            PRIOR + "for (n in 1:N) counts[n] ~ poisson_log(a + dot_product(b, X[n]));",
+        ),
+        "poisson_log",
+    ),
+    "columns": (
+        stan(
+            "matrix[D, N] Xt;" + YC,
+            AB,
+            PRIOR + "for (n in 1:N) counts[n] ~ poisson_log(a + dot_product(b, Xt[ : , n]));",
+        ),
+        "poisson_log",
+    ),
+    "normal": (
+        stan(X + YR, AB + "real<lower=0> s;", PRIOR + "outcome ~ normal(a + X * b, s);"),
+        "normal",
+    ),
+    "known sigma": (
+        stan(X + YR + "real<lower=0> sd;", AB, PRIOR + "outcome ~ normal(a + X * b, sd);"),
+        "normal",
+    ),
+    "unit sigma": (stan(X + YR, AB, PRIOR + "outcome ~ normal(X * b + a, 1);"), "normal"),
+    **{
+        name: (sc.stan_model_path(name).read_text(), family)
+        for name, family in (
+            ("logistic", "bernoulli_logit"),
+            ("poisson_log", "poisson_log"),
+            ("gaussian_linear", "normal"),
+        )
+    },
+}
+
+OTHERS = {
+    "another link": (
+        stan(X + YC, AB, PRIOR + "counts ~ poisson(log1p_exp(a + X * b));"),
+        "the program uses lmultiply",
+    ),
+    "squared predictor": (
+        stan("vector[N] x;" + YB, "real a; real b;", "y01 ~ bernoulli_logit(a + b * square(x));"),
+        "no known GLM",
+    ),
+    "groups": (
+        stan(
+            "vector[N] x; array[N] int g;" + YB,
+            "vector[J] a; real b;",
+            "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] + b * x);",
+        ),
+        "no known GLM",
+    ),
+    "a rare branch": (
+        stan(
+            "vector[N] x;" + YB,
+            "real a; real b;",
+            "a ~ normal(0, 1); b ~ normal(0, 1); for (n in 1:N) {"
+            " if (x[n] > 100) y01[n] ~ bernoulli_logit(a);"
+            " else y01[n] ~ bernoulli_logit(a + b * x[n]); }",
+        ),
+        "branches",
+    ),
+    "a rare ceiling": (
+        stan(
+            "vector[N] x;" + YB,
+            "real a; real b;",
+            "for (n in 1:N) y01[n] ~ bernoulli_logit(a + b * fmin(x[n], 100));",
+        ),
+        "fmin",
+    ),
+    "heavy tails": (
+        stan(X + YR, AB + "real<lower=0> s;", PRIOR + "outcome ~ student_t(4, a + X * b, s);"),
+        "no known GLM",
+    ),
+    "bounded coefficients": (
+        stan("vector[N] x;" + YB, "real a; real<lower=0> b;", "y01 ~ bernoulli_logit(a + b * x);"),
+        "no known GLM",
+    ),
+}
+
+
+def found(code: str) -> tuple[FoundGlm, sc.CoresetModel, Any]:
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    rows = data()
+    outcome = {"counts": "counts", "y01": "y01"}
+    names = {d.name for d in model.program.program.data}
+    family_data = {**rows, "outcome": rows["real"]}
+    if "y" in names:  # the ready programs call every outcome y
+        which = "real" if "sigma" in code else "counts" if "poisson" in code else "y01"
+        family_data["y"] = rows[outcome.get(which, which)]
+    checked = model.read(family_data)
+    session = model._session
+    return (
+        find_glm(model.program, session.density(), session.with_log_lik(), checked),
+        model,
+        checked,
+    )
+
+
+@pytest.mark.parametrize("name", GLMS)
+def test_glm_is_found_and_equals_stan_on_all_rows(name):
+    code, family = GLMS[name]
+    glm, model, checked = found(code)
+    assert glm.kernel is not None, str(glm)
+    assert glm.kernel.family == family
+    assert glm.error < 1e-12
+    compiled = model._session.density()
+    rng = np.random.default_rng(1)
+    weighted = {**checked, "weights": rng.integers(0, 3, N).astype(float)}
+    for rows in (checked, weighted):
+        with (
+            FullData(compiled, model.program, rows, in_process=True, glm=glm) as fast,
+            FullData(compiled, model.program, rows, in_process=True) as slow,
+        ):
+            for spread, count in ((0.3, 5), (0.02, 80), (0.3, 80)):
+                draws = rng.normal(size=(count, fast.n_params)) * spread
+                one, two = fast.log_likelihood(draws), slow.log_likelihood(draws)
+                np.testing.assert_allclose(one - one[0], two - two[0], rtol=0, atol=1e-9 * N)
+            value, slope = fast.log_density_gradient(draws[:4])
+            expected, gradient = slow.log_density_gradient(draws[:4])
+            np.testing.assert_allclose(
+                value - value[0], expected - expected[0], rtol=0, atol=1e-9 * N
+            )
+            np.testing.assert_allclose(slope, gradient, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_likelihoods_are_left_to_stan(name):
+    code, reason = OTHERS[name]
+    glm, _, _ = found(code)
+    assert glm.kernel is None
+    assert reason in glm.reason
+    assert str(glm).startswith("Stan (")
+
+
+def test_a_fit_uses_it_and_says_so():
+    rows = {**data()}
+    rows["y"] = rows["y01"]
+    path = sc.stan_model_path("logistic")
+    fast = sc.CoresetModel(path, engine="stanli").fit(rows, size=50, seed=1, chains=2)
+    slow = sc.CoresetModel(path, engine="stanli", glm=False).fit(rows, size=50, seed=1, chains=2)
+    assert "bernoulli_logit as a matrix product" in fast.passes["likelihood"]
+    assert "bernoulli_logit as a matrix product" in fast.markdown()
+    assert "likelihood" not in slow.passes
+    np.testing.assert_allclose(
+        fast.reference.log_likelihood, slow.reference.log_likelihood, rtol=1e-9
+    )
+
+
+# --- the kernel by itself ----------------------------------------------------------------
+
+
+def logistic_kernel(columns: int) -> GlmKernel:
+    terms = (Term(None, (0,)), Term("X", tuple(range(1, columns + 1))))
+    return GlmKernel("bernoulli_logit", "y", "w", Coefficients(terms))
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0, 2_000.0])
+@pytest.mark.parametrize("draws", [3, 60])
+@pytest.mark.parametrize("weights", ["ones", "random", "zeros"])
+def test_steep_predictors_neither_overflow_nor_lose_digits(scale, draws, weights):
+    """η up to ±10⁴ against the plain formula, row by row."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(501, 2)) * scale
+    y = rng.integers(0, 2, 501)
+    w = {"ones": np.ones(501), "random": rng.gamma(1.0, size=501), "zeros": np.zeros(501)}[weights]
+    theta = rng.normal(size=(draws, 3))
+    kernel, rows = logistic_kernel(2), {"X": x, "y": y, "w": w}
+    with np.errstate(all="raise", under="ignore"):
+        value = kernel.evaluate("log_density", rows, theta)[0]
+    np.testing.assert_allclose(value, kernel.log_lik(rows, theta) @ w, rtol=1e-12, atol=1e-12)
+    again, slope, _ = kernel.evaluate("log_density_gradient", rows, theta[:2])
+    np.testing.assert_allclose(again, value[:2], rtol=1e-12, atol=1e-12)
+    step = 1e-6
+    for j in range(3):
+        shift = np.zeros(3)
+        shift[j] = step
+        up, down = (kernel.log_lik(rows, theta[:2] + s * shift) @ w for s in (1, -1))
+        numeric = (up - down) / (2 * step)
+        np.testing.assert_allclose(
+            slope[:, j], numeric, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(numeric).max())
+        )
+
+
+def test_overflowing_rates_have_no_likelihood():
+    kernel = GlmKernel("poisson_log", "y", "w", Coefficients((Term("X", (0,)),)))
+    rows = {"X": np.array([[1.0], [2.0]]), "y": np.array([1, 2])}
+    assert kernel.evaluate("log_density", rows, np.array([[900.0], [0.1]]))[0][0] == -np.inf
+
+
+@pytest.mark.parametrize("family", ["bernoulli_logit", "poisson_log"])
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 3e-2, 0.1, 1.0])
+def test_series_equal_exponentials(family, spread, monkeypatch):
+    """Draws close together: the Taylor series against the direct sum, weights and offset in."""
+    rng = np.random.default_rng(3)
+    n, s = 5_000, 200
+    terms = (Term(None, (0,)), Term("X", (1, 2)), Term("o", ()))
+    kernel = GlmKernel(family, "y", "w", Coefficients(terms))
+    rows = {
+        "X": rng.normal(size=(n, 2)),
+        "o": rng.normal(size=n),
+        "y": rng.integers(0, 2, n),
+        "w": rng.gamma(2.0, size=n),
+    }
+    theta = rng.normal(size=3) + spread * rng.normal(size=(s, 3))
+    fast = kernel.evaluate("log_density", rows, theta)[0]
+    monkeypatch.setattr(kernels, "_MANY_DRAWS", 10**9)
+    direct = kernel.evaluate("log_density", rows, theta)[0]
+    size = float(np.abs(kernel.log_lik(rows, theta[0][None])[0]) @ rows["w"])
+    assert np.max(np.abs(fast - direct)) < 1e-9 * size
+    # The same for what the projection sees, differences between draws, to 10⁻⁶ of their spread.
+    centred, expected = fast - fast.mean(), direct - direct.mean()
+    assert np.max(np.abs(centred - expected)) < 1e-6 * np.std(expected)
+
+
+def test_series_coefficients_are_derivatives():
+    eta = np.linspace(-6, 6, 25)
+    series = Series("bernoulli_logit", eta, np.ones(25))
+    h = 1e-2
+    f = lambda e: np.logaddexp(0, e)  # noqa: E731
+    third = (f(eta + 2 * h) - 2 * f(eta + h) + 2 * f(eta - h) - f(eta - 2 * h)) / (2 * h**3)
+    fourth = (f(eta + 2 * h) - 4 * f(eta + h) + 6 * f(eta) - 4 * f(eta - h) + f(eta - 2 * h)) / h**4
+    found_third, found_fourth = series.coefficients(4)
+    np.testing.assert_allclose(found_third, third / 6, atol=1e-5)
+    np.testing.assert_allclose(found_fourth, fourth / 24, atol=1e-4)
+    np.testing.assert_allclose(series.slope, (f(eta + h) - f(eta - h)) / (2 * h), atol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [1e-3, 0.02, 0.1, 0.3])
+def test_remainder_bound_holds(largest):
+    """The series of the promised order in double precision, at the largest |u| allowed."""
+    order = order_needed("bernoulli_logit", largest)
+    assert order >= 2
+    eta = np.linspace(-8, 8, 401)
+    series = Series("bernoulli_logit", eta, np.ones(401))
+    from stancoreset.glm.series import _logistic
+
+    polynomials, _ = _logistic()
+    for u in (largest, -largest):
+        total = np.logaddexp(0, eta) + sum(
+            polynomials[k - 1](series.slope) * u**k for k in range(1, order + 1)
+        )
+        assert np.max(np.abs(total - np.logaddexp(0, eta + u))) < 1.1 * REMAINDER
+
+
+def test_chunks_and_threads_do_not_matter():
+    from stancoreset.row_sums import ArrayChunks
+
+    rng = np.random.default_rng(5)
+    rows = {"X": rng.normal(size=(5_000, 2)), "y": rng.integers(0, 2, 5_000)}
+    theta = rng.normal(size=(60, 3)) * 0.01
+    sums = [
+        ArrayChunks(rows, 5_000, chunk, logistic_kernel(2), threads).sums("log_density", theta)[0]
+        for chunk, threads in ((5_000, 1), (700, 1), (700, 3))
+    ]
+    np.testing.assert_allclose(sums[0], sums[1], rtol=1e-12)
+    np.testing.assert_array_equal(sums[1], sums[2])
+
+
+def test_rows_come_first():
+    model = sc.CoresetModel(stan_code=GLMS["columns"][0], engine="stanli")
+    checked = model.read(data())
+    assert rows_of(model.program, checked)["Xt"].shape == (N, D)
