@@ -20,11 +20,13 @@ _PUBLIC = {
     "Coreset": "coreset",
     "CoresetFit": "fit",
     "CoresetModel": "workflow",
+    "Distributed": "distributed",
     "StancoresetError": "errors",
     "Table": "sources",
     "certify": "certificate",
     "compare": "comparison",
     "load_fit": "fit",
+    "merge": "merging",
     "run_batch": "batch.run",
     "select": "coreset",
     "stan_model_path": "stan.program",
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
     from stancoreset.certificate import Certificate, certify
     from stancoreset.comparison import compare, summarise
     from stancoreset.coreset import Coreset, select
+    from stancoreset.distributed import Distributed
     from stancoreset.errors import StancoresetError
     from stancoreset.fit import CoresetFit, load_fit
+    from stancoreset.merging import merge
     from stancoreset.sources import Table
     from stancoreset.stan.program import stan_model_names, stan_model_path
     from stancoreset.workflow import CoresetModel

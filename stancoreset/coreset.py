@@ -54,6 +54,9 @@ class Coreset:
         Name of the data vector of weights.
     provenance : dict
         Seeds, hashes of program and data, versions.
+    norm : float or None
+        ‖b‖, standard deviation of the full log likelihood over the reference: what errors are
+        relative to.
     control : ControlVariate or None
         The quadratic that is added to the rows' log likelihood; errors are measured with it.
     """
@@ -69,6 +72,7 @@ class Coreset:
     obs: str = "N"
     weights_name: str = "weights"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    norm: float | None = field(default=None, repr=False)
     control: ControlVariate | None = None
 
     @property
@@ -149,6 +153,7 @@ class Coreset:
             "obs": self.obs,
             "weights_name": self.weights_name,
             "provenance": dict(self.provenance),
+            "norm": self.norm,
             "control": None if self.control is None else self.control.describe(),
         }
 
@@ -244,4 +249,5 @@ def select(
         relative_error=projection.error(result.indices, result.weights),
         heldout_error=heldout_error(projection, result.indices, result.weights),
         trace=tuple(float(e) for e in result.trace),
+        norm=projection.heldout_size,
     )

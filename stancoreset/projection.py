@@ -79,6 +79,12 @@ class Projection:
         """S, the number of draws that selection sees."""
         return len(self.target)
 
+    @property
+    def heldout_size(self) -> float:
+        """‖b‖ on the held-out draws."""
+        norm = self.heldout_norm
+        return float(np.linalg.norm(self.heldout_target)) if norm is None else norm
+
     def error(self, columns: NDArray[np.int64], weights: Float) -> float:
         """‖b − Φ w‖ / ‖b‖ on the draws that selection sees; see `heldout_error`."""
         residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
@@ -102,9 +108,7 @@ def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: F
     weights : ndarray
     """
     residual = projection.heldout_target - projection.heldout_phi[:, columns] @ weights
-    norm = projection.heldout_norm
-    norm = float(np.linalg.norm(projection.heldout_target)) if norm is None else norm
-    return float(np.linalg.norm(residual)) / norm
+    return float(np.linalg.norm(residual)) / projection.heldout_size
 
 
 def project(

@@ -126,7 +126,9 @@ class ControlledSelection:
             without = bound.log_density(draws)
         with compiled.bind(self.session.rows(self.checked, coreset)) as bound:
             added = bound.log_density(draws) - without
+        # Up to a constant, like every log density.
         expected = coreset.control.value(draws)
+        added = added - added[0] + expected[0]
         size = np.maximum(1.0, np.maximum(np.abs(expected), 1e-4 * np.abs(without)))
         worst = int(np.argmax(np.abs(added - expected) / size))
         if not np.abs(added[worst] - expected[worst]) <= _TOLERANCE * size[worst]:

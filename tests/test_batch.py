@@ -126,7 +126,7 @@ def test_a_run_on_the_full_data_is_shared(place):
         ("[[jobs]]\nmodel = 3\n", "model is 3, expected a path"),
         ("[[jobs]]\nengine = 'steam'\n", "engine is 'steam', expected one of"),
         ("[[jobs]]\nmethod = 'magic'\n", "method.*magic.*expected one of"),
-        ("[[jobs]]\noptions = { spin = 3 }\n", r"\[\[jobs\]\] 1: options: .*spin"),
+        ("[[jobs]]\noptions = { spin = 3 }\n", r"\[\[jobs\]\] 1: option 'spin' is not known"),
         ("[[jobs]]\noptions = { size = 3 }\n", "options.size is no option of a method"),
         ("[[jobs]]\noptions = 3\n", "options is 3, expected a table"),
         ("[[jobs]]\nprojection = 'mercator'\n", "projection is 'mercator'"),

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
-from stancoreset.coreset_posterior import check_options
+from stancoreset.batch.job import (
+    Job,
+    default_settings,
+    fit_settings,
+    full_job,
+    name_parts,
+    plain,
+    short,
+)
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.pipeline import PROJECTIONS
-from stancoreset.solvers import check_method
+from stancoreset.pipeline import Plan
 from stancoreset.stan.data import near_misses
 from stancoreset.stan.program import stan_model_names, stan_model_path
 
@@ -168,7 +175,7 @@ class _Reader:
         twice = sorted(set(options) & {*fit_settings(), *_OWN})
         if twice:
             raise self._error(place, f"options.{twice[0]}", "is no option of a method: move it out")
-        self._method(place, settings, options)
+        self._plan(place, settings, options)
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
         if engine not in _ENGINES:
             raise self._error(
@@ -209,22 +216,18 @@ class _Reader:
             raise self._error(
                 place, key, f"is {value}, expected a whole number of at least {least}"
             )
-        if key == "projection" and value not in PROJECTIONS:
-            raise self._error(place, key, f"is {value!r}, expected one of {_listed(PROJECTIONS)}")
         if key == "reference" and str(value).endswith(".nc"):
             return str(self._file(place, key, value))
         return value
 
-    def _method(self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        method = settings.get("method", fit_settings()["method"].default)
+    def _plan(self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        """Let the fit itself say what it will not do, of any number of rows."""
+        known = {f.name for f in fields(Plan)}
+        given = {k: v for k, v in {**default_settings(), **settings}.items() if k in known}
         try:
-            if method in IN_THE_LOOP:
-                check_options(method, options)
-            else:
-                check_method(method, options, others=tuple(IN_THE_LOOP))
+            Plan(**given, sampler={}, options=options).require(sys.maxsize)
         except StancoresetError as error:
-            key = "options" if method in IN_THE_LOOP or "option" in str(error) else "method"
-            raise OptionError(f"{self._source}: {place}: {key}: {error}") from None
+            raise OptionError(f"{self._source}: {place}: {error}") from None
 
     def _file(self, place: str, key: str, value: Any) -> Path:
         if not isinstance(value, str | Path):
