@@ -23,7 +23,10 @@ from stancoreset.stan.printer import expression as text
 from stancoreset.stan.row_calls import CallRules, matrix_of, short
 from stancoreset.stan.tree import bare
 
-__all__ = ["Rows", "matrix_of"]
+__all__ = ["Rows", "distributed", "matrix_of"]
+
+_ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
+_MINUS: n.Expr = n.Unary("-", _ONE, type=n.REAL)  # a factor -1
 
 _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
@@ -118,6 +121,8 @@ class Rows(CallRules):
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
             counts = all(self.of(n.Var(name)).kind in ("count", "free") for name in names)
             return FREE.with_stat(BY_COUNT if counts else BY_DATA)
+        if dep.kind == "sum" and self.count_times(e) is not None and not self.pure_sums:
+            return FREE.with_stat(BY_COUNT)  # a number, with N of the full data
         if dep.kind == "sum":
             return coupled(
                 f"`{short(e)}` sums over all observations, and enters other than by addition to "
@@ -198,15 +203,7 @@ class Rows(CallRules):
         shared = [self.of(f) for f in (*rest, *divisors)]
         if any(dep.kind not in ("free", "unset") or dep.stat for dep in shared):
             return None
-        rest.sort(key=lambda f: f.type.base == "int")  # a real first: no division of integers
-        if not rest or rest[0].type.base == "int":
-            rest.insert(0, n.RealLit("1.0", type=n.REAL))
-        scale = rest[0]
-        for f in rest[1:]:
-            scale = n.Binary(scale, "*", f, type=n.REAL)
-        for f in divisors:
-            scale = n.Binary(scale, "/", f, type=n.REAL)
-        return scale
+        return product_of(rest, divisors)
 
     def broadcast(self, parts: Sequence[tuple[n.Expr, Dep]], whole: n.Expr) -> Dep:
         """Entry-by-entry combination of containers with the same shape, and of scalars."""
@@ -333,14 +330,42 @@ class Rows(CallRules):
         )
 
 
+def product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr:
+    """The product as a real number: never a division of integers."""
+    negative = sum(f is _MINUS for f in factors) % 2
+    kept = [f for f in factors if f is not _MINUS and f != _ONE]
+    kept.sort(key=lambda f: f.type.base == "int")
+    if not kept or kept[0].type.base == "int":
+        kept.insert(0, _ONE)
+    out = kept[0]
+    for f in kept[1:]:
+        out = n.Binary(out, "*", f, type=n.REAL)
+    for f in divisors:
+        out = n.Binary(out, "/", f, type=n.REAL)
+    return n.Unary("-", out, type=n.REAL) if negative else out
+
+
+def distributed(e: n.Expr) -> tuple[n.Expr, str, n.Expr] | None:
+    """a c, the sign, b c of a product ``(a + b) c`` of scalars."""
+    if e.type != n.REAL:
+        return None
+    factors, divisors = factors_of(e)
+    for f in factors if len(factors) + len(divisors) > 1 else ():
+        inner = bare(f)
+        if isinstance(inner, n.Binary) and inner.op in ("+", "-") and not inner.type.rank:
+            rest = [g for g in factors if g is not f]
+            a, b = (product_of([x, *rest], divisors) for x in (inner.left, inner.right))
+            return a, inner.op, b
+    return None
+
+
 def factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
     """Factors and divisors of a product of scalars; quotients of integers stay whole."""
     inner = bare(e)
     match inner:
         case n.Unary(op="-", arg=arg):
             factors, divisors = factors_of(arg)
-            minus = n.Unary("-", n.RealLit("1.0", type=n.REAL), type=n.REAL)
-            return [n.Paren(minus, type=n.REAL), *factors], divisors
+            return [_MINUS, *factors], divisors
         case n.Binary(left=left, op="*", right=right) if not (left.type.rank or right.type.rank):
             (a, b), (c, d) = factors_of(left), factors_of(right)
             return a + c, b + d

@@ -9,12 +9,12 @@ from typing import Any
 from stancoreset.stan import nodes as n
 from stancoreset.stan.closed import Part, closed_form
 from stancoreset.stan.densities import GLM, density, suffix
-from stancoreset.stan.dependence import BY_DATA
+from stancoreset.stan.dependence import BY_COUNT, BY_DATA
 from stancoreset.stan.emission import Emission, Term, scaled
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import at, call, literal, one_row, plus, times
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.rows import Rows, matrix_of
+from stancoreset.stan.rows import Rows, distributed, matrix_of
 from stancoreset.stan.sampling import SamplingStatements, density_call
 from stancoreset.stan.tree import bare, names_in
 
@@ -137,6 +137,17 @@ class Terms(Emission, SamplingStatements):
             # target += a container adds its entries
             e = call("sum", e)
             dep = self.rows.of(e)
+        if dep.kind == "free" and dep.stat == BY_COUNT and not _has_density(e):
+            apart = (
+                (e.left, e.op, e.right)
+                if isinstance(e, n.Binary) and e.op in ("+", "-")
+                else distributed(e)
+            )
+            if apart is not None:  # -(N + 1) * log(s)
+                self.collect(apart[0], scale, free, terms, s, refuse)
+                other = scale if apart[1] == "+" else _negative(scale)
+                self.collect(apart[2], other, free, terms, s, refuse)
+                return
         if dep.kind in ("free", "unset"):
             if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
                 self.refuse_statistic(s, BY_DATA, refuse)

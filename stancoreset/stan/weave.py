@@ -213,6 +213,13 @@ def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
     return set().union(*(names_in(e.args[0]) for e in calls))
 
 
+def _indices(s: n.Stmt) -> set[str]:
+    """Names in indices."""
+    return set().union(
+        *(names_in(i) for e in n.walk(s) if isinstance(e, n.Index) for i in e.indices)
+    )
+
+
 def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
     """Whether all row data only pick elements of something else."""
     rows = set(chosen.row_data)
@@ -230,14 +237,21 @@ def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
-    """The refusal of the integer that most data variables are sized by."""
+    """The refusal of the integer that sizes an outcome, and most data variables."""
 
-    def weight(name: str) -> tuple[bool, int]:
-        deps = data_dependences(program, name)
-        error = refused[name]
-        return (
-            not isinstance(error, NoLikelihoodError),
-            sum(d.kind in ("rowwise", "coupled") for d in deps.values()),
+    outcomes = set().union(
+        *(
+            _outcomes(s) - _indices(s)
+            for b in program.model
+            for s in n.walk(b)
+            if isinstance(s, n.Tilde | n.TargetAdd)
         )
+    )
+
+    def weight(name: str) -> tuple[bool, bool, int]:
+        deps = data_dependences(program, name)
+        sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
+        error = refused[name]
+        return (not isinstance(error, NoLikelihoodError), bool(sized & outcomes), len(sized))
 
     return refused[max(refused, key=weight)]

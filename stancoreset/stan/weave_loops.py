@@ -373,7 +373,8 @@ class Loops(ABC):
         if isinstance(s.target, n.Index) and (self.depth or only_use(name, self.program) is None):
             dep = coupled(
                 f"`{name}` adds up the observations of each group and enters other than by "
-                "addition to the target: the groups, not the rows, are the units"
+                f"addition to the target, `target += sum({name});`: if it is not linear, the "
+                "groups, not the rows, are the units"
             )
         if dep.kind == "coupled":
             self.env[name] = dep
