@@ -32,7 +32,7 @@ from stancoreset.reference.base import Reference
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
-from stancoreset.sources import StoredRows, Table
+from stancoreset.sources import Source, StoredRows
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import adopt
 from stancoreset.stan.identities import (
@@ -548,9 +548,9 @@ class CoresetModel:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        if not isinstance(data, Table):
+        if not isinstance(data, Source):
             return self._adopted.complete(self.program.check(data), self.engine)
-        opened = data.open(self.program)
+        opened = data.open_for(self.program)
         if isinstance(opened, StoredRows):
             return opened
         return opened.with_data(self._adopted.complete(self.program.check(opened), self.engine))

@@ -55,7 +55,7 @@ def table(rows: Any, **options: Any) -> Table:
 
 
 def opened(rows: Any, **options: Any) -> StoredRows:
-    stored = table(rows, **options).open(program())
+    stored = table(rows, **options).open_for(program())
     assert isinstance(stored, StoredRows)
     return stored
 
@@ -149,7 +149,7 @@ def test_rows_taken_once_are_not_read_again(folder, monkeypatch):
 def test_sums_over_chunks_equal_sums_in_memory(threads, folder, data):
     model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
     compiled = model.engine.compile(model.program.density_code)
-    stored = table(folder, threads=threads).open(model.program)
+    stored = table(folder, threads=threads).open_for(model.program)
     memory = model.read(data)
     draws = np.random.default_rng(1).normal(size=(7, D + 1)) * 0.3
     with (
@@ -207,7 +207,7 @@ def test_fit_keeps_the_rows_of_the_coreset(fit, data):
 
 
 def test_small_tables_are_loaded(folder, data):
-    loaded = Table(folder, columns=COLUMNS, values=SCALES).open(program())
+    loaded = Table(folder, columns=COLUMNS, values=SCALES).open_for(program())
     assert isinstance(loaded, LoadedRows)
     np.testing.assert_array_equal(loaded["X"], data["X"])
     model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
@@ -248,7 +248,7 @@ def test_categories_become_codes_with_a_recorded_dictionary(dtype):
     woven = adopt(StanProgram.from_code(GROUPS)).weighted
     stored = Table(
         frame, columns={"g": "airport"}, counts={"J": "airport"}, memory=0, chunk_rows=500
-    ).open(woven)
+    ).open_for(woven)
     assert isinstance(stored, StoredRows)
     assert stored["J"] == 3
     assert stored.describe()["levels"] == {"g": ["EWR", "JFK", "LGA"]}
@@ -313,7 +313,7 @@ def test_rows_on_the_second_axis(frame):
     woven = adopt(StanProgram.from_code(code)).weighted
     if woven.rows["Z"] != 1:
         pytest.fail("Z carries observations on its second axis")
-    stored = Table(frame, columns={"Z": NAMES, "y": "late"}, memory=0).open(woven)
+    stored = Table(frame, columns={"Z": NAMES, "y": "late"}, memory=0).open_for(woven)
     assert stored.sample["Z"].shape == (D, N)
     assert woven.subset(stored, [1, 2])["Z"].shape == (D, 2)
 
@@ -329,7 +329,7 @@ def test_columns_by_name_and_lists(tmp_path):
         tmp_path / "named.parquet"
     )
     for name in ("lists", "named"):
-        stored = Table(tmp_path / f"{name}.parquet", values=SCALES, memory=0).open(program())
+        stored = Table(tmp_path / f"{name}.parquet", values=SCALES, memory=0).open_for(program())
         np.testing.assert_array_equal(np.concatenate([c["X"] for c in stored.chunks()]), x)
 
 
@@ -417,7 +417,7 @@ def test_unseen_category():
         counts={"J": "airport"}, memory=0,
     )  # fmt: skip
     with pytest.raises(DataError, match=r"category 'LGA' in row \d+ .* 2 known ones: 'EWR', 'JFK'"):
-        rows.open(woven)
+        rows.open_for(woven)
 
 
 def test_iterators_can_be_read_only_once(frame):
@@ -486,7 +486,7 @@ def test_table_from_file(tmp_path, folder):
     )
     text = tmp_path / "columns.json"
     text.write_text(json.dumps({"columns": COLUMNS, "values": SCALES, "memory": 0}))
-    one, two = (table_from_file(p, folder).open(program()) for p in (toml, text))
+    one, two = (table_from_file(p, folder).open_for(program()) for p in (toml, text))
     assert one.fingerprint() == two.fingerprint()
     toml.write_text("colums = 1")
     with pytest.raises(DataError, match="has 'colums'; expected any of columns"):

@@ -87,8 +87,8 @@ class Coefficients:
                 offset = value if offset is None else offset + value
                 continue
             stop = start + len(term.columns)
-            block = np.float64(1.0) if term.variable is None else rows[term.variable]
-            z[:, start:stop] = block[:, None] if np.ndim(block) == 1 else block
+            value = np.ones(length) if term.variable is None else rows[term.variable]
+            z[:, start:stop] = value[:, None] if np.ndim(value) == 1 else value
             start = stop
         return z, offset
 
@@ -210,8 +210,8 @@ class GlmKernel:
     ) -> Float:
         root = np.sqrt(weights)[:, None]
         response = y if offset is None else y - offset
-        r = np.linalg.qr(root * np.column_stack([z, response]), mode="r")
-        residual = r[:, -1] - c @ r[:, :-1].T
+        factor = np.asarray(np.linalg.qr(root * np.column_stack([z, response]), mode="r"))
+        residual = factor[:, -1] - c @ factor[:, :-1].T
         squares = np.einsum("sk,sk->s", residual, residual)
         return np.asarray(-0.5 * squares / sigma**2 - weights.sum() * np.log(sigma))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stancoreset.sources.stored import LoadedRows, StoredRows
+from stancoreset.sources.stored import LoadedRows, Source, StoredRows
 from stancoreset.sources.table import Table, table_from_file
 
-__all__ = ["LoadedRows", "StoredRows", "Table", "table_from_file"]
+__all__ = ["LoadedRows", "Source", "StoredRows", "Table", "table_from_file"]

@@ -8,7 +8,7 @@ and those taken later, so that a coreset's rows are never read twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,16 @@ from stancoreset.sources.survey import PartSurvey, Reader, Rows, take_part
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
 
-__all__ = ["LoadedRows", "StoredRows", "content_hash", "stan_rows"]
+__all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What `CoresetModel` takes for data besides dicts and files: rows that can be opened."""
+
+    def open_for(self, program: WeightedProgram) -> StoredRows | LoadedRows:
+        """The rows as data of a program; see `stancoreset.sources.table.Table.open_for`."""
+        ...
 
 
 class LoadedRows(dict[str, Any]):
@@ -43,7 +52,7 @@ class LoadedRows(dict[str, Any]):
 
 
 class StoredRows(Mapping[str, Any]):
-    """Rows in parts that are read chunk by chunk; made by `Table.open`.
+    """Rows in parts that are read chunk by chunk; made by `Source.open_for`.
 
     Attributes
     ----------

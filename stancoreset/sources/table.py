@@ -79,7 +79,7 @@ class Table:
     ...               values={"alpha_scale": 5.0, "beta_scale": 2.5})
     >>> from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
-    >>> data = table.open(program)
+    >>> data = table.open_for(program)
     >>> data["N"], data["D"], data["X"].shape
     (50, 2, (50, 2))
     """
@@ -98,7 +98,7 @@ class Table:
             if value is not None and value < 1:
                 raise OptionError(f"{name} is {value}, expected at least 1")
 
-    def open(
+    def open_for(
         self, program: WeightedProgram, executor: Executor | None = None
     ) -> StoredRows | LoadedRows:
         """Read the rows once: count, check, hash and sample them; load them if they are few.
@@ -126,7 +126,7 @@ class Table:
     def open_parts(
         self, parts: Sequence[Part], program: WeightedProgram, executor: Executor | None = None
     ) -> StoredRows | LoadedRows:
-        """`open` with the parts given."""
+        """`open_for` with the parts given."""
         here = executor or LocalThreads(*(() if self.threads is None else (self.threads,)))
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
         variables = self._variables(program, schema, parts[0].name, example)

@@ -1,0 +1,189 @@
+"""Sums on a real Dask cluster of several processes, one of which is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stancoreset as sc
+from stancoreset.errors import DataError, EngineNotFoundError, OptionError
+from stancoreset.full_data import FullData
+from stancoreset.sources import StoredRows, Table
+
+distributed = pytest.importorskip("distributed")
+
+N, NAMES = 12_000, ["a", "b", "c"]
+OPTIONS: dict[str, Any] = {
+    "columns": {"X": NAMES, "y": "late"},
+    "values": {"alpha_scale": 5.0, "beta_scale": 2.5},
+    "chunk_rows": 500,
+    "memory": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 3))
+    y = rng.random(N) < 1 / (1 + np.exp(-(x @ [1.0, -0.5, 0.2])))
+    frame = pd.DataFrame({**dict(zip(NAMES, x.T, strict=True)), "late": y.astype(int)})
+    path = tmp_path_factory.mktemp("rows")
+    for i in range(6):
+        frame[i * 2_000 : (i + 1) * 2_000].to_parquet(path / f"{i}.parquet")
+    return path
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=3,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="1GB",
+            dashboard_address=":0",
+        ) as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def model():
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as found:
+        yield found
+
+
+def opened(model: sc.CoresetModel, source: Any) -> StoredRows:
+    stored = model.read(source)
+    assert isinstance(stored, StoredRows)
+    return stored
+
+
+def full_data(model: sc.CoresetModel, source: Any, glm: bool = False) -> FullData:
+    session = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli", glm=glm)._session
+    return session.full_data(opened(model, source))
+
+
+@pytest.mark.parametrize("glm", [False, True])
+def test_workers_sums_equal_those_of_this_process_bit_for_bit(glm, model, client, folder):
+    draws = np.random.default_rng(1).normal(size=(60, 4)) * 0.02
+    here = full_data(model, Table(folder, **OPTIONS), glm)
+    there = full_data(model, sc.Distributed(Table(folder, **OPTIONS), client), glm)
+    np.testing.assert_array_equal(here.log_likelihood(draws), there.log_likelihood(draws))
+    for one, two in zip(
+        here.log_density_gradient(draws[:3]), there.log_density_gradient(draws[:3]), strict=True
+    ):
+        np.testing.assert_array_equal(one, two)
+    assert there.passes.as_dict()["reads"] == 3
+
+
+def test_a_killed_worker_changes_no_bit(model, client, folder):
+    draws = np.random.default_rng(2).normal(size=(40, 4)) * 0.1
+    full = full_data(model, sc.Distributed(Table(folder, **OPTIONS), client))
+    expected = full.log_likelihood(draws)
+    before = client.run(os.getpid)
+    victim = sorted(before.values())[0]
+    killed: list[int] = []
+
+    def kill(_: int) -> None:
+        """As soon as the first part is done."""
+        if not killed:
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    again = full.log_likelihood(draws, kill)
+    assert killed
+    np.testing.assert_array_equal(again, expected)
+    client.wait_for_workers(3, timeout=60)
+    assert victim not in client.run(os.getpid).values()
+
+
+def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
+    options = {"size": 40, "seed": 1, "chains": 2, "draws": 300}
+    there = model.fit(sc.Distributed(Table(folder, **OPTIONS), client), **options)
+    here = model.fit(Table(folder, **OPTIONS), **options)
+    assert there.certificate.verdict == "certified"
+    np.testing.assert_array_equal(there.coreset.indices, here.coreset.indices)
+    np.testing.assert_array_equal(there.coreset.weights, here.coreset.weights)
+    np.testing.assert_array_equal(there.certificate.log_weights, here.certificate.log_weights)
+    assert there.provenance["data_hash"] == here.provenance["data_hash"]
+
+
+def test_rows_are_taken_from_the_workers(model, client, folder, monkeypatch):
+    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 10))
+    here, there = (
+        opened(model, source)
+        for source in (Table(folder, **OPTIONS), sc.Distributed(Table(folder, **OPTIONS), client))
+    )
+    rows = np.array([11_999, 3, 2_000, 2_000])
+    np.testing.assert_array_equal(here.take(rows)["X"], there.take(rows)["X"])
+
+
+def test_dask_dataframe(model, client, folder):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.read_parquet(str(folder))
+    there = opened(model, sc.Distributed(Table(frame, **OPTIONS), client))
+    here = opened(model, Table(folder, **OPTIONS))
+    assert there.n_obs == N
+    assert there.fingerprint() == here.fingerprint()
+
+
+def test_address_of_a_scheduler(model, client, folder):
+    stored = opened(model, sc.Distributed(Table(folder, **OPTIONS), client.scheduler.address))
+    assert stored.n_obs == N
+    del stored  # closes its connection
+
+
+def test_errors_of_the_data_come_back_as_they_are(model, client, folder, tmp_path):
+    good = pd.read_parquet(folder / "0.parquet")
+    good.to_parquet(tmp_path / "0.parquet")
+    good.assign(b=good["b"].where(good.index != 7)).to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"1.parquet: column 'b' has 1 missing values .* row 7"):
+        model.read(sc.Distributed(Table(tmp_path, **OPTIONS), client))
+
+
+def test_a_worker_without_the_package_is_named(folder, model):
+    """A real worker process that cannot import stancoreset."""
+    code = (
+        "import sys; sys.modules['stancoreset'] = None\n"
+        "from distributed.cli.dask_worker import main; main()"
+    )
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
+    ) as cluster:
+        worker = subprocess.Popen(
+            [
+                sys.executable, "-c", code, cluster.scheduler_address,
+                "--no-nanny", "--nthreads", "1", "--no-dashboard",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            with distributed.Client(cluster) as client:
+                client.wait_for_workers(1, timeout=60)
+                with pytest.raises(
+                    EngineNotFoundError, match="not installed on 1 of 1 Dask workers"
+                ):
+                    model.read(sc.Distributed(Table(folder, **OPTIONS), client))
+        finally:
+            worker.terminate()
+            worker.wait(20)
+
+
+def test_rows_and_clients_that_cannot_be(model, client, folder):
+    with pytest.raises(OptionError, match="are in this process alone"):
+        model.read(sc.Distributed(Table({"a": np.zeros(3)}, **OPTIONS), client))
+    with pytest.raises(OptionError, match="client is a int"):
+        model.read(sc.Distributed(Table(folder, **OPTIONS), 3))
+    with pytest.raises(OptionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        model.read(sc.Distributed(Table(folder, **OPTIONS), "tcp://127.0.0.1:9"))
