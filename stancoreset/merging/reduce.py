@@ -25,7 +25,7 @@ Merge and reduce: Bentley & Saxe (1980), Journal of Algorithms 1; of Hilbert cor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,69 +36,19 @@ from stancoreset.certificate import Certificate, certify
 from stancoreset.control_variate import ControlVariate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float, StanData
-from stancoreset.errors import DataError, OptionError
+from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
+from stancoreset.merging.parts import Part, read_part, union_rows
+from stancoreset.merging.union import merge, sum_of_controls
 from stancoreset.pipeline import CERTIFIED_DRAWS, HELDOUT_DRAWS, Pipeline, Plan
 from stancoreset.run_folder import RunFolder
 from stancoreset.session import Session
 from stancoreset.stages import Stages
-from stancoreset.stan.program import WeightedProgram
 
 if TYPE_CHECKING:
     from stancoreset.workflow import CoresetModel
 
-__all__ = ["keep_rows", "merge", "merge_parts"]
-
-
-def merge(coresets: Sequence[Coreset]) -> Coreset:
-    """The union of the coresets of several parts, for the parts' data laid end to end.
-
-    Parameters
-    ----------
-    coresets : sequence of Coreset
-        One for each part, in the order of the parts, selected with the same Stan program.
-
-    Returns
-    -------
-    Coreset
-        ``indices`` count from the first row of the first part; weights are kept; control
-        variates are added. Its errors are the bound (1) of `stancoreset.merging` in units of
-        the smallest ‖L_i‖: Σ_i ε_i where they are all alike, as they become with many data
-        (half a χ² variable with D degrees of freedom each: ‖L_i‖ → √(D/2)). To reduce the
-        union to fewer rows, and to certify it, use `CoresetModel.merge`.
-
-    Raises
-    ------
-    OptionError
-        No coresets, or coresets of different programs.
-
-    Examples
-    --------
-    >>> a = Coreset(np.array([1, 4]), np.array([2.0, 3.0]), 5, "pursuit", 0.01, 0.02)
-    >>> b = Coreset(np.array([0]), np.array([4.0]), 4, "pursuit", 0.01, 0.03)
-    >>> both = merge([a, b])
-    >>> both.indices.tolist(), both.n_obs, round(both.heldout_error, 3)
-    ([1, 4, 5], 9, 0.05)
-    """
-    coresets = list(coresets)
-    _require_alike(coresets)
-    starts = np.cumsum([0, *(c.n_obs for c in coresets)])
-    parts = zip(coresets, starts, strict=False)
-    norms = _norms(coresets)
-    unit = float(norms.min())
-    return replace(
-        coresets[0],
-        indices=np.concatenate([c.indices + start for c, start in parts]),
-        weights=np.concatenate([c.weights for c in coresets]),
-        n_obs=int(starts[-1]),
-        method="merge" if len(coresets) > 1 else coresets[0].method,
-        relative_error=float(norms @ [c.relative_error for c in coresets]) / unit,
-        heldout_error=float(norms @ [c.heldout_error for c in coresets]) / unit,
-        norm=unit if all(c.norm is not None for c in coresets) else None,
-        trace=coresets[0].trace if len(coresets) == 1 else (),
-        provenance=_provenance(coresets),
-        control=_sum_of_controls([(c.control, c.n_obs) for c in coresets]),
-    )
+__all__ = ["keep_rows", "merge_parts"]
 
 
 def keep_rows(model: CoresetModel, data: Any, fit: CoresetFit) -> CoresetFit:
@@ -167,7 +117,7 @@ def merge_parts(
         Its coreset counts rows from the first row of the first part. If every part's full
         data are given, held-out error and certificate are measured on all of them. If not,
         the certificate compares with the union of the parts' coresets, the held-out error is
-        the bound (2) of `stancoreset.merging`, and ``certificate.reasons`` and
+        the bound (2) of `stancoreset.merging.reduce`, and ``certificate.reasons`` and
         ``provenance["certified_against"]`` say so. ``fit.data`` holds the rows, so that the
         fit may be merged again.
 
@@ -187,10 +137,10 @@ def merge_parts(
     """
     stages = stages or Stages(show_progress)
     with stages("read data"):
-        read = [_read(model, part, number) for number, part in enumerate(parts, 1)]
+        read = [read_part(model, part, number) for number, part in enumerate(parts, 1)]
         union = merge([part.coreset for part in read])
         _require_program(model, union)
-        rows = _union_rows(model.program, read)
+        rows = union_rows(model.program, read)
     plan = Plan(
         size=min(size, union.size),
         method=method,
@@ -245,108 +195,6 @@ def merge_parts(
     return fit
 
 
-# Parts -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One part: checked data of all its rows, or of the coreset's rows only."""
-
-    coreset: Coreset
-    data: StanData = field(repr=False)
-    full: bool
-
-
-def _read(model: CoresetModel, part: Any, number: int) -> _Part:
-    data, coreset = part if isinstance(part, tuple) and len(part) == 2 else (None, part)
-    if isinstance(coreset, CoresetFit):
-        data = coreset.data if data is None else data
-        coreset = coreset.coreset
-    if not isinstance(coreset, Coreset) or data is None:
-        raise OptionError(
-            f"part {number} is {_kind(part)}; expected (data, coreset), (data, fit), or a fit that "
-            "has kept its rows: model.keep(data, fit)"
-        )
-    try:
-        checked = model.read(data)
-    except DataError as error:
-        raise DataError(f"part {number}: {error}") from None
-    count = model.program.n_obs(checked)
-    if count not in (coreset.n_obs, coreset.size):
-        raise DataError(
-            f"part {number} has {count} rows of data, but its coreset was selected from "
-            f"{coreset.n_obs} rows and has {coreset.size}: expected the data of either"
-        )
-    frozen = sorted(model.program.frozen)
-    if frozen:
-        raise DataError(
-            f"the program computes {', '.join(frozen[:3])} from all rows of the data it is given, "
-            "so that the rows of one part mean something else in another: compute it once for all "
-            "parts and pass it as data"
-        )
-    return _Part(coreset, checked, count == coreset.n_obs)
-
-
-def _kind(part: Any) -> str:
-    if isinstance(part, CoresetFit):
-        return "a fit without its rows"
-    return f"a {type(part).__name__}"
-
-
-def _union_rows(program: WeightedProgram, parts: Sequence[_Part]) -> dict[str, Any]:
-    """The rows of all coresets as one weighted data set."""
-    cuts = [
-        program.subset(
-            part.data,
-            part.coreset.indices if part.full else slice(None),
-            part.coreset.weights,
-        )
-        for part in parts
-    ]
-    row_wise = {**program.rows, program.weights: 0}
-    rows: dict[str, Any] = {}
-    for decl in program.program.data:
-        name = decl.name
-        values = [np.asarray(cut[name]) for cut in cuts]
-        if name == program.obs:
-            rows[name] = sum(int(value) for value in values)
-        elif name in row_wise and values[0].size:
-            rows[name] = np.concatenate(values, axis=row_wise[name])
-        else:
-            for number, value in enumerate(values[1:], 2):
-                if not np.array_equal(value, values[0]):
-                    raise DataError(
-                        f"'{name}' is {_shown(values[0])} in part 1 and {_shown(value)} in part "
-                        f"{number}: what is not a row must be the same in all parts"
-                    )
-            rows[name] = cuts[0][name]
-    return rows
-
-
-def _shown(value: np.ndarray) -> str:
-    return str(value.item()) if value.size == 1 else f"an array of shape {value.shape}"
-
-
-def _require_alike(coresets: Sequence[Coreset]) -> None:
-    if not coresets:
-        raise OptionError("there is nothing to merge: give at least one coreset")
-    for number, coreset in enumerate(coresets, 1):
-        if not isinstance(coreset, Coreset):
-            raise OptionError(f"part {number} is a {type(coreset).__name__}, expected a Coreset")
-        first = coresets[0]
-        for what, one, two in (
-            ("observations", first.obs, coreset.obs),
-            ("rows", dict(first.rows), dict(coreset.rows)),
-            ("program", *(c.provenance.get("program_hash") for c in (first, coreset))),
-        ):
-            if one != two and one is not None and two is not None:
-                names = [c.provenance.get("program", "unknown") for c in (first, coreset)]
-                raise OptionError(
-                    f"parts 1 and {number} come from different programs ({names[0]!r} and "
-                    f"{names[1]!r}): {what} differ ({one} and {two}); fit all parts with one"
-                )
-
-
 def _require_program(model: CoresetModel, union: Coreset) -> None:
     if union.rows and dict(union.rows) != dict(model.program.rows):
         raise OptionError(
@@ -368,68 +216,6 @@ def _program_hash(model: CoresetModel) -> str:
     return content_key(model.program.code)
 
 
-def _provenance(coresets: Sequence[Coreset]) -> dict[str, Any]:
-    """What the parts have in common."""
-    first = dict(coresets[0].provenance)
-    if len(coresets) == 1:
-        return first
-    same = {
-        key: value
-        for key, value in first.items()
-        if all(c.provenance.get(key) == value for c in coresets)
-    }
-    return {**same, "parts": len(coresets), "n_obs": sum(c.n_obs for c in coresets)}
-
-
-def _norms(coresets: Sequence[Coreset]) -> Float:
-    """‖L_i‖; where it is not known, that of the others, or one."""
-    known = [c.norm for c in coresets if c.norm is not None]
-    usual = float(np.median(known)) if known else 1.0
-    return np.array([usual if c.norm is None else c.norm for c in coresets])
-
-
-# Quadratics --------------------------------------------------------------------------------
-
-
-def _sum_of_controls(
-    controls: Sequence[tuple[ControlVariate | None, float]],
-) -> ControlVariate | None:
-    """Σ q_i as one quadratic around the weighted mean of the centres: exact but for a constant.
-
-    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c), and the same R.
-    """
-    present = [(control, weight) for control, weight in controls if control is not None]
-    if not present:
-        return None
-    first = present[0][0]
-    for control, _ in present[1:]:
-        if control.param_names != first.param_names:
-            raise OptionError(
-                f"the control variates of the parts belong to different parameters: "
-                f"{len(first.param_names)} coordinates and {len(control.param_names)}; fit all "
-                "parts with one program and the same groups"
-            )
-    if len(present) == 1:
-        return first
-    weights = np.array([weight for _, weight in present], dtype=np.float64)
-    centres = np.array([control.centre for control, _ in present])
-    centre = weights @ centres / weights.sum()
-    gradient = np.zeros_like(first.gradient)
-    curvature = np.zeros_like(first.curvature)
-    for control, _ in present:
-        shift = centre[first.columns] - control.centre[first.columns]
-        gradient += control.gradient - control.curvature @ shift
-        curvature += control.curvature
-    return replace(
-        first,
-        centre=centre,
-        gradient=gradient,
-        curvature=curvature,
-        least_eigenvalue=min(control.least_eigenvalue for control, _ in present),
-        share=min(control.share for control, _ in present),
-    )
-
-
 class _UnionSession(Session):
     """A session whose density has the parts' quadratics besides the prior, as exact as it."""
 
@@ -448,7 +234,7 @@ class _UnionSession(Session):
 
     def completed(self, control: ControlVariate) -> ControlVariate:
         """The sum of a further quadratic and the parts'."""
-        total = _sum_of_controls([(control, 1.0), (self._base, 0.0)])
+        total = sum_of_controls([(control, 1.0), (self._base, 0.0)])
         assert total is not None
         return total
 
@@ -471,7 +257,7 @@ class _Judge:
     union_session: _UnionSession
     checked: StanData
     fit: CoresetFit
-    parts: Sequence[_Part]
+    parts: Sequence[Part]
     union: Coreset
 
     def on_all_data(self) -> tuple[Coreset, Certificate]:
