@@ -183,6 +183,73 @@ def test_unknown_tree_format_is_refused():
         ast.parse_tree(good.rstrip()[:-1])
 
 
+# What changed in the tree from Stan 2.35 to 2.39, one by one: releases in between have some.
+def promotion_grouped(e):
+    match e:
+        case ["Promotion", value, kind, level]:
+            return ["Promotion", value, [kind, level]]
+
+
+def promotion_flat(e):
+    match e:
+        case ["Promotion", value, [kind, level]]:
+            return ["Promotion", value, kind, level]
+
+
+def tilde_without_kind(e):
+    match e:
+        case ["Tilde", *fields]:
+            return ["Tilde", *(f for f in fields if f[0] != "kind")]
+
+
+def tilde_with_kind(e):
+    match tilde_without_kind(e):
+        case ["Tilde", arg, name, *fields]:
+            return ["Tilde", arg, name, ["kind", ["StanLib", ["FnLpdf", "true"]]], *fields]
+
+
+def opaque_locations(e):
+    match e:
+        case ["xloc", _]:
+            return ["xloc", "<opaque>"]
+
+
+def full_locations(e):
+    match e:
+        case ["xloc", _]:
+            place = [["filename", "m.stan"], ["line_num", "1"], ["col_num", "0"]]
+            return ["xloc", [["begin_loc", place], ["end_loc", place]]]
+
+
+def rewritten(e, *changes):
+    if not isinstance(e, list):
+        return e
+    e = [rewritten(x, *changes) for x in e]
+    for change in changes:
+        e = change(e) or e
+    return e
+
+
+def as_text(e):
+    return f"({' '.join(map(as_text, e))})" if isinstance(e, list) else e
+
+
+@pytest.mark.parametrize("promotion", [promotion_grouped, promotion_flat])
+@pytest.mark.parametrize("tilde", [tilde_with_kind, tilde_without_kind])
+@pytest.mark.parametrize("locations", [opaque_locations, full_locations])
+def test_trees_of_releases_in_between(promotion, tilde, locations):
+    text = stanc.decorated_ast(stanc.canonical(EVERYTHING))
+    tree = ast._sexp(text)
+    other = rewritten(tree, promotion, tilde, locations)
+    for one, two in (
+        (promotion_grouped, promotion_flat),
+        (tilde_with_kind, tilde_without_kind),
+        (opaque_locations, full_locations),
+    ):
+        assert rewritten(tree, one) != rewritten(tree, two)
+    assert printer.program(ast.parse_tree(as_text(other))) == printer.program(ast.parse_tree(text))
+
+
 def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
     monkeypatch.delenv("CMDSTAN", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -171,6 +171,8 @@ def sized_type(size: n.SizedType, constraint: n.Constraint) -> str:
         return f"{array}tuple({inner})"
     special = constraint.kind not in ("none", "bounds", "affine")
     base = constraint.kind if special else size.base
+    if constraint.kind == "sum_to_zero_vector" and size.base == "matrix":
+        base = "sum_to_zero_matrix"
     sizes = size.sizes
     if constraint.kind in ("corr_matrix", "cov_matrix", "cholesky_factor_corr"):
         sizes = sizes[:1]  # square: one size is written
