@@ -172,6 +172,8 @@ class ControlVariate:
         g.
     curvature : ndarray, shape (p, p)
         R, symmetric.
+    scale : ndarray, shape (p,)
+        Posterior standard deviations of ψ.
     least_eigenvalue : float
         Smallest eigenvalue of R in units of the posterior's precision; negative where the
         rows bend the log likelihood more than all the data do.
@@ -188,6 +190,7 @@ class ControlVariate:
     param_names: tuple[str, ...] = field(repr=False)
     gradient: Float = field(repr=False)
     curvature: Float = field(repr=False)
+    scale: Float = field(repr=False)
     least_eigenvalue: float
     share: float = 1.0
     left_out: tuple[str, ...] = ()
@@ -201,13 +204,12 @@ class ControlVariate:
     def factors(self) -> tuple[Float, Float]:
         """r and A with R = Aᵀ diag(r) A, (r,) and (r, p); directions without curvature left out.
 
-        In coordinates scaled to a unit diagonal, so that parameters of different size do not
+        In units of posterior standard deviations, so that parameters of different size do not
         drown each other in rounding.
         """
-        size = np.sqrt(np.maximum(np.abs(np.diag(self.curvature)), 1e-300))
-        values, vectors = eigh(self.curvature / np.outer(size, size))
+        values, vectors = eigh(self.curvature * np.outer(self.scale, self.scale))
         kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max(initial=0.0)))
-        return values[kept], (vectors[:, kept] * size[:, None]).T
+        return values[kept], (vectors[:, kept] / self.scale[:, None]).T
 
     def describe(self) -> dict[str, Any]:
         """What the report says of it."""
@@ -278,6 +280,7 @@ def control_variate(
         param_names=expansion.param_names,
         gradient=expansion.gradient - share * gradient,
         curvature=0.5 * (curvature + curvature.T),
+        scale=expansion.scale[columns],
         least_eigenvalue=float(eigh(whitened, eigvals_only=True)[0]),
         share=share,
         left_out=left_out,

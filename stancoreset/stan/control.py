@@ -134,7 +134,8 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
 
 _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
-    " vector[{size}] {centre}; vector[{size}] {gradient}; vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
+    " vector[{size}] {centre}; vector[{size}] {gradient};"
+    " vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
 )
 _TERM = """
   if ({size} > 0) {{
