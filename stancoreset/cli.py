@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset import __version__
+from stancoreset.cli_options import coreset_options, fit_options, sampler_options
 from stancoreset.errors import OptionError, StancoresetError
 
 __all__ = ["main"]
@@ -28,13 +29,6 @@ Data are Stan JSON, .npz or .parquet. Your Stan program is taken as it is: stanc
 shows how its rows are weighted. A program that declares vector<lower=0>[N] weights itself is
 used unchanged; ready ones are listed by stancoreset fit --help.
 """
-
-# Written out, because the solvers take long to import and --help should not.
-_METHOD_HELP = (
-    "selection algorithm (pursuit): aiht, aiht2, frank_wolfe, giga, iht, importance, "
-    "orthogonal_pursuit, pursuit or uniform, on a projection; quasi_newton or sparse_vi, with "
-    "the model in the loop"
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +73,7 @@ def _demo(args: argparse.Namespace) -> int:
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
             started = time.perf_counter()
-            full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **_sampler_options(args))
+            full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **sampler_options(args))
             seconds = time.perf_counter() - started
             say.stage("full data", seconds)
             say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
@@ -119,6 +113,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         method=args.method,
         reference=args.reference,
         projection=args.projection,
+        control_variate=not args.no_control_variate,
         draws=args.draws,
         candidates=args.candidates,
         seed=args.seed,
@@ -127,19 +122,8 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         overwrite=args.overwrite,
         stages=stages,
         **labels,
-        **_sampler_options(args),
+        **sampler_options(args),
     )
-
-
-def _sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "chains": args.chains,
-        "iter_warmup": args.iter_warmup,
-        "iter_sampling": args.iter_sampling,
-        "adapt_delta": args.adapt_delta,
-        "max_treedepth": args.max_treedepth,
-        "parallel_chains": args.parallel_chains,
-    }
 
 
 def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
@@ -241,6 +225,13 @@ def _doctor(args: argparse.Namespace) -> int:
     return 2 if any(f.needed and f.found is None for f in findings) else 0
 
 
+def _merge(args: argparse.Namespace) -> int:
+    from stancoreset.merge_command import merge
+
+    say = _Speaker(args)
+    return merge(args, say, lambda fit, posteriors: _finish(fit, posteriors, args, say))
+
+
 def _batch(args: argparse.Namespace) -> int:
     from stancoreset.batch.command import batch
 
@@ -279,6 +270,7 @@ def _quiet_libraries() -> None:
 def _parser() -> argparse.ArgumentParser:
     from stancoreset.batch.command import add_arguments as add_batch_arguments
     from stancoreset.experiments.command import add_arguments as add_paper_arguments
+    from stancoreset.merge_command import add_arguments as add_merge_arguments
 
     parser = argparse.ArgumentParser(
         prog="stancoreset",
@@ -293,7 +285,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="the main job on 327,346 real flights")
     demo.add_argument("--rows", type=int, help="a random subset of the flights")
     demo.add_argument("--full", action="store_true", help="also run NUTS on all rows, and compare")
-    _fit_options(demo, size=100, out="stancoreset-demo")
+    fit_options(demo, size=100, out="stancoreset-demo")
     demo.set_defaults(run=_demo)
 
     fit = commands.add_parser(
@@ -316,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
         "counts",
     )
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
-    _fit_options(fit, size=200, out=None)
+    fit_options(fit, size=200, out=None)
     fit.set_defaults(run=_fit)
 
     weave = commands.add_parser(
@@ -383,6 +375,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="findings as JSON")
     doctor.set_defaults(run=_doctor)
+    add_merge_arguments(commands, _merge, lambda p: coreset_options(p, size=200, out=None))
     add_batch_arguments(commands, _batch)
     add_paper_arguments(commands, _paper)
     return parser
@@ -393,42 +386,6 @@ def _models_epilog() -> str:
 
     names = ", ".join(stan_model_names())
     return f"ready weighted programs in {stan_model_path('logistic').parent}:\n  {names}\n"
-
-
-def _fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None) -> None:
-    add = parser.add_argument
-    add("--size", type=int, default=size, metavar="K", help=f"rows in the coreset ({size})")
-    add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
-    add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
-    add("--method", default="pursuit", help=_METHOD_HELP)
-    add(
-        "--projection",
-        default="loglik",
-        choices=("loglik", "fisher"),
-        help="what is matched: log likelihoods (loglik) or their gradients (fisher)",
-    )
-    add(
-        "--reference",
-        default="laplace",
-        choices=("laplace", "pathfinder", "advi", "pilot"),
-        help="where the log likelihood is matched: a Gaussian at the mode (laplace), Gaussians on "
-        "the way to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
-        "weighted subsample (pilot)",
-    )
-    add("--seed", type=int, default=1, help="seed of everything random (1)")
-    add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")
-    add("--candidates", type=int, metavar="M", help="rows to choose from; default max(20000, 50 K)")
-    add("--chains", type=int, default=4, help="NUTS chains (4)")
-    add("--parallel-chains", type=int, help="chains at the same time; default: the cores")
-    add("--iter-warmup", type=int, default=1000, help="warm-up iterations a chain (1000)")
-    add("--iter-sampling", type=int, default=1000, help="draws a chain (1000)")
-    add("--adapt-delta", type=float, default=0.8, help="NUTS target acceptance (0.8)")
-    add("--max-treedepth", type=int, default=10, help="NUTS tree depth (10)")
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")
-    add("--overwrite", action="store_true", help="replace an earlier run in DIR")
-    add("--no-plots", action="store_true", help="no pictures of weights and certificate")
-    add("--quiet", action="store_true", help="say nothing")
-    add("--json", action="store_true", help="print the report as JSON")
 
 
 if __name__ == "__main__":

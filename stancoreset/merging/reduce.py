@@ -82,6 +82,7 @@ def merge_parts(
     iter_sampling: int = 1000,
     adapt_delta: float = 0.8,
     max_treedepth: int = 10,
+    parallel_chains: int | None = None,
     output_dir: str | Path | None = None,
     overwrite: bool = False,
     show_progress: bool | None = None,
@@ -100,8 +101,10 @@ def merge_parts(
         kept its rows (`CoresetModel.keep`, or a fit that was merged itself).
     size : int
         At most this many rows, k.
-    method, control_variate, seed, chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth
+    method, control_variate, seed
         See `CoresetModel.fit`.
+    chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
+        As in cmdstanpy's ``sample``.
     output_dir : path, optional
         Where the fit is saved, with the data of its rows.
     overwrite : bool
@@ -157,6 +160,7 @@ def merge_parts(
             "adapt_delta": adapt_delta,
             "max_treedepth": max_treedepth,
         },
+        parallel_chains=parallel_chains,
         options=options,
     )
     plan.require(union.n_obs)
