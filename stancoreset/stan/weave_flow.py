@@ -20,7 +20,6 @@ from stancoreset.stan.dependence import (
     Dep,
     coupled,
     join,
-    rowwise,
 )
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import times, total
@@ -28,8 +27,10 @@ from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
 from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
-from stancoreset.stan.tree import names_in, target_vars
-from stancoreset.stan.weave_loops import Loops, Statements, as_block, as_body
+from stancoreset.stan.tree import names_in
+from stancoreset.stan.weave_assign import Assignments, is_zero
+from stancoreset.stan.weave_loops import Loops
+from stancoreset.stan.weave_state import Statements, as_block, as_body
 
 __all__ = ["Entry", "Flow"]
 
@@ -55,7 +56,7 @@ class Entry:
     why: str
 
 
-class Flow(Loops):
+class Flow(Assignments, Loops):
     """Walks statements; `env` holds the dependence of every variable in scope.
 
     Parameters
@@ -164,7 +165,7 @@ class Flow(Loops):
                 return self.message(s)
             case n.Return(value=value):
                 dep = self.rows.of(value) if value is not None else FREE
-                if dep.kind == "free" and isinstance(value, n.Expression) and _is_zero(value):
+                if dep.kind == "free" and isinstance(value, n.Expression) and is_zero(value):
                     dep = UNSET
                 if self.loop:
                     dep = coupled("it returns from inside the loop over observations")
@@ -173,140 +174,6 @@ class Flow(Loops):
                 self.returned.append(dep if dep.kind == "sum" else join(self.context, dep))
                 return [s], [s]
         return [s], [s]
-
-    def declaration(self, s: n.Decl) -> tuple[Statements, Statements]:
-        self.outside.discard(s.name)
-        self.once.discard(s.name)
-        if s.name in self.data and self.density_block:
-            self.data.discard(s.name)
-        if s.value is None:
-            self.env[s.name] = UNSET
-            return [s], [s]
-        dep = self.guarded(self.rows.of(s.value), s.value)
-        if dep.kind == "free" and _is_zero(s.value):
-            dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
-        as_size = s.type.base == "int"
-        if not as_size:
-            dep = self.rows.as_value(dep, s.value) if dep.kind == "count" else dep
-        self.env[s.name] = dep
-        self.define(s.name, s.value, dep)
-        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
-        return [done], [done]
-
-    def define(self, name: str, value: n.Expr | None, dep: Dep) -> None:
-        """Remember a scalar that is a sum over rows by its expression, while that holds."""
-        known = self.terms.definitions
-        for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
-            del known[other]
-        always = not self.loop and not self.depth and self.context.kind == "unset"
-        if always and dep.kind == "sum" and value is not None and name not in names_in(value):
-            known[name] = value
-
-    def guarded(self, dep: Dep, value: n.Expr) -> Dep:
-        """Dependence of an assigned value, the branches it stands in included."""
-        if dep.number:
-            dep = self.rows.as_value(dep, value)
-        if dep.kind == "coupled":
-            dep = self.rows.as_value(dep, value)
-        if self.context.kind in ("unset", "free"):
-            return dep.with_stat(self.context.stat)
-        return join(self.context, self.rows.as_value(dep, value))
-
-    def assignment(self, s: n.Assign) -> tuple[Statements, Statements]:
-        if isinstance(s.target, n.TupleLit):
-            dep = self.guarded(self.rows.value(s.value), s.value)
-            if dep.kind == "rowwise":
-                dep = coupled("rows inside a tuple are not followed")
-            for v in target_vars(s.target):
-                self.env[v.name] = dep
-            return [s], [s]
-        name = target_vars(s.target)[0].name
-        if self.accumulates(s, name):
-            return self.accumulate(s, name)
-        value = self.rows.of(s.value)
-        if s.op != "=":
-            operator = s.op[:-1]
-            value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
-        if self.repeats and name in self.once and (s.op != "=" or name in names_in(s.value)):
-            value = value if value.kind == "coupled" else coupled(self.repeats)
-        value = self.guarded(value, s.value)
-        as_size = s.target.type.base == "int"
-        if not as_size:
-            value = self.rows.as_value(value, s.value) if value.kind == "count" else value
-        self.env[name] = self.written(s, name, value)
-        plain = s.op == "=" and isinstance(s.target, n.Var)
-        self.define(name, s.value if plain else None, self.env[name])
-        done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
-        return [done], [done]
-
-    def written(self, s: n.Assign, name: str, value: Dep) -> Dep:
-        """Dependence of variable `name` after a value was written into (part of) it."""
-        old = self.env.get(name, UNSET)
-        if isinstance(s.target, n.Var):
-            return value
-        if not isinstance(s.target, n.Index) or not isinstance(s.target.base, n.Var):
-            return (
-                join(old, value)
-                if value.kind != "rowwise"
-                else coupled(f"`{text(s.target)}` is assigned rows in a way that is not followed")
-            )
-        if value.kind in ("coupled", "sum", "count"):
-            return self.rows.as_value(value, s.value)
-        axis, out, inner = -1, 0, UNSET
-        for position, index in enumerate(s.target.indices):
-            if isinstance(index, n.Single):
-                dep = self.rows.of(index.index)
-                if dep.number:
-                    if axis >= 0:
-                        return coupled(f"`{text(s.target)}` has two dimensions of observations")
-                    axis = position
-                    continue
-                inner = join(inner, self.rows.as_value(dep, index.index))
-                if index.index.type.array:
-                    if value.kind == "rowwise" and value.axis == out:
-                        return coupled(f"`{text(s.target)}` scatters observations")
-                    out += 1
-                continue
-            if isinstance(index, n.Between | n.From | n.To) and not self.rows.whole(index):
-                ends = [getattr(index, k, None) for k in ("lower", "upper")]
-                dep = join(*(self.rows.value(b) for b in ends if b is not None), UNSET)
-                inner = join(inner, dep)
-                if (value.kind == "rowwise" and value.axis == out) or (
-                    old.kind == "rowwise" and old.axis == position
-                ):
-                    return coupled(f"`{text(s.target)}` writes part of the observations")
-            if value.kind == "rowwise" and value.axis == out:
-                axis = position
-            out += 1
-        if inner.kind == "coupled":
-            return inner
-        if axis < 0 and value.kind == "rowwise":
-            axis = len(s.target.indices) + value.axis - out
-        if axis < 0:  # part of something that is not (yet) rows
-            if old.kind == "rowwise":
-                if any(
-                    isinstance(i, n.Single) and p == old.axis
-                    for p, i in enumerate(s.target.indices)
-                ):
-                    return coupled(
-                        f"`{text(s.target)}` writes into single observations, which values go "
-                        "there depends on the row (missing values as parameters belong to their "
-                        "rows: integrate them out, or leave these rows out)"
-                    )
-                return old if value.kind in ("free", "unset") else join(old, value)
-            base = UNSET if old.stale else old
-            return join(base, value, inner)
-        if inner.kind == "row" or (value.kind == "row" and value.loop != self.loop):
-            return coupled(f"`{text(s.target)}` mixes observations")
-        if value.kind == "rowwise" and self.loop:
-            return coupled(f"`{text(s.target)}` mixes observations")
-        if old.kind in ("row", "coupled") and not old.stale:
-            return (
-                old if old.kind == "coupled" else coupled(f"`{text(s.target)}` mixes observations")
-            )
-        if old.kind == "rowwise" and old.axis != axis:
-            return coupled(f"`{text(s.target)}` has two dimensions of observations")
-        return rowwise(axis, max(value.stat, old.stat if old.kind == "rowwise" else 0))
 
     # ---- control flow -----------------------------------------------------------------
 
@@ -496,10 +363,6 @@ class Flow(Loops):
             if before is not None and before.role != role:
                 role = "mixed"
         self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
-
-
-def _is_zero(e: n.Expr) -> bool:
-    return isinstance(e, n.IntLit | n.RealLit) and float(e.text.replace("_", "")) == 0
 
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NoReturn
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.accumulators import added, addends, only_use
+from stancoreset.stan.accumulators import added
 from stancoreset.stan.dependence import FREE, UNSET, Dep, coupled, join, row
 from stancoreset.stan.lift import lift_loop
-from stancoreset.stan.names import Names
-from stancoreset.stan.per_row import literal, times
+from stancoreset.stan.per_row import literal
 from stancoreset.stan.printer import expression as text
-from stancoreset.stan.rows import Rows
-from stancoreset.stan.terms import Terms
 from stancoreset.stan.tree import assigned_names, bare, names_in, target_vars
+from stancoreset.stan.weave_state import Statements, Walk, as_block, as_body
 
-__all__ = ["Loops", "Statements", "as_block", "as_body"]
-
-Statements = list[n.Stmt]
+__all__ = ["Loops"]
 
 
 def _stale(name: str) -> Dep:
@@ -58,61 +51,8 @@ def _assigns(s: n.Node, name: str) -> bool:
     return isinstance(s, n.Assign) and name in {v.name for v in target_vars(s.target)}
 
 
-def as_body(body: Statements, like: n.Stmt) -> n.Block:
-    """A list as the body of a loop."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        return body[0]
-    return n.Block(tuple(body), line=like.line)
-
-
-def as_block(body: Statements, like: n.Stmt) -> Statements:
-    return [n.Block(tuple(body), line=like.line)] if body else []
-
-
-class Loops(ABC):
-    """What the walk does at loops; `weave_flow.Flow` does the rest."""
-
-    program: n.Program
-    obs: str
-    depth: int
-    env: dict[str, Dep]
-    data: set[str]
-    names: Names
-    rows: Rows
-    terms: Terms
-    context: Dep
-    density_block: bool
-
-    def __init__(self) -> None:
-        self.loop = ""  # variable of the loop over observations that we are in
-        self.outside: set[str] = set()  # variables declared outside that loop
-        self.adding: set[str] = set()  # those of them that the loop does nothing but add to
-        self.accumulators: set[str] = set()  # scalars that add up rows
-        self.repeats = ""  # why the number of passes of a loop around us changes with the rows
-        self.once: set[str] = set()  # variables declared outside that loop
-        self.weighted: set[int] = set()  # ids of the statements that were weighted
-        self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
-        self.kept: Statements = []
-
-    @abstractmethod
-    def statement(self, s: n.Stmt) -> tuple[Statements, Statements]: ...
-
-    @abstractmethod
-    def scoped(self, body: Iterable[n.Stmt]) -> tuple[Statements, Statements]: ...
-
-    @abstractmethod
-    def under(
-        self, dep: Dep, run: Callable[[], tuple[Statements, Statements]]
-    ) -> tuple[Statements, Statements]: ...
-
-    @abstractmethod
-    def refuse(self, s: n.Stmt, why: str) -> NoReturn: ...
-
-    @abstractmethod
-    def log(self, s: n.Stmt, role: str, why: str) -> None: ...
-
-    @abstractmethod
-    def log_lik(self, i: n.Expr, value: n.Expr, s: n.Stmt) -> n.Stmt: ...
+class Loops(Walk):
+    """Loops over the observations, and all others."""
 
     # ---- loops ------------------------------------------------------------------------
 
@@ -345,75 +285,3 @@ class Loops(ABC):
         else:
             self.env[s.name] = saved
         return [replace(s, body=as_body(m, s.body))], [replace(s, body=as_body(p, s.body))]
-
-    # ---- accumulators: `lp += f(row)` in the loop, `target += lp` behind it ---------------
-
-    def accumulates(self, s: n.Assign, name: str) -> bool:
-        """Whether the statement adds a row's term to a variable declared outside the loop."""
-        if not self.loop or name not in self.adding:
-            return False
-        value = added(s)
-        if value is None or name in names_in(value):
-            return False
-        known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
-        return known or name in self.accumulators
-
-    def accumulate(self, s: n.Assign, name: str) -> tuple[Statements, Statements]:
-        value = added(s)
-        assert value is not None
-        dep = join(self.context, self.rows.value(value))
-        if dep.kind == "rowwise":
-            dep = coupled("it adds up all observations inside the loop over them")
-        if self.repeats and dep.kind != "coupled":
-            dep = coupled(self.repeats)
-        if dep.kind == "row" and dep.loop != self.loop:
-            dep = coupled("it adds the term of an observation in the loop over others")
-        if self.depth and self.env.get(name, UNSET).kind == "free":
-            dep = coupled(f"`{name}` does not start from zero")
-        if isinstance(s.target, n.Index) and (self.depth or only_use(name, self.program) is None):
-            dep = coupled(
-                f"`{name}` adds up the observations of each group and enters other than by "
-                f"addition to the target, `target += sum({name});`: if it is not linear, the "
-                "groups, not the rows, are the units"
-            )
-        if dep.kind == "coupled":
-            self.env[name] = dep
-            return [s], [s]
-        self.accumulators.add(name)
-        self.env[name] = Dep("sum", stat=dep.stat)
-        term = self.terms.normalised(self.terms.hoist(value))
-        weight = n.Index(n.Var(self.names.weights), (n.Single(n.Var(self.loop)),))
-        model = replace(s, op="+=", value=times(weight, term))
-        self.weighted.add(id(s))
-        self.log(s, "likelihood", f"adds the term of one observation to `{name}`")
-        use = None if self.depth else only_use(name, self.program)
-        if use is not None and use.coefficient is not None:
-            term = times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
-        return [model], [self.log_lik(n.Var(self.loop), term, s)]
-
-    def uses_accumulators(self, s: n.TargetAdd) -> tuple[n.TargetAdd | None, n.TargetAdd | None]:
-        """The increment's terms with accumulators, which are weighted already, and the others."""
-        parts: dict[bool, n.Expr] = {}
-        for negative, e in addends(s.value):
-            mine = bool(names_in(e) & self.accumulators)
-            sign = "-" if negative else "+"
-            if mine in parts:
-                parts[mine] = n.Binary(parts[mine], sign, e, type=n.REAL)
-            else:
-                parts[mine] = n.Unary("-", e, type=n.REAL) if negative else e
-        if True not in parts:
-            return None, s
-        kept = replace(s, value=parts[True])
-        for name in sorted(names_in(parts[True]) & self.accumulators):
-            use = only_use(name, self.program)
-            factor = (
-                FREE if use is None or use.coefficient is None else self.rows.value(use.coefficient)
-            )
-            if use is None or factor.kind not in ("free", "unset") or factor.stat:
-                self.refuse(
-                    s,
-                    f"`{name}` adds up observations, and must then be added to the target once, "
-                    f"or a number times it that is the same whatever the rows are: "
-                    f"`target += {name};`",
-                )
-        return kept, replace(s, value=parts[False]) if False in parts else None

@@ -1,0 +1,74 @@
+"""What the walk through a program's statements knows at a statement."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from stancoreset.stan import nodes as n
+from stancoreset.stan.dependence import Dep
+from stancoreset.stan.names import Names
+from stancoreset.stan.rows import Rows
+from stancoreset.stan.terms import Terms
+
+__all__ = ["Statements", "Walk", "as_block", "as_body"]
+
+Statements = list[n.Stmt]
+
+
+def as_body(body: Statements, like: n.Stmt) -> n.Block:
+    """A list as the body of a loop."""
+    if len(body) == 1 and isinstance(body[0], n.Block):
+        return body[0]
+    return n.Block(tuple(body), line=like.line)
+
+
+def as_block(body: Statements, like: n.Stmt) -> Statements:
+    return [n.Block(tuple(body), line=like.line)] if body else []
+
+
+class Walk(ABC):
+    """What the parts of the walk share; `weave_flow.Flow` is the whole."""
+
+    program: n.Program
+    obs: str
+    depth: int
+    env: dict[str, Dep]
+    data: set[str]
+    names: Names
+    rows: Rows
+    terms: Terms
+    context: Dep
+    density_block: bool
+
+    def __init__(self) -> None:
+        self.loop = ""  # variable of the loop over observations that we are in
+        self.outside: set[str] = set()  # variables declared outside that loop
+        self.adding: set[str] = set()  # those of them that the loop does nothing but add to
+        self.accumulators: set[str] = set()  # scalars that add up rows
+        self.repeats = ""  # why the number of passes of a loop around us changes with the rows
+        self.once: set[str] = set()  # variables declared outside that loop
+        self.weighted: set[int] = set()  # ids of the statements that were weighted
+        self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
+        self.kept: Statements = []
+
+    @abstractmethod
+    def statement(self, s: n.Stmt) -> tuple[Statements, Statements]: ...
+
+    @abstractmethod
+    def scoped(self, body: Iterable[n.Stmt]) -> tuple[Statements, Statements]: ...
+
+    @abstractmethod
+    def under(
+        self, dep: Dep, run: Callable[[], tuple[Statements, Statements]]
+    ) -> tuple[Statements, Statements]: ...
+
+    @abstractmethod
+    def refuse(self, s: n.Stmt, why: str) -> NoReturn: ...
+
+    @abstractmethod
+    def log(self, s: n.Stmt, role: str, why: str) -> None: ...
+
+    @abstractmethod
+    def log_lik(self, i: n.Expr, value: n.Expr, s: n.Stmt) -> n.Stmt: ...
