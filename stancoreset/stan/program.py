@@ -8,19 +8,16 @@ declarations alone; `stancoreset.stan.identities` checks by numbers that it beha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.errors import DataError, ProgramError
+from stancoreset.errors import DataError
 from stancoreset.stan import nodes as n
-from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import optional
 from stancoreset.stan.contract import (
     LOG_LIK,
@@ -32,6 +29,12 @@ from stancoreset.stan.contract import (
 )
 from stancoreset.stan.data import DataSource, Value, raw_data
 from stancoreset.stan.declarations import check_data
+from stancoreset.stan.source import (
+    StanProgram,
+    stan_model_names,
+    stan_model_path,
+    without_comments,
+)
 
 __all__ = [
     "StanProgram",
@@ -40,6 +43,7 @@ __all__ = [
     "stan_model_names",
     "stan_model_path",
     "weighted_program",
+    "without_comments",
 ]
 
 Rows = slice | ArrayLike
@@ -52,120 +56,6 @@ class RowStore(Protocol):
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Row variables at these row numbers."""
         ...
-
-
-@dataclass(frozen=True)
-class StanProgram:
-    """A Stan program and its declarations.
-
-    Attributes
-    ----------
-    name : str
-        For messages and files: the file's stem, or ``model``.
-    code : str
-        Complete text, includes expanded.
-    tree : nodes.Program
-        The typed syntax tree.
-    path : Path or None
-        The file it came from.
-
-    Examples
-    --------
-    >>> p = StanProgram.from_code("data { int N; vector[N] y; } parameters { real m; } model {}")
-    >>> [d.name for d in p.data], [d.name for d in p.parameters]
-    (['N', 'y'], ['m'])
-    """
-
-    name: str
-    code: str = field(repr=False)
-    tree: n.Program = field(repr=False, compare=False)
-    path: Path | None = None
-
-    @classmethod
-    def from_file(
-        cls, path: str | Path, *, include_paths: Sequence[str | Path] = ()
-    ) -> StanProgram:
-        """Read and parse a ``.stan`` file; ``#include`` also looks beside it.
-
-        Raises
-        ------
-        DataError
-            There is no such file, or it is not text.
-        CompileError
-            Stan refuses the program.
-        """
-        path = Path(path).expanduser()
-        if not path.is_file():
-            raise DataError(f"no such Stan program: {path}")
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot read Stan program {path}: {error}") from error
-        folders = (*include_paths, path.parent)
-        tree = parse(source, include_paths=folders, filename=path.name)
-        return cls(path.stem, _expanded(source, tree), tree, path)
-
-    @classmethod
-    def from_code(
-        cls, code: str, *, name: str = "model", include_paths: Sequence[str | Path] = ()
-    ) -> StanProgram:
-        """Parse a program given as text.
-
-        Raises
-        ------
-        CompileError
-            Stan refuses the program.
-        """
-        tree = parse(code, include_paths=include_paths, filename=f"{name}.stan")
-        return cls(name, _expanded(code, tree), tree)
-
-    @property
-    def data(self) -> tuple[n.Decl, ...]:
-        """Declarations of the data block."""
-        return self.tree.data
-
-    @property
-    def parameters(self) -> tuple[n.Decl, ...]:
-        """Declarations of the parameters block."""
-        return self.tree.parameters
-
-    @property
-    def transformed_parameters(self) -> tuple[n.Decl, ...]:
-        """Variables that transformed parameters define."""
-        return _declarations(self.tree.transformed_parameters)
-
-    @property
-    def generated_quantities(self) -> tuple[n.Decl, ...]:
-        """Variables that generated quantities define."""
-        return _declarations(self.tree.generated_quantities)
-
-    @cached_property
-    def density_code(self) -> str:
-        """The program without its generated quantities, lines in place: for fitting."""
-        match = _GENERATED.search(without_comments(self.code))
-        return self.code if match is None else self.code[: match.start()].rstrip() + "\n"
-
-
-_GENERATED = re.compile(r"\bgenerated\s+quantities\s*\{")
-_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_INCLUDE = re.compile(r"^\s*#include", re.MULTILINE)
-
-
-def without_comments(code: str) -> str:
-    """The code with comments and strings blanked, every character in its place."""
-    return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code)
-
-
-def _expanded(source: str, tree: n.Program) -> str:
-    """The user's own text, unless it includes other files."""
-    return tree.code if _INCLUDE.search(without_comments(source)) else source
-
-
-def _declarations(statements: Sequence[n.Stmt]) -> tuple[n.Decl, ...]:
-    return tuple(s for s in statements if isinstance(s, n.Decl))
-
-
-# --- weighted programs -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -427,50 +317,3 @@ def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedPr
     rows = observation_axes(program.data, count)
     check_contract(program.tree, count, rows)
     return WeightedProgram(program, count, {k: v for k, v in rows.items() if k != WEIGHTS})
-
-
-# --- the ready programs ------------------------------------------------------------------
-
-
-def _model_folder() -> Path:
-    """``stan_models`` in the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "stan_models", package.parent / "stan_models"):
-        if folder.is_dir():
-            return folder
-    raise ProgramError(
-        f"the ready Stan programs are missing: there is no folder stan_models in {package}; "
-        "reinstall stancoreset"
-    )
-
-
-def stan_model_names() -> tuple[str, ...]:
-    """Names of the ready weighted programs, for `stan_model_path`.
-
-    Examples
-    --------
-    >>> "logistic" in stan_model_names()
-    True
-    """
-    return tuple(sorted(path.stem for path in _model_folder().glob("*.stan")))
-
-
-def stan_model_path(name: str) -> Path:
-    """Path of a ready weighted program.
-
-    Raises
-    ------
-    ProgramError
-        There is none of that name.
-
-    Examples
-    --------
-    >>> stan_model_path("logistic").name
-    'logistic.stan'
-    """
-    stem = name.removesuffix(".stan")
-    if stem not in stan_model_names():
-        raise ProgramError(
-            f"no ready Stan program {name!r}; there are {', '.join(stan_model_names())}"
-        )
-    return _model_folder() / f"{stem}.stan"
