@@ -106,7 +106,9 @@ def test_doctor(capsys):
     assert any(f["name"] == "stanli" for f in json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["compare"], ["doctor"], ["batch"], ["merge"]])
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["fit"], ["compare"], ["doctor"], ["batch"], ["merge"]]
+)
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([*command, "--help"])

@@ -167,12 +167,16 @@ def merge_parts(
     session = _UnionSession(model._session, union.control)
     checked = {**rows, **session.base_data()}
     settings = {**plan.settings(), "size": size, "parts": len(read)}
-    provenance = {**session.provenance(rows, settings), "n_obs": union.n_obs}
+    whole = all(part.full for part in read)
+    provenance = {
+        **session.provenance(rows, settings),
+        "n_obs": union.n_obs,
+        "certified_against": _caveat(union, len(read), whole),
+    }
+    RunFolder.open(output_dir, provenance, overwrite=overwrite)
     with stages("compile"):
         session.compile()
     reduced = Pipeline(session, checked, plan, stages, RunFolder(None, {}), provenance).run()
-    whole = all(part.full for part in read)
-    provenance |= {"certified_against": _caveat(union, len(read), whole)}
     judge = _Judge(model._session, session, checked, reduced, read, union)
     with stages("certify", total=CERTIFIED_DRAWS + HELDOUT_DRAWS):
         coreset, certificate = judge.on_all_data() if whole else judge.on_the_union()
@@ -195,7 +199,7 @@ def merge_parts(
         timings=stages.seconds,
     )
     if output_dir is not None:
-        fit.save(output_dir, overwrite=overwrite)
+        fit.save(output_dir)
     return fit
 
 

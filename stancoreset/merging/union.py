@@ -141,6 +141,8 @@ def sum_of_controls(
         centre=centre,
         gradient=gradient,
         curvature=curvature,
+        # Precisions add: the posterior of all parts is narrower than each part's.
+        scale=np.sum([control.scale**-2 for control, _ in present], axis=0) ** -0.5,
         least_eigenvalue=min(control.least_eigenvalue for control, _ in present),
         share=min(control.share for control, _ in present),
     )
