@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
 from stancoreset import arviz_compat
+from stancoreset.batch.command import _EPILOG
 from stancoreset.batch.journal import append, history
 from stancoreset.batch.live import Live
 from stancoreset.batch.pool import Event
@@ -108,6 +110,15 @@ def test_a_run_on_the_full_data_is_shared(place):
     assert jobs[-2:] == full
     assert {job.full for job in jobs[:4]} == {job.name for job in full}
     assert "size" not in full[0].settings
+
+
+def test_the_examples_of_readme_and_help_are_jobs(place):
+    readme = (ROOT / "README.md").read_text().partition("# jobs.toml")[2].partition("```")[0]
+    taught = _EPILOG.partition("full data:")[2].partition("Other keys")[0]
+    write_json(place / "data.parquet", {})
+    assert len(read_jobs(jobs_file(place, readme))) == 3 * 2 + 1 + 2
+    found = read_jobs(jobs_file(place, textwrap.dedent(taught)))
+    assert [sum(job.kind == kind for job in found) for kind in ("fit", "full")] == [6, 2]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "batch"]
 
 _EPILOG = """\
-a file with six jobs and one run on the full data:
+a file with six fits and two runs on the full data:
 
   [defaults]                        # where a job says nothing
   model = "model.stan"              # paths count from this file; names of ready programs do too
@@ -27,7 +27,7 @@ a file with six jobs and one run on the full data:
 
   [[jobs]]                          # a list in a job is a grid, too
   size = [100, 200]
-  full = true                       # NUTS on all rows as well, once; speed-ups in the summary
+  full = true                       # NUTS on all rows as well, once a seed; speed-ups in the summary
 
   [[jobs]]
   size = 200
