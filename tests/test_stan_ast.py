@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
-from stancoreset.stan import ast, nodes, printer, stanc
+from stancoreset.stan import ast, nodes, printer, sexp, stanc
 
 EVERYTHING = """\
 functions {
@@ -239,7 +239,7 @@ def as_text(e):
 @pytest.mark.parametrize("locations", [opaque_locations, full_locations])
 def test_trees_of_releases_in_between(promotion, tilde, locations):
     text = stanc.decorated_ast(stanc.canonical(EVERYTHING))
-    tree = ast._sexp(text)
+    tree = sexp.parse_sexp(text)
     other = rewritten(tree, promotion, tilde, locations)
     for one, two in (
         (promotion_grouped, promotion_flat),

@@ -10,13 +10,24 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from stancoreset.errors import ProgramError
 from stancoreset.stan import nodes as n
 from stancoreset.stan import stanc
 from stancoreset.stan.lines import source_lines
 from stancoreset.stan.nodes import Program
+from stancoreset.stan.sexp import (
+    BASES,
+    CONSTRAINTS,
+    OPERATORS,
+    Sexp,
+    name_of,
+    parse_sexp,
+    quoted,
+    record,
+    type_of,
+    unknown,
+)
 
 __all__ = ["Program", "parse", "parse_tree"]
 
@@ -29,27 +40,6 @@ _BLOCKS = (
     ("modelblock", "model"),
     ("generatedquantitiesblock", "generated_quantities"),
 )
-_OPERATORS = {
-    "Plus": "+", "Minus": "-", "Times": "*", "Divide": "/", "IntDivide": "%/%",
-    "Modulo": "%", "LDivide": "\\", "EltTimes": ".*", "EltDivide": "./", "Pow": "^",
-    "EltPow": ".^", "Or": "||", "And": "&&", "Equals": "==", "NEquals": "!=", "Less": "<",
-    "Leq": "<=", "Greater": ">", "Geq": ">=", "PNot": "!", "PMinus": "-", "PPlus": "+",
-}  # fmt: skip
-_BASES = {
-    "Int": "int", "Real": "real", "Vector": "vector", "RowVector": "row_vector",
-    "Matrix": "matrix", "Complex": "complex", "ComplexVector": "complex_vector",
-    "ComplexRowVector": "complex_row_vector", "ComplexMatrix": "complex_matrix",
-}  # fmt: skip
-_CONSTRAINTS = {
-    "Simplex": "simplex", "Ordered": "ordered", "PositiveOrdered": "positive_ordered",
-    "UnitVector": "unit_vector", "CholeskyCorr": "cholesky_factor_corr",
-    "CholeskyCov": "cholesky_factor_cov", "Correlation": "corr_matrix",
-    "Covariance": "cov_matrix", "StochasticRow": "row_stochastic_matrix",
-    "StochasticColumn": "column_stochastic_matrix", "SumToZero": "sum_to_zero_vector",
-}  # fmt: skip
-_TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
-
-Sexp = Any  # str | list[Sexp]
 
 
 def parse(
@@ -89,7 +79,7 @@ def parse(
 
 @lru_cache(maxsize=128)
 def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program:
-    tree = _sexp(stanc.decorated_ast(flat))
+    tree = parse_sexp(stanc.decorated_ast(flat))
     draft = _Reader(flat, code).program(tree)
     lines = source_lines(draft, code, include_paths)
     # Statements are numbered in reading order, so the second reading gives each its line.
@@ -98,48 +88,7 @@ def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program
 
 def parse_tree(text: str, *, code: str = "", source: str = "") -> Program:
     """The tree that ``stanc --debug-decorated-ast`` printed, without source lines."""
-    return _Reader(code, source).program(_sexp(text))
-
-
-def _sexp(text: str) -> Sexp:
-    stack: list[list[Sexp]] = [[]]
-    for token in _TOKEN.findall(text):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            done = stack.pop()
-            if not stack:
-                _unknown("the tree's parentheses", token)
-            stack[-1].append(done)
-        else:
-            stack[-1].append(token)
-    if len(stack) != 1 or len(stack[0]) != 1:
-        _unknown("the tree as a whole", text[:80])
-    return stack[0][0]
-
-
-def _unknown(what: str, seen: Sexp) -> NoReturn:
-    text = str(seen)
-    text = text if len(text) < 200 else text[:200] + " …"
-    release = ".".join(map(str, stanc.version()))
-    raise ProgramError(
-        f"stanc {release} prints {what} in a form that is not known here: {text}. Stan 2.35 "
-        'to 2.39 are supported; install one of those (pip install "stancoreset[embedded]" brings '
-        "one) or weight the program by hand"
-    )
-
-
-def _record(sexp: Sexp, *keys: str) -> list[Sexp]:
-    """Values of ``((key value) …)`` in the order of `keys`; missing keys are an error."""
-    try:
-        found = {item[0]: item[1] for item in sexp}
-        return [found[k] for k in keys]
-    except (TypeError, IndexError, KeyError):
-        _unknown(f"a record with {', '.join(keys)}", sexp)
-
-
-def _name(sexp: Sexp) -> str:
-    return str(_record(sexp, "name")[0])
+    return _Reader(code, source).program(parse_sexp(text))
 
 
 class _Reader:
@@ -160,14 +109,14 @@ class _Reader:
 
     def program(self, tree: Sexp) -> Program:
         blocks: dict[str, tuple[Any, ...]] = {}
-        values = _record(tree, *(key for key, _ in _BLOCKS))
+        values = record(tree, *(key for key, _ in _BLOCKS))
         for (_, attribute), value in zip(_BLOCKS, values, strict=True):
             if not value:
                 continue
-            body = _record(value[0], "stmts")[0]
+            body = record(value[0], "stmts")[0]
             if attribute == "functions":
                 definitions = [s[0][1][1:] for s in body if s[0][1][0] == "FunDef"]
-                self.user = {_name(_record(d, "funname")[0]) for d in definitions}
+                self.user = {name_of(record(d, "funname")[0]) for d in definitions}
             blocks[attribute] = self.statements(body)
         return Program(**blocks, code=self.code, source=self.source)
 
@@ -186,7 +135,7 @@ class _Reader:
         return inner if isinstance(inner, n.Block) else n.Block((inner,), line=inner.line)
 
     def statement(self, sexp: Sexp) -> Iterator[n.Stmt]:
-        match _record(sexp, "stmt")[0]:
+        match record(sexp, "stmt")[0]:
             case ["VarDecl", *rest]:
                 yield from self.declarations(rest)
             case simple_or_compound:
@@ -196,20 +145,20 @@ class _Reader:
         line = self.line()
         match sexp:
             case ["Assignment", *rest]:
-                left, op, right = _record(rest, "assign_lhs", "assign_op", "assign_rhs")
+                left, op, right = record(rest, "assign_lhs", "assign_op", "assign_rhs")
                 match op:
                     case "Assign":
                         sign = "="
-                    case ["OperatorAssign", name] if name in _OPERATORS:
-                        sign = _OPERATORS[name] + "="
+                    case ["OperatorAssign", name] if name in OPERATORS:
+                        sign = OPERATORS[name] + "="
                     case _:
-                        _unknown("an assignment", op)
+                        raise unknown("an assignment", op)
                 return n.Assign(self.lvalue(left), sign, self.expr(right), line=line)
             case ["Tilde", *rest]:
-                arg, name, args, cut = _record(rest, "arg", "distribution", "args", "truncation")
+                arg, name, args, cut = record(rest, "arg", "distribution", "args", "truncation")
                 lower, upper = self.truncation(cut)
                 return n.Tilde(
-                    self.expr(arg), _name(name), self.exprs(args), cut != "NoTruncate",
+                    self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
                     lower, upper, line=line,
                 )  # fmt: skip
             case ["TargetPE", value]:
@@ -217,7 +166,7 @@ class _Reader:
             case ["JacobianPE", value]:
                 return n.JacobianAdd(self.expr(value), line=line)
             case ["NRFunApp", _, name, args]:
-                return n.VoidCall(_name(name), self.exprs(args), line=line)
+                return n.VoidCall(name_of(name), self.exprs(args), line=line)
             case ["IfThenElse", condition, yes, no]:
                 test = self.expr(condition)
                 first = self.block(yes)
@@ -229,16 +178,16 @@ class _Reader:
                 return n.While(self.expr(condition), self.block(body), line=line)
             case ["For", *rest]:
                 keys = ("loop_variable", "lower_bound", "upper_bound", "loop_body")
-                name, low, high, body = _record(rest, *keys)
+                name, low, high, body = record(rest, *keys)
                 return n.For(
-                    _name(name), self.expr(low), self.expr(high), self.block(body), line=line
+                    name_of(name), self.expr(low), self.expr(high), self.block(body), line=line
                 )
             case ["ForEach", name, sequence, body]:
-                return n.ForEach(_name(name), self.expr(sequence), self.block(body), line=line)
+                return n.ForEach(name_of(name), self.expr(sequence), self.block(body), line=line)
             case ["Block", body]:
                 return n.Block(self.statements(body), line=line)
             case ["Profile", label, body]:
-                return n.Profile(_quoted(label), self.statements(body), line=line)
+                return n.Profile(quoted(label), self.statements(body), line=line)
             case ["Return", value]:
                 return n.Return(self.expr(value), line=line)
             case "ReturnVoid":
@@ -254,15 +203,15 @@ class _Reader:
                 return n.Message(kind, tuple(self.printable(i) for i in items), line=line)
             case ["FunDef", *rest]:
                 return self.function(rest, line)
-        _unknown("a statement", sexp)
+        raise unknown("a statement", sexp)
 
     def printable(self, sexp: Sexp) -> n.Expr | str:
         match sexp:
             case ["PString", text]:
-                return _quoted(text)
+                return quoted(text)
             case ["PExpr", value]:
                 return self.expr(value)
-        _unknown("a printed item", sexp)
+        raise unknown("a printed item", sexp)
 
     def truncation(self, sexp: Sexp) -> tuple[n.Expr | None, n.Expr | None]:
         match sexp:
@@ -274,27 +223,31 @@ class _Reader:
                 return None, self.expr(upper)
             case ["TruncateBetween", lower, upper]:
                 return self.expr(lower), self.expr(upper)
-        _unknown("a truncation", sexp)
+        raise unknown("a truncation", sexp)
 
     def function(self, sexp: Sexp, line: int) -> n.FunDef:
-        returns, name, arguments, body = _record(sexp, "returntype", "funname", "arguments", "body")
+        returns, name, arguments, body = record(sexp, "returntype", "funname", "arguments", "body")
         parameters = tuple(
-            n.Parameter(_name(arg), _type(kind), level == "DataOnly")
+            n.Parameter(name_of(arg), type_of(kind), level == "DataOnly")
             for level, kind, arg in arguments
         )
-        result = n.Type("void") if returns == "Void" else _type(returns[1])
+        result = n.Type("void") if returns == "Void" else type_of(returns[1])
         inner = self.one(body)
         return n.FunDef(
-            _name(name), result, parameters, None if isinstance(inner, n.Skip) else inner, line=line
+            name_of(name),
+            result,
+            parameters,
+            None if isinstance(inner, n.Skip) else inner,
+            line=line,
         )
 
     def declarations(self, sexp: Sexp) -> Iterator[n.Decl]:
-        kind, bounds, variables = _record(sexp, "decl_type", "transformation", "variables")
+        kind, bounds, variables = record(sexp, "decl_type", "transformation", "variables")
         for variable in variables:
             line = self.line()
-            name, value = _record(variable, "identifier", "initial_value")
+            name, value = record(variable, "identifier", "initial_value")
             start = self.expr(value[0]) if value else None
-            yield n.Decl(_name(name), self.sized(kind), self.constraint(bounds), start, line=line)
+            yield n.Decl(name_of(name), self.sized(kind), self.constraint(bounds), start, line=line)
 
     def sized(self, sexp: Sexp) -> n.SizedType:
         match sexp:
@@ -306,12 +259,12 @@ class _Reader:
                 )
             case ["STuple", items]:
                 return n.SizedType("tuple", items=tuple(map(self.sized, items)))
-            case str(name) if name[0] == "S" and name[1:] in _BASES:
-                return n.SizedType(_BASES[name[1:]])
-            case [str(name), *sizes] if name[0] == "S" and name[1:] in _BASES:
+            case str(name) if name[0] == "S" and name[1:] in BASES:
+                return n.SizedType(BASES[name[1:]])
+            case [str(name), *sizes] if name[0] == "S" and name[1:] in BASES:
                 dims = [s for s in sizes if s not in ("AoS", "SoA")]
-                return n.SizedType(_BASES[name[1:]], sizes=self.exprs(dims))
-        _unknown("a declared type", sexp)
+                return n.SizedType(BASES[name[1:]], sizes=self.exprs(dims))
+        raise unknown("a declared type", sexp)
 
     def constraint(self, sexp: Sexp) -> n.Constraint:
         match sexp:
@@ -331,9 +284,9 @@ class _Reader:
                 return n.Constraint("affine", offset=self.expr(offset), multiplier=self.expr(scale))
             case ["TupleTransformation", items]:
                 return n.Constraint("tuple", items=tuple(map(self.constraint, items)))
-            case str(name) if name in _CONSTRAINTS:
-                return n.Constraint(_CONSTRAINTS[name])
-        _unknown("a constraint", sexp)
+            case str(name) if name in CONSTRAINTS:
+                return n.Constraint(CONSTRAINTS[name])
+        raise unknown("a constraint", sexp)
 
     def lvalue(self, sexp: Sexp) -> n.Expr:
         match sexp:
@@ -342,17 +295,17 @@ class _Reader:
             case ["LTuplePack", [["lvals", items], *_]]:
                 return n.TupleLit(tuple(map(self.lvalue, items)))
             case [["lval", inner], ["lmeta", meta]]:
-                kind, level = _record(meta, "type_", "ad_level")
-                known = {"type": _type(kind), "data_only": level == "DataOnly"}
+                kind, level = record(meta, "type_", "ad_level")
+                known = {"type": type_of(kind), "data_only": level == "DataOnly"}
                 match inner:
                     case ["LVariable", name]:
-                        return n.Var(_name(name), **known)
+                        return n.Var(name_of(name), **known)
                     case ["LIndexed", base, indices]:
                         where = tuple(map(self.indexing, indices))
                         return n.Index(self.lvalue(base), where, **known)
                     case ["LTupleProjection", base, number]:
                         return n.TupleItem(self.lvalue(base), int(number), **known)
-        _unknown("the left side of an assignment", sexp)
+        raise unknown("the left side of an assignment", sexp)
 
     # ---- expressions ------------------------------------------------------------------
 
@@ -360,16 +313,16 @@ class _Reader:
         return tuple(map(self.expr, sexps))
 
     def expr(self, sexp: Sexp) -> n.Expr:
-        inner, meta = _record(sexp, "expr", "emeta")
-        kind, level = _record(meta, "type_", "ad_level")
-        known: dict[str, Any] = {"type": _type(kind), "data_only": level == "DataOnly"}
+        inner, meta = record(sexp, "expr", "emeta")
+        kind, level = record(meta, "type_", "ad_level")
+        known: dict[str, Any] = {"type": type_of(kind), "data_only": level == "DataOnly"}
         match inner:
             case "GetTarget":
                 return n.Target(**known)
             case ["Promotion", value, *_]:
                 return self.expr(value)
             case ["Variable", name]:
-                return n.Var(_name(name), **known)
+                return n.Var(name_of(name), **known)
             case ["IntNumeral", text]:
                 return n.IntLit(text, **known)
             case ["RealNumeral", text]:
@@ -377,12 +330,12 @@ class _Reader:
             case ["ImagNumeral", text]:
                 return n.ImagLit(text, **known)
             case ["FunApp" | "CondDistApp", _, name, args]:
-                called = _name(name)
+                called = name_of(name)
                 return n.Call(called, self.exprs(args), self.is_user(called), **known)
-            case ["BinOp", left, op, right] if op in _OPERATORS:
-                return n.Binary(self.expr(left), _OPERATORS[op], self.expr(right), **known)
-            case ["PrefixOp", op, arg] if op in _OPERATORS:
-                return n.Unary(_OPERATORS[op], self.expr(arg), **known)
+            case ["BinOp", left, op, right] if op in OPERATORS:
+                return n.Binary(self.expr(left), OPERATORS[op], self.expr(right), **known)
+            case ["PrefixOp", op, arg] if op in OPERATORS:
+                return n.Unary(OPERATORS[op], self.expr(arg), **known)
             case ["PostfixOp", arg, "Transpose"]:
                 return n.Transpose(self.expr(arg), **known)
             case ["TernaryIf", condition, yes, no]:
@@ -400,7 +353,7 @@ class _Reader:
                 return n.TupleLit(self.exprs(items), **known)
             case ["TupleProjection", base, number]:
                 return n.TupleItem(self.expr(base), int(number), **known)
-        _unknown("an expression", inner)
+        raise unknown("an expression", inner)
 
     def is_user(self, name: str) -> bool:
         # normal_lupdf of a user's normal_lpdf is the user's too.
@@ -418,32 +371,4 @@ class _Reader:
                 return n.To(self.expr(upper))
             case ["Between", lower, upper]:
                 return n.Between(self.expr(lower), self.expr(upper))
-        _unknown("an index", sexp)
-
-
-def _quoted(token: str) -> str:
-    """A string literal: OCaml prints Stan's text, quotes included, as an escaped atom."""
-    if not token.startswith('"'):
-        return token
-    plain = {"n": "\n", "t": "\t", "r": "\r", "b": "\b"}
-
-    def decode(match: re.Match[str]) -> str:
-        code = match[1]
-        return chr(int(code)) if code.isdigit() else plain.get(code, code)
-
-    raw = re.sub(r"\\(\d{3}|.)", decode, token[1:-1])
-    return raw.encode("latin-1", "replace").decode("utf-8", "replace")  # OCaml escapes bytes
-
-
-def _type(sexp: Sexp) -> n.Type:
-    match sexp:
-        case ["UArray", inner]:
-            part = _type(inner)
-            return n.Type(part.base, part.array + 1, part.items)
-        case ["UTuple", items]:
-            return n.Type("tuple", items=tuple(map(_type, items)))
-        case ["UFun", *_] | "UMathLibraryFunction":
-            return n.Type("function")
-        case str(name) if name[0] == "U" and name[1:] in _BASES:
-            return n.Type(_BASES[name[1:]])
-    _unknown("a type", sexp)
+        raise unknown("an index", sexp)
