@@ -150,7 +150,7 @@ class GlmKernel:
     def _directly(self, z: Float, offset: Float | None, weights: Float, c: Float) -> Float:
         """Σ w log(1 + e^η), or Σ w e^η, for each draw."""
         total = np.zeros(len(c))
-        equal = bool(weights[0] == 1.0 and np.all(weights == 1.0))
+        equal = _all_one(weights)
         slopes = np.ascontiguousarray(c.T)
         step = max(64, _BLOCK // len(c))
         eta = np.empty((min(step, len(z)), len(c)))
@@ -227,6 +227,7 @@ class GlmKernel:
         value = np.zeros(len(draws))
         slope = np.zeros((len(draws), len(columns)))
         along_scale = np.zeros(len(draws))
+        equal = _all_one(weights)
         step = max(64, _BLOCK // max(1, len(draws)))
         for start in range(0, len(y), step):
             block = slice(start, start + step)
@@ -235,10 +236,14 @@ class GlmKernel:
                 eta += offset[block, None]
             target, w = y[block, None], weights[block]
             if self.family == "bernoulli_logit":
+                value += (w * y[block]) @ eta
+                positive = eta >= 0
                 small = np.exp(-np.abs(eta))
-                value += w @ (target * eta - np.maximum(eta, 0.0) - np.log1p(small))
-                mean = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+                factors = 1.0 + small
+                mean = np.where(positive, 1.0, small) / factors
                 residual = target - mean
+                value -= w @ np.maximum(eta, 0.0)
+                value -= _log_products(factors, np.log(2.0)) if equal else w @ np.log1p(small)
             elif self.family == "poisson_log":
                 with np.errstate(over="ignore", invalid="ignore"):
                     mean = np.exp(eta)
@@ -258,6 +263,10 @@ class GlmKernel:
         if isinstance(self.coefficients.scale, int):
             gradient[:, self.coefficients.scale] += along_scale
         return value, gradient
+
+
+def _all_one(weights: Float) -> bool:
+    return bool(weights[0] == 1.0 and np.all(weights == 1.0))
 
 
 def _softplus_sum(eta: Float, weights: Float | None) -> Float:

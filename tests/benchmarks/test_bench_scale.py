@@ -1,0 +1,203 @@
+"""Rows by the million: the target against the bare matrix product, fits of rows on disk.
+
+    pytest tests/benchmarks/test_bench_scale.py --benchmark-only -s
+
+``STANCORESET_BENCH_ROWS=100000,1000000`` limits the sizes (10^7 needs 1 GB of disk),
+``STANCORESET_BENCH_DIR`` says where the Parquet files are written. Every fit runs in a process
+of its own, whose peak memory is measured; the baseline is one read of the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stancoreset.glm.kernel import Coefficients, GlmKernel, Term
+from stancoreset.parallel import available_cores
+from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks, slices
+from stancoreset.sources.executors import ordered
+
+ROWS = [
+    int(n) for n in os.environ.get("STANCORESET_BENCH_ROWS", "100000,1000000,10000000").split(",")
+]
+D = 10
+CHUNK = 1 << 18
+
+
+# --- the target --------------------------------------------------------------------------
+
+
+def bare_product(x: np.ndarray, draws: np.ndarray, threads: int) -> None:
+    """X θᵀ for all draws, block by block in all threads, results thrown away."""
+    slopes = np.ascontiguousarray(draws.T)
+
+    def work(cut: slice) -> None:
+        out = np.empty((128, len(draws)))
+        for start in range(cut.start, cut.stop, 128):
+            block = x[start : min(start + 128, cut.stop)]
+            np.matmul(block, slopes, out=out[: len(block)])
+
+    for _ in ordered(work, slices(len(x), -(-len(x) // MAX_ROWS_PER_CHUNK)), threads):
+        pass
+
+
+@pytest.mark.parametrize("spread", ["posterior", "wide"])
+@pytest.mark.parametrize("family", ["bernoulli_logit", "poisson_log", "normal"])
+def test_target_against_the_bare_product(benchmark, family, spread):
+    """S = 500 log likelihoods of 10^6 rows with D = 20; baseline: the matrix product alone.
+
+    ``posterior``: draws as near to each other as a posterior of so many rows makes them;
+    ``wide``: a hundred times as far apart, where the series does not hold.
+    """
+    rng = np.random.default_rng(0)
+    n, d, s = 1_000_000, 20, 500
+    x = rng.normal(size=(n, d))
+    centre = np.linspace(-0.3, 0.3, d + 1)
+    eta = centre[0] + x @ centre[1:]
+    y = {
+        "bernoulli_logit": rng.random(n) < 1 / (1 + np.exp(-eta)),
+        "poisson_log": rng.poisson(np.exp(eta)),
+        "normal": eta + rng.normal(size=n),
+    }[family]
+    width = 2.5 / np.sqrt(n) * (100 if spread == "wide" else 1)
+    draws = centre + width * rng.normal(size=(s, d + 1))
+    terms = (Term(None, (0,)), Term("X", tuple(range(1, d + 1))))
+    kernel = GlmKernel(family, "y", "w", Coefficients(terms))
+    threads = available_cores()
+    chunks = ArrayChunks({"X": x, "y": y, "w": np.ones(n)}, n, MAX_ROWS_PER_CHUNK, kernel, threads)
+    walls: list[float] = []
+    cpus: list[float] = []
+    own_cpus: list[float] = []
+
+    def product() -> None:
+        """Before every round: whatever else the machine does slows both."""
+        started, worked = time.perf_counter(), time.process_time()
+        bare_product(x, draws[:, 1:], threads)
+        walls.append(time.perf_counter() - started)
+        cpus.append(time.process_time() - worked)
+
+    def target() -> None:
+        worked = time.process_time()
+        chunks.sums("log_density", draws)
+        own_cpus.append(time.process_time() - worked)
+
+    benchmark.pedantic(target, setup=product, rounds=5, warmup_rounds=1)
+    seconds, bare = benchmark.stats.stats.min, min(walls)
+    busy = min(own_cpus) / min(cpus)
+    benchmark.extra_info.update(
+        bare_seconds=bare, times_the_product=seconds / bare, times_its_processor_time=busy
+    )
+    print(
+        f"\n{family}, {spread}: {seconds:.2f} s, {seconds / bare:.2f} x the product "
+        f"({bare:.2f} s); by processor time {busy:.2f} x"
+    )
+
+
+# --- end to end --------------------------------------------------------------------------
+
+CHILD = textwrap.dedent(
+    """
+    import json, re, sys, time
+    import stancoreset as sc
+
+    path, memory = sys.argv[1], int(sys.argv[2])
+
+    def peak():
+        # Not getrusage: its maximum is inherited from the process that started this one.
+        return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    model._session.compile()
+    empty = peak()
+    table = sc.Table(
+        path,
+        columns={"X": [f"x{j}" for j in range(10)], "y": "y"},
+        values={"alpha_scale": 5.0, "beta_scale": 2.5},
+        memory=memory,
+    )
+    started = time.perf_counter()
+    fit = model.fit(table, size=100, seed=1)
+    print(json.dumps({
+        "seconds": time.perf_counter() - started,
+        "peak": peak(),
+        "empty": empty,
+        "verdict": fit.certificate.verdict,
+        "ess": fit.certificate.ess,
+        "khat": fit.certificate.khat,
+        "passes": dict(fit.passes),
+        "timings": {k: round(v, 2) for k, v in fit.timings.items()},
+    }))
+    """
+)
+READ = textwrap.dedent(
+    """
+    import sys, time
+    import pyarrow.parquet as pq
+
+    started = time.perf_counter()
+    for batch in pq.ParquetFile(sys.argv[1]).iter_batches(batch_size=1 << 17):
+        pass
+    print(time.perf_counter() - started)
+    """
+)
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """A logistic regression, chunk by chunk."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    beta = np.linspace(-0.5, 0.5, D)
+    names = [f"x{j}" for j in range(D)]
+    schema = pa.schema([*((name, pa.float64()) for name in names), ("y", pa.int8())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, CHUNK):
+            x = rng.normal(size=(min(CHUNK, rows - start), D))
+            y = rng.random(len(x)) < 1 / (1 + np.exp(-(x @ beta - 1.0)))
+            columns = [*(np.ascontiguousarray(x[:, j]) for j in range(D)), y.astype(np.int8)]
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+@pytest.fixture(scope="module", params=ROWS)
+def file(request, tmp_path_factory):
+    folder = Path(os.environ.get("STANCORESET_BENCH_DIR") or tmp_path_factory.mktemp("scale"))
+    path = folder / f"rows-{request.param}.parquet"
+    write_rows(path, request.param)
+    yield request.param, path
+    path.unlink()
+
+
+def child(code: str, *arguments: str) -> str:
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_rows_on_disk_end_to_end(benchmark, file):
+    """``fit(size=100)`` with rows on disk, in multiples of one read of the file."""
+    rows, path = file
+    read = min(float(child(READ, str(path))) for _ in range(2))
+    result = json.loads(
+        benchmark.pedantic(child, args=(CHILD, str(path), "0"), rounds=1, iterations=1)
+    )
+    result.update(rows=rows, read_seconds=read, reads_worth=result["seconds"] / read)
+    benchmark.extra_info.update(result)
+    print(
+        f"\n{rows:>10,} rows: {result['seconds']:.1f} s = {result['reads_worth']:.0f} x one read "
+        f"({read:.2f} s), peak {result['peak']:.0f} MB ({result['empty']:.0f} MB without data), "
+        f"{result['verdict']}, ESS {result['ess']:.1f}, {result['passes']}\n{result['timings']}"
+    )
+    assert result["verdict"] == "certified"
