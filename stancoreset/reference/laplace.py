@@ -190,7 +190,10 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
         value, gradient = full.log_density_gradient((start.mean + start.chol @ z)[None])
         return float(value[0]), start.chol.T @ gradient[0]
 
-    summit = climb(density, np.zeros(full.n_params), slope=_GRADIENT_GOAL, max_iter=500)
+    first = np.zeros(full.n_params)
+    if full.passes.stored is not None:
+        density, first = _newton_first(density, first)
+    summit = climb(density, first, slope=_GRADIENT_GOAL, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
@@ -199,6 +202,28 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
             f"is still {slope:.3g} posterior standard deviations ({summit.message}); {_ADVICE}"
         )
     return np.asarray(start.mean + start.chol @ summit.theta)
+
+
+def _newton_first(
+    density: Callable[[Float], tuple[float, Float]], start: Float
+) -> tuple[Callable[[Float], tuple[float, Float]], Float]:
+    """Whitened, the Hessian is about −I: begin at Newton's step z + ∇ if that goes up.
+
+    The density remembers these two points, so that they are not read again.
+    """
+    known: dict[bytes, tuple[float, Float]] = {}
+
+    def remembered(z: Float) -> tuple[float, Float]:
+        key = z.tobytes()
+        return known.pop(key) if key in known else density(z)
+
+    value, gradient = density(start)
+    known[start.tobytes()] = value, gradient
+    there = start + gradient
+    if not np.all(np.isfinite(there)):
+        return remembered, start
+    known[there.tobytes()] = density(there)
+    return remembered, there if known[there.tobytes()][0] > value else start
 
 
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
