@@ -1,13 +1,15 @@
 """A process that has imported everything and forks batches: so that a start costs milliseconds.
 
-Reads lines ``{"arguments": […]}``, answers ``{"pid": …}``, and ``{"pid": …, "status": …}`` when a
-batch is gone. The batch and its workers are forked instead of executed, all else is as it is.
+Reads lines ``{"arguments": […], "limit": bytes of a file or null}``, answers ``{"pid": …}``, and
+``{"pid": …, "status": …}`` when a batch is gone. The batch and its workers are forked instead of
+executed, all else is as it is.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 from typing import Any
@@ -62,8 +64,11 @@ if __name__ == "__main__":
             os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
             os.dup2(2, 1)
+            order = json.loads(line)
+            if order["limit"] is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (order["limit"], order["limit"]))
             try:
-                code = main(json.loads(line)["arguments"])
+                code = main(order["arguments"])
             finally:
                 sys.stderr.flush()
                 os._exit(locals().get("code", 4))

@@ -305,8 +305,8 @@ class Zygote:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
 
-    def start(self, *arguments: object) -> int:
-        line = json.dumps({"arguments": [str(a) for a in arguments]})
+    def start(self, *arguments: object, limit: int | None = None) -> int:
+        line = json.dumps({"arguments": [str(a) for a in arguments], "limit": limit})
         assert self.process.stdin is not None
         print(line, file=self.process.stdin, flush=True)
         return int(self.heard()["pid"])
@@ -315,8 +315,8 @@ class Zygote:
         assert self.process.stdout is not None
         return dict(json.loads(self.process.stdout.readline()))
 
-    def finish(self, *arguments: object) -> int:
-        pid = self.start(*arguments)
+    def finish(self, *arguments: object, limit: int | None = None) -> int:
+        pid = self.start(*arguments, limit=limit)
         end = self.heard()
         assert end["pid"] == pid
         return end["status"]
@@ -383,6 +383,21 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     equal = ["state", "verdict", "rows", "khat", "ess", "heldout_error", "relative_error"]
     pd.testing.assert_frame_equal(*[table[equal] for table in tables])
     assert tables[1]["seconds: select"].notna().sum() == 7
+
+
+def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place, zygote):
+    """Files may not grow beyond 100 kB: what a full disk looks like to a program."""
+    text = DEFAULTS.replace("iter_sampling = 150", "iter_sampling = 4000")
+    path = jobs_file(place, text + "seed = 1\n[[jobs]]\nsize = [8, 12]\n")
+    work = place / "work"
+    assert zygote.finish("batch", path, "--out", work, "--quiet", limit=100_000) == 1
+    table = pd.read_csv(work / "summary.csv", index_col="job")
+    assert table["state"].tolist() == ["failed", "failed"]
+    assert table["error"].str.contains(r"cannot write .*posterior\.nc").all()
+    before = stamps(work)
+    assert {Path(name).name for name in before} >= {"reference.npz", "coreset.csv", "coreset.json"}
+    assert zygote.finish("batch", path, "--out", work, "--quiet", "--retry") == 0
+    assert stamps(work).items() >= before.items()
 
 
 def workers_of(work: Path, pid: int) -> list[int]:

@@ -27,7 +27,7 @@ a file with six fits and two runs on the full data:
 
   [[jobs]]                          # a list in a job is a grid, too
   size = [100, 200]
-  full = true                       # NUTS on all rows as well, once a seed; speed-ups in the summary
+  full = true                       # NUTS on all rows too, once a seed; for speed-ups
 
   [[jobs]]
   size = 200
@@ -97,6 +97,6 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
 
 
 def _say_table(table: pd.DataFrame, args: argparse.Namespace, say: Callable[[str], object]) -> None:
-    say(table.to_string(float_format=lambda v: f"{v:.3g}", na_rep=""))
+    say(table.to_string(float_format=lambda v: f"{v:.4g}", na_rep=""))
     if args.json:
         print(json.dumps(json.loads(table.reset_index().to_json(orient="records"))))

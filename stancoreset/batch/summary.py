@@ -167,4 +167,4 @@ def _markdown(table: pd.DataFrame) -> str:
 def _cell(value: Any) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -15,12 +15,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from stancoreset.batch.journal import append
-from stancoreset.errors import StancoresetError
+from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
 from stancoreset.stages import Stages
 from stancoreset.workflow import CoresetModel
@@ -28,6 +28,9 @@ from stancoreset.workflow import CoresetModel
 __all__ = ["main"]
 
 Tell = Callable[..., None]
+
+# Of an error in journals and tables; all of it is in the log.
+_LONGEST_ERROR = 2_000
 
 
 class _Told(Stages):
@@ -87,10 +90,13 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         append(journal, "done")
     except Exception as error:
         ours = isinstance(error, StancoresetError)
-        words = str(error) if ours else f"{type(error).__name__}: {error}"
-        traceback.print_exc()
+        words = (str(error) if ours else f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
+        with suppress(OSError):
+            traceback.print_exc()
         tell("failed", error=words)
-        append(journal, "failed", error=words)
+        # With a full disk the job counts as interrupted, and is run again.
+        with suppress(OutputError):
+            append(journal, "failed", error=words)
         return
     tell("done")
 
@@ -144,8 +150,11 @@ def _listen(source: BinaryIO, orders: queue.SimpleQueue[bytes]) -> None:
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Whatever is printed, also by Stan, goes to a file."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    """Whatever is printed, also by Stan, goes to a file, if there is room for one."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError:
+        handle = os.open(os.devnull, os.O_WRONLY)
     for target in (1, 2):
         os.dup2(handle, target)
     os.close(handle)
