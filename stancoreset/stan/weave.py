@@ -23,7 +23,8 @@ from stancoreset.stan.densities import density, suffix
 from stancoreset.stan.shared_rows import merged, shared_counts
 from stancoreset.stan.tree import names_in
 from stancoreset.stan.weave_flow import Entry
-from stancoreset.stan.weaver import NoLikelihoodError, Weaver, Woven
+from stancoreset.stan.weaver import NoLikelihoodError, Weaver
+from stancoreset.stan.woven import Woven
 
 __all__ = ["Entry", "Woven", "weave"]
 
