@@ -31,13 +31,20 @@ from stancoreset.arviz_compat import psislw
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "certify", "unseen_mass"]
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = 0.7
 # ESS as a share of the draws that is asked for at a given k̂.
 _ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.9999))
 HELDOUT_CERTIFIED = 0.1
+# Share of divergent transitions above which NUTS may have missed a part of its own target.
+_DIVERGENT = 0.01
+# Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
+# draws never go.
+_UNSEEN = 0.02
+# How much larger than any drawn log weight a log weight must be to count as never seen.
+_BEYOND = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,15 @@ class Certificate:
         Which draws were looked at: positions in the chains laid end to end.
     reasons : tuple of str
         What stands in the way of a better verdict, in words.
+    divergences : int
+        Divergent transitions of NUTS on the coreset.
+    n_transitions : int
+        Transitions after warm-up; 0 if unknown.
+    unseen : float
+        Share of the full posterior's mass, by importance weights of the reference's draws, that
+        lies where the full density is larger than the coreset's by more than at any draw: a
+        coreset posterior that is too narrow does not show it in its own draws. NaN if the
+        reference cannot tell.
     """
 
     khat: float
@@ -79,6 +95,9 @@ class Certificate:
     weights: Float = field(repr=False)
     draw_index: np.ndarray = field(repr=False)
     reasons: tuple[str, ...] = ()
+    divergences: int = 0
+    n_transitions: int = 0
+    unseen: float = float("nan")
 
     def expectation(self, values: ArrayLike) -> Float:
         """Expectation under the full posterior of values at the certified draws.
@@ -117,6 +136,10 @@ def certify(
     log_weights: ArrayLike,
     heldout_error: float = float("nan"),
     draw_index: np.ndarray | None = None,
+    *,
+    divergences: int = 0,
+    n_transitions: int = 0,
+    unseen: float = float("nan"),
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -127,6 +150,10 @@ def certify(
     heldout_error : float
         NaN if unknown, which forbids ``"certified"``.
     draw_index : ndarray of int, optional
+    divergences, n_transitions : int
+        Of the coreset's NUTS run; more than 1 % means ``"rejected"``.
+    unseen : float
+        From `unseen_mass`; more than 2 % means ``"rejected"``.
 
     Raises
     ------
@@ -155,6 +182,9 @@ def certify(
     weights = weights / weights.sum()
     ess = float(1 / np.sum(weights**2))
     verdict, reasons = _verdict(float(khat), ess, len(raw), heldout_error)
+    missed = _missed(divergences, n_transitions, unseen)
+    verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
+    reasons = (*reasons, *missed)
     return Certificate(
         khat=float(khat),
         ess=ess,
@@ -165,7 +195,62 @@ def certify(
         weights=weights,
         draw_index=np.arange(len(raw)) if draw_index is None else np.asarray(draw_index),
         reasons=reasons,
+        divergences=divergences,
+        n_transitions=n_transitions,
+        unseen=unseen,
     )
+
+
+def _missed(divergences: int, transitions: int, unseen: float) -> tuple[str, ...]:
+    """What the draws themselves may not show."""
+    reasons = []
+    if divergences > _DIVERGENT * transitions:
+        reasons.append(
+            f"{divergences} of {transitions} transitions diverged: NUTS may have missed a part of "
+            "the coreset posterior; raise adapt_delta, or reparametrise"
+        )
+    if unseen > _UNSEEN:
+        reasons.append(
+            f"{unseen:.1%} of the full posterior, as the reference sees it, lies where the "
+            "coreset's draws never go: the coreset posterior is too narrow"
+        )
+    return tuple(reasons)
+
+
+def unseen_mass(
+    log_weights: ArrayLike, reference_log_weights: ArrayLike, log_importance: ArrayLike
+) -> float:
+    """Mass of the full posterior where no coreset draw has been, as the reference sees it.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        log p_full − log p_coreset at the coreset's draws.
+    reference_log_weights : array_like, shape (S,)
+        The same at the reference's draws.
+    log_importance : array_like, shape (S,)
+        log p_full − log q at the reference's draws.
+
+    Returns
+    -------
+    float
+        NaN where the reference's own weights are too uneven to tell.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wide, narrow = rng.normal(size=4000), 0.5 * rng.normal(size=4000)
+    >>> ratio = lambda t: -0.5 * t**2 + 0.5 * (t / 0.5) ** 2  # N(0, 1) against N(0, 1/2)
+    >>> unseen_mass(ratio(narrow), ratio(wide), np.zeros(4000)) > 0.02
+    True
+    """
+    smoothed, khat = psislw(np.asarray(log_importance, dtype=np.float64))
+    if not khat <= KHAT_CORRECTED:
+        return float("nan")
+    weights = np.exp(smoothed - np.max(smoothed))
+    highest = float(np.max(np.asarray(log_weights)))
+    beyond = np.asarray(reference_log_weights) > highest + _BEYOND
+    return float(np.sum(weights[beyond]) / np.sum(weights))
 
 
 def _verdict(khat: float, ess: float, draws: int, heldout: float) -> tuple[str, tuple[str, ...]]:

@@ -39,6 +39,8 @@ _NEGLIGIBLE = 1e-9
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
+#: … and at which it does so whatever becomes of the rows' curvature: prior and rows outweigh it.
+HARMLESS_CURVATURE = -0.05
 _NAMES = ("param_names", "left_out")
 
 
@@ -287,8 +289,8 @@ def control_variate(
     )
 
 
-def stable_share(control: ControlVariate, expansion: Expansion) -> float:
-    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `LEAST_CURVATURE`.
+def stable_share(control: ControlVariate, expansion: Expansion, least: float) -> float:
+    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `least`.
 
     R(ρ) = A − ρ B with A and B the curvatures of L and of the coreset with ρ = 1.
     """
@@ -298,7 +300,7 @@ def stable_share(control: ControlVariate, expansion: Expansion) -> float:
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = 0.5 * (low + high)
-        if eigh(full - middle * rows, eigvals_only=True)[0] >= LEAST_CURVATURE:
+        if eigh(full - middle * rows, eigvals_only=True)[0] >= least:
             low = middle
         else:
             high = middle

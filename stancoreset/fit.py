@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path
 from stancoreset.reference.base import Reference
+from stancoreset.refinement import Round
 from stancoreset.run_folder import COMPANION, RunFolder, load_stage
 from stancoreset.stan.data import json_text, read_data
 
@@ -54,6 +55,9 @@ class CoresetFit:
     native : object
         The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
         in this session.
+    rounds : tuple of Round
+        What was tried, one record a round; more than one only where the first pass was not
+        certified.
     """
 
     coreset: Coreset
@@ -67,6 +71,7 @@ class CoresetFit:
     passes: Mapping[str, Any] = field(default_factory=dict, repr=False)
     data: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     native: Any = field(default=None, repr=False, compare=False)
+    rounds: tuple[Round, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -127,8 +132,11 @@ class CoresetFit:
                 "ess": certificate.ess,
                 "n_draws": certificate.n_draws,
                 "heldout_error": certificate.heldout_error,
+                "divergences": certificate.divergences,
+                "unseen": certificate.unseen,
                 "reasons": list(certificate.reasons),
             },
+            "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
             "reference": {"method": self.reference.method, "draws": len(self.reference.draws)},
             "seconds": self.seconds,
@@ -185,6 +193,7 @@ class CoresetFit:
             "",
         ]
         lines += [f"- {reason}" for reason in certificate.reasons]
+        lines += self._rounds_table()
         lines += ["", "| stage | seconds |", "|---|---|"]
         lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
         lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
@@ -200,6 +209,18 @@ class CoresetFit:
         lines += ["", "| provenance | |", "|---|---|"]
         lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
         return "\n".join(lines) + "\n"
+
+    def _rounds_table(self) -> list[str]:
+        if len(self.rounds) < 2:
+            return []
+        lines = ["", "| round | what was tried | rows | held-out error | k̂ | ESS | verdict | s |"]
+        lines.append("|---|---|---|---|---|---|---|---|")
+        lines += [
+            f"| {r.round} | {r.action} | {r.size} | {r.heldout_error:.2g} | {r.khat:.2f} | "
+            f"{r.ess:.1f} | {r.verdict} | {r.seconds:.1f} |"
+            for r in self.rounds
+        ]
+        return lines
 
 
 def _markdown_table(table: Any) -> list[str]:
@@ -247,5 +268,6 @@ def load_fit(path: str | Path) -> CoresetFit:
         settings=report["settings"],
         provenance=report["provenance"],
         passes=report["passes"],
+        rounds=tuple(Round(**record) for record in report.get("rounds", ())),
         data=read_data(path / COMPANION) if (path / COMPANION).exists() else None,
     )

@@ -5,25 +5,35 @@ reference → projection → selection → NUTS on the coreset → certificate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stancoreset import arviz_compat
 from stancoreset.adaptive import initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import check_options, select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, StancoresetError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, default_candidates, extend, project
 from stancoreset.reference.base import Reference
+from stancoreset.refinement import (
+    MAX_ROUNDS,
+    OWN_DRAWS,
+    Change,
+    Round,
+    best_round,
+    next_change,
+)
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
@@ -39,6 +49,7 @@ __all__ = [
     "Pipeline",
     "Plan",
     "check_projection",
+    "divergences",
 ]
 
 HELDOUT_DRAWS = 200
@@ -98,17 +109,20 @@ class Plan:
     labels: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     control_variate: bool = True
+    refine: bool = False
+    max_rounds: int = MAX_ROUNDS
 
     def settings(self) -> dict[str, Any]:
         """What decides the result, as plain values."""
         return {
             "size": self.size,
             "method": self.method,
-            "reference": self.reference if isinstance(self.reference, str) else "draws",
+            "reference": _named(self.reference),
             "projection": self.projection,
             "draws": self.draws,
             "candidates": self.candidates,
             "control_variate": self.control_variate,
+            "refine": self.refine,
             "seed": self.seed,
             **self.sampler,
             **self.options,
@@ -173,9 +187,56 @@ class Pipeline:
     provenance: Mapping[str, Any]
 
     def run(self) -> CoresetFit:
-        """All steps in order; what the folder has is read back."""
+        """Round after round until certified or the budget is spent; the best one is the fit."""
         full = self.session.full_data(self.checked, self.stages)
         full.passes.reset()
+        change: Change | None = Change("first pass", _named(self.plan.reference), {})
+        attempts: list[_Attempt] = []
+        while change is not None:
+            number = len(attempts)
+            plan = replace(self.plan, **change.settings)
+            if number:
+                own = change.reference == OWN_DRAWS
+                source = attempts[-1].posterior if own else change.reference
+                plan = replace(plan, reference=source)
+            here = replace(self, plan=plan, folder=self.folder.round(number, change.action))
+            try:
+                attempts.append(here.attempt(full, number, change))
+            except StancoresetError as error:
+                if not attempts:
+                    raise
+                attempts.append(attempts[-1].failed(number, change, error))
+            change = self._next([a.round for a in attempts], full)
+        best = attempts[best_round([a.round for a in attempts])]
+        fit = CoresetFit(
+            coreset=best.coreset,
+            posterior=best.posterior,
+            certificate=best.certificate,
+            reference=best.reference,
+            laplace=self.session.reference_container(best.reference, full, self.plan.labels),
+            timings=self.stages.seconds,
+            settings=self.plan.settings(),
+            provenance=self.provenance,
+            passes=full.passes.as_dict(),
+            data=self.session.kept(self.checked, best.coreset),
+            native=best.native,
+            rounds=tuple(a.round for a in attempts),
+        )
+        if self.folder.path is not None:
+            self.folder.settle(best.round.round)
+            fit.save(self.folder.path)
+        return fit
+
+    def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
+        plan = self.plan
+        if not plan.refine or plan.method in IN_THE_LOOP:
+            return None
+        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        return next_change(rounds, candidates, full.n_obs, plan.max_rounds)
+
+    def attempt(self, full: FullData, number: int, change: Change) -> _Attempt:
+        """All steps once, in order; what the folder has is read back."""
+        started = time.perf_counter()
         folder = self.folder
         native: list[Any] = []
 
@@ -187,23 +248,19 @@ class Pipeline:
         reference = folder.once("reference", lambda: self._reference(full))
         coreset = folder.once("coreset", lambda: self._coreset(full, reference))
         posterior = folder.once("posterior", sample)
-        certificate = folder.once("certificate", lambda: self._certificate(coreset, posterior))
-        fit = CoresetFit(
+        certificate = folder.once(
+            "certificate", lambda: self._certificate(reference, coreset, posterior)
+        )
+        seconds = time.perf_counter() - started
+        draws = len(reference.draws)
+        return _Attempt(
+            reference=reference,
             coreset=coreset,
             posterior=posterior,
             certificate=certificate,
-            reference=reference,
-            laplace=self.session.reference_container(reference, full, self.plan.labels),
-            timings=self.stages.seconds,
-            settings=self.plan.settings(),
-            provenance=self.provenance,
-            passes=full.passes.as_dict(),
-            data=self.session.kept(self.checked, coreset),
             native=native[0] if native else None,
+            round=Round.of(number, change, draws, coreset, certificate, seconds),
         )
-        if folder.path is not None:
-            fit.save(folder.path)
-        return fit
 
     def _reference(self, full: FullData) -> Reference:
         plan = self.plan
@@ -345,9 +402,46 @@ class Pipeline:
                 **plan.sampler,
             )
 
-    def _certificate(self, coreset: Coreset, posterior: Any) -> Certificate:
+    def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
             log_weights, index = self.session.log_weights(
                 self.checked, coreset, posterior, CERTIFIED_DRAWS, tick
             )
-        return certify(log_weights, coreset.heldout_error, index)
+            unseen = self.session.unseen(self.checked, coreset, reference, log_weights)
+        return certify(
+            log_weights, coreset.heldout_error, index, unseen=unseen, **divergences(posterior)
+        )
+
+
+def divergences(posterior: Any) -> dict[str, int]:
+    """Divergent transitions and all transitions of a posterior, for its certificate."""
+    diverging = arviz_compat.sample_stats_of(posterior).get("diverging")
+    if diverging is None:
+        return {"divergences": 0, "n_transitions": 0}
+    return {"divergences": int(np.sum(diverging)), "n_transitions": int(np.size(diverging))}
+
+
+def _named(reference: Any) -> str:
+    return reference if isinstance(reference, str) else "draws"
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What one round gave."""
+
+    reference: Reference
+    coreset: Coreset
+    posterior: Any
+    certificate: Certificate
+    native: Any
+    round: Round
+
+    def failed(self, number: int, change: Change, error: StancoresetError) -> _Attempt:
+        """A round that could not be done: the one before it stands, and the record says why."""
+        action = f"{change.action}: failed ({error})"
+        return replace(
+            self,
+            round=replace(
+                self.round, round=number, action=action, reference=change.reference, seconds=0.0
+            ),
+        )

@@ -7,6 +7,7 @@ reads it back. Without a folder it only computes.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,12 @@ __all__ = ["RunFolder", "load_stage"]
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"
+
+
+def _round(number: int | str) -> str:
+    return f"round_{number}"
+
+
 #: The coreset's rows, where the full data are too large to be given again.
 COMPANION = "coreset_data.json"
 
@@ -121,6 +128,39 @@ class RunFolder:
             return
         for name in (_MARKER, *(file for files in _FILES.values() for file in files), *_REPORTS):
             (self.path / name).unlink(missing_ok=True)
+        for folder in self.path.glob(_round("*")):
+            shutil.rmtree(folder)
+
+    def round(self, number: int, action: str) -> RunFolder:
+        """The folder of one round: this one for the first, one below it for each further one."""
+        if self.path is None:
+            return self
+        if number == 0:
+            settled = self.path / _round(0)
+            return RunFolder(settled, {}) if settled.exists() else self
+        fingerprint = {**self._fingerprint, "round": number, "action": action}
+        return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
+
+    def settle(self, best: int) -> None:
+        """Make the stages of the best round those of the run; the first pass is kept aside."""
+        if self.path is None or best == 0:
+            return
+        aside, source = self.path / _round(0), self.path / _round(best)
+        if not aside.exists():
+            partial = self.path / f"{_round(0)}.tmp"
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            for file in self._stage_files():
+                shutil.copy2(file, partial)
+            partial.rename(aside)
+        for file in RunFolder(source, {})._stage_files():
+            with atomic_path(self.path / file.name) as temporary:
+                shutil.copyfile(file, temporary)
+
+    def _stage_files(self) -> list[Path]:
+        assert self.path is not None
+        names = (*(file for files in _FILES.values() for file in files), "coreset.npz")
+        return [self.path / name for name in names if (self.path / name).exists()]
 
     def once(self, stage: str, compute: Callable[[], T]) -> T:
         """The stage's result: read back if it is finished, else computed and written.
@@ -201,6 +241,9 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "log_weight": certificate.log_weights,
             "weight": certificate.weights,
             "heldout_error": certificate.heldout_error,
+            "divergences": certificate.divergences,
+            "n_transitions": certificate.n_transitions,
+            "unseen": certificate.unseen,
         }
     )
     with atomic_path(path / "certificate.csv") as temporary:
@@ -213,6 +256,9 @@ def _load_certificate(path: Path) -> Certificate:
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),
         draw_index=table["draw"].to_numpy(),
+        divergences=int(table["divergences"].iloc[0]),
+        n_transitions=int(table["n_transitions"].iloc[0]),
+        unseen=float(table["unseen"].iloc[0]),
     )
 
 

@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
+from stancoreset.certificate import unseen_mass
 from stancoreset.control_variate import ControlVariate, Expansion, control_variate, expand
 from stancoreset.coreset import Coreset
-from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult, StanData
+from stancoreset.engines.base import (
+    BoundModel,
+    Compiled,
+    Engine,
+    Float,
+    SampleResult,
+    StanData,
+)
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
@@ -217,11 +225,23 @@ class Session:
 
         log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
         """
-        full = self.full_data(checked)
         draws, index = self.unconstrained(checked, posterior, count)
+        approximate = self.coreset_log_likelihood(checked, coreset, draws)
+        return self.full_data(checked).log_likelihood(draws, tick) - approximate, index
+
+    def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
+        """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""
         with self.density().bind(self.rows(checked, coreset)) as bound:
-            coreset_log_likelihood = bound.log_density(draws) - full.log_prior(draws)
-        return full.log_likelihood(draws, tick) - coreset_log_likelihood, index
+            return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
+
+    def unseen(
+        self, checked: StanData, coreset: Coreset, reference: Reference, log_weights: Float
+    ) -> float:
+        """Mass of the full posterior where no coreset draw has been; see `unseen_mass`."""
+        approximate = self.coreset_log_likelihood(checked, coreset, reference.draws)
+        log_q = reference.log_q
+        importance = np.zeros(len(approximate)) if log_q is None else reference.log_p - log_q
+        return unseen_mass(log_weights, reference.log_likelihood - approximate, importance)
 
     def reference(
         self,

@@ -25,10 +25,12 @@ from stancoreset.pipeline import (
     Pipeline,
     Plan,
     check_projection,
+    divergences,
 )
 from stancoreset.pointwise import with_log_likelihood
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
+from stancoreset.refinement import MAX_ROUNDS
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
@@ -150,6 +152,8 @@ class CoresetModel:
         reference: Any = "laplace",
         projection: str | None = None,
         control_variate: bool = True,
+        refine: bool | str = "auto",
+        max_rounds: int = MAX_ROUNDS,
         draws: int | None = None,
         candidates: int | None = None,
         seed: int = 0,
@@ -199,6 +203,13 @@ class CoresetModel:
             Add to the rows what they lack up to second order, as a quadratic around the
             posterior's centre: a hundred rows then do what thousands could not, in many
             dimensions above all. See `stancoreset.control_variate`.
+        refine : {"auto", False}
+            What to do when the result is not certified: ``"auto"`` tries, round by round,
+            the coreset posterior's own draws as the reference, more rows and draws, a pilot
+            run and Pathfinder; False leaves it at one pass. `CoresetFit.rounds` tells what
+            was tried. See `stancoreset.refinement`.
+        max_rounds : int
+            Rounds at most, the first pass included.
         draws : int, optional
             Reference draws S that selection sees; default: doubled until the held-out
             error stops improving, up to 2,000. In the loop: draws of each coreset posterior.
@@ -245,6 +256,8 @@ class CoresetModel:
             reference=reference,
             projection=projection,
             control_variate=control_variate,
+            refine=_refines(refine),
+            max_rounds=max_rounds,
             draws=draws,
             candidates=candidates,
             seed=seed,
@@ -426,7 +439,13 @@ class CoresetModel:
         return self._session.container(result, coreset, provenance, labels)
 
     def certify(
-        self, data: Any, coreset: Coreset, posterior: Any, *, draws: int = CERTIFIED_DRAWS
+        self,
+        data: Any,
+        coreset: Coreset,
+        posterior: Any,
+        *,
+        draws: int = CERTIFIED_DRAWS,
+        reference: Reference | None = None,
     ) -> Certificate:
         """Judge coreset draws on the full data.
 
@@ -439,6 +458,8 @@ class CoresetModel:
             Draws of the coreset posterior, as from `sample`.
         draws : int
             How many of them are looked at, evenly spaced.
+        reference : Reference, optional
+            Its draws tell whether the coreset's have missed a part of the full posterior.
 
         Returns
         -------
@@ -451,7 +472,12 @@ class CoresetModel:
             )
         checked = self.read(data)
         log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
-        return certify(log_weights, coreset.heldout_error, index)
+        unseen = float("nan")
+        if reference is not None:
+            unseen = self._session.unseen(checked, coreset, reference, log_weights)
+        return certify(
+            log_weights, coreset.heldout_error, index, unseen=unseen, **divergences(posterior)
+        )
 
     def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
         """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
@@ -627,3 +653,9 @@ class CoresetModel:
             seed=seed,
             tolerance=TOLERANCE if woven is None or not woven.uses_solver else SOLVER_TOLERANCE,
         )
+
+
+def _refines(refine: bool | str) -> bool:
+    if refine in ("auto", False):
+        return refine == "auto"
+    raise OptionError(f"refine is {refine!r}, expected 'auto' or False")

@@ -1,0 +1,182 @@
+"""What to try next when a coreset posterior is not certified.
+
+Each round is a whole fit. What failed says what to change: a large held-out error asks for
+rows and draws; a small one with a bad certificate says that the rows were matched in the wrong
+place, and asks for another reference. The coreset posterior's own draws are the first: they
+lie where the prior and the expanded likelihood put them, funnels and boundaries included,
+where a Gaussian does not. A pilot run on a subsample and Pathfinder come after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stancoreset.certificate import HELDOUT_CERTIFIED, Certificate
+from stancoreset.coreset import Coreset
+
+__all__ = ["MAX_ROUNDS", "OWN_DRAWS", "Change", "Round", "best_round", "next_change"]
+
+#: Rounds at most, the first pass included.
+MAX_ROUNDS = 5
+#: The reference that consists of the last coreset posterior's draws.
+OWN_DRAWS = "own draws"
+# Own draws are used again only while they raise the effective sample size by this factor.
+_WORTHWHILE = 1.5
+# Below this share of effective draws a posterior is no guide to another.
+_STRAYED = 0.005
+_REFERENCES = ("pilot", "pathfinder")
+# Rows, draws and candidates grow by this factor; rows to this multiple of the first size.
+_GROWTH = 2
+_MAX_GROWTH = 8
+_MAX_DRAWS = 4_000
+_VERDICTS = ("rejected", "corrected", "certified")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a fit.
+
+    Attributes
+    ----------
+    round : int
+        Zero for the first pass.
+    action : str
+        What was changed, in words.
+    reference : str
+        Where the log likelihood was matched.
+    size : int
+        Rows of the coreset.
+    draws : int
+        Reference draws.
+    heldout_error, khat, ess, n_draws, divergences, verdict
+        Of the coreset and its certificate.
+    seconds : float
+        Wall-clock time of the round.
+    """
+
+    round: int
+    action: str
+    reference: str
+    size: int
+    draws: int
+    heldout_error: float
+    khat: float
+    ess: float
+    n_draws: int
+    divergences: int
+    verdict: str
+    seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        change: Change,
+        draws: int,
+        coreset: Coreset,
+        certificate: Certificate,
+        seconds: float,
+    ) -> Round:
+        """The record of what a round gave."""
+        return cls(
+            round=number,
+            action=change.action,
+            reference=change.reference,
+            size=coreset.size,
+            draws=draws,
+            heldout_error=certificate.heldout_error,
+            khat=certificate.khat,
+            ess=certificate.ess,
+            n_draws=certificate.n_draws,
+            divergences=certificate.divergences,
+            verdict=certificate.verdict,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the next round does differently.
+
+    Attributes
+    ----------
+    action : str
+    reference : str
+        A reference by name, or `OWN_DRAWS`.
+    settings : mapping
+        New values of ``size``, ``draws`` and ``candidates``.
+    """
+
+    action: str
+    reference: str
+    settings: Mapping[str, int]
+
+
+def next_change(
+    rounds: Sequence[Round], candidates: int, n_obs: int, max_rounds: int
+) -> Change | None:
+    """What to try after these rounds; None if certified or the budget is spent.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+    candidates : int
+        Rows that the last selection chose from.
+    n_obs : int
+    max_rounds : int
+
+    Examples
+    --------
+    >>> first = Round(0, "first pass", "laplace", 100, 250, 0.02, 1.2, 40.0, 1000, 0, "rejected", 3)
+    >>> next_change([first], 20_000, 100_000, 5).reference
+    'own draws'
+    """
+    last, first = rounds[-1], rounds[0]
+    if last.verdict == "certified" or len(rounds) >= max_rounds:
+        return None
+    tried = [r.reference for r in rounds]
+    if last.ess < _STRAYED * last.n_draws:
+        # NUTS has left the posterior: its draws say nothing of where that is.
+        for name in _REFERENCES:
+            if name not in tried:
+                return Change(f"{name} as reference", name, {"size": last.size, "draws": 1_000})
+    if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
+        # In the wrong place no number of rows helps: look where the posterior is as well.
+        larger = _larger(last, first, candidates, n_obs)
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+    if last.heldout_error > HELDOUT_CERTIFIED:
+        larger = _larger(last, first, candidates, n_obs)
+        if larger["size"] > last.size:
+            return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+    elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
+        kept = {"size": last.size, "draws": max(last.draws, 1_000)}
+        return Change("own draws as reference", OWN_DRAWS, kept)
+    for name in _REFERENCES:
+        if name not in tried:
+            return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})
+    larger = _larger(last, first, candidates, n_obs)
+    if larger["size"] > last.size:
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+    return None
+
+
+def _larger(last: Round, first: Round, candidates: int, n_obs: int) -> dict[str, int]:
+    return {
+        "size": min(n_obs, _GROWTH * last.size, _MAX_GROWTH * first.size),
+        "draws": min(_MAX_DRAWS, max(1_000, _GROWTH * last.draws)),
+        "candidates": min(n_obs, _GROWTH * candidates),
+    }
+
+
+def _words(larger: Mapping[str, Any]) -> str:
+    return f"{larger['size']} rows, {larger['draws']} draws"
+
+
+def best_round(rounds: Sequence[Round]) -> int:
+    """Number of the round to keep: the best verdict, then the most effective draws."""
+    return max(
+        range(len(rounds)),
+        key=lambda i: (_VERDICTS.index(rounds[i].verdict), rounds[i].ess / rounds[i].n_draws),
+    )
