@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from weave_data import make_data, obs_of
 
 import stancoreset as sc
