@@ -179,18 +179,17 @@ class GlmKernel:
         for start in range(0, len(z), step):
             block = slice(start, min(start + step, len(z)))
             near = u[: block.stop - start]
+            raised = power[: block.stop - start]
             np.matmul(single[block], slopes, out=near)
-            order = order_needed(self.family, max(float(near.max()), -float(near.min())))
+            np.multiply(near, near, out=raised)
+            order = order_needed(self.family, float(raised.max()) ** 0.5)
             if not order:
                 far[block] = True
                 continue
             if len(coefficients) < order - 2:
                 coefficients = series.coefficients(order)
-            raised = power[: block.stop - start]
             for k in range(3, order + 1):
-                np.multiply(near, near if k == 3 else raised, out=raised)
-                if k == 3:
-                    raised *= near
+                raised *= near
                 total += coefficients[k - 3, block] @ raised
         if np.any(far):
             there = None if offset is None else offset[far]

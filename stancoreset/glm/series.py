@@ -26,7 +26,7 @@ from stancoreset.engines.base import Float
 __all__ = ["REMAINDER", "Series", "order_needed"]
 
 #: What a row's log likelihood may lose by ending the series; for the Poisson, times its mean.
-REMAINDER = 1e-11
+REMAINDER = 1e-10
 #: Highest power of u.
 MAX_ORDER = 11
 

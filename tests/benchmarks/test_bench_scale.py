@@ -201,7 +201,8 @@ def test_rows_on_disk_end_to_end(benchmark, file):
     print(
         f"\n{rows:>10,} rows: {result['seconds']:.1f} s = {result['reads_worth']:.0f} x one read "
         f"({read:.2f} s), {result['processor_reads_worth']:.0f} x by processor time "
-        f"({result['processor']:.1f} s), peak {result['peak']:.0f} MB ({result['empty']:.0f} MB without data), "
+        f"({result['processor']:.1f} s), peak {result['peak']:.0f} MB "
+        f"({result['empty']:.0f} MB without data), "
         f"{result['verdict']}, ESS {result['ess']:.1f}, {result['passes']}\n{result['timings']}"
     )
     assert result["verdict"] == "certified"
