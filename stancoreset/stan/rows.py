@@ -28,7 +28,7 @@ __all__ = ["Rows", "distributed", "matrix_of"]
 _ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
 _MINUS: n.Expr = n.Unary("-", _ONE, type=n.REAL)  # a factor -1
 
-_ELEMENTWISE = {"+", "-", ".*", "./", ".^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
+_ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
 
 class Rows(CallRules):
