@@ -235,7 +235,8 @@ class StoredRows(Mapping[str, Any]):
                     columns[name] = np.empty((self.n_obs, *values.shape[1:]), values.dtype)
                 columns[name][start : start + length] = values
             start += length
-        return LoadedRows({**self._values, **self._moved(columns)}, self.describe())
+        counted = {**self._values, self._program.obs: self.n_obs}
+        return LoadedRows({**counted, **self._moved(columns)}, self.describe())
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
