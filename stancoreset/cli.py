@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | fit | weave | compare | plot | paper | doctor``."""
+"""The command line: ``stancoreset demo | fit | merge | batch | weave | compare | plot | …``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
   stancoreset fit model.stan data.json --size 200 --out run
   stancoreset compare run other-run full.nc
+  stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
 
 Data are Stan JSON, .npz or .parquet. Your Stan program is taken as it is: stancoreset weave
@@ -32,7 +33,10 @@ used unchanged; ready ones are listed by stancoreset fit --help.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted."""
+    """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted.
+
+    1: some jobs of a batch failed.
+    """
     parser = _parser()
     args = parser.parse_args(argv)
     _quiet_libraries()

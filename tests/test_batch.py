@@ -385,6 +385,22 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     assert tables[1]["seconds: select"].notna().sum() == 7
 
 
+def test_interrupted_it_ends_its_workers_and_says_how_to_go_on(place, zygote):
+    text = DEFAULTS + "seed = 1\n[[jobs]]\nsize = [8, 9]\niter_sampling = 50_000_000\n"
+    path, work = jobs_file(place, text), place / "work"
+    pid = zygote.start("batch", path, "--out", work, "--jobs", 2, "--quiet")
+    until = time.monotonic() + 60
+    while len(stamps(work)) < 6:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    workers = workers_of(work, pid)
+    os.kill(pid, signal.SIGINT)
+    assert zygote.heard()["status"] == 130
+    assert len(workers) == 2
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    assert pd.read_csv(work / "summary.csv")["state"].tolist() == ["begun", "begun"]
+
+
 def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place, zygote):
     """Files may not grow beyond 100 kB: what a full disk looks like to a program."""
     text = DEFAULTS.replace("iter_sampling = 150", "iter_sampling = 4000")
