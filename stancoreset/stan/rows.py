@@ -276,6 +276,11 @@ class Rows(CallRules):
                     ends = (getattr(index, "lower", None), getattr(index, "upper", None))
                     bounds = [b for b in ends if b is not None]
                     if on_rows:
+                        own = self.own_row(index)
+                        if own:
+                            result, seen = join(result, row(own)), True
+                            out += 1
+                            continue
                         if self.whole(index):
                             axis_out, seen = out, True
                             out += 1
@@ -301,6 +306,14 @@ class Rows(CallRules):
                 return coupled(f"`{short(e)}` combines one observation with others")
             return rowwise(axis_out, max(stat, result.stat))
         return join(base, result)
+
+    def own_row(self, index: n.Indexing) -> str:
+        """The loop over observations of ``[n:n]``, the row n as a container of one; or empty."""
+        if isinstance(index, n.Between) and isinstance(bare(index.lower), n.Var):
+            dep = self.of(index.lower)
+            if dep.number and text(index.lower) == text(index.upper):
+                return dep.loop
+        return ""
 
     def whole(self, index: n.Indexing) -> bool:
         """``1:N`` is all of the rows."""

@@ -21,7 +21,7 @@ from stancoreset.stan.printer import expression as text
 from stancoreset.stan.sampling import density_call
 from stancoreset.stan.tree import bare, names_in
 
-__all__ = ["Selections", "spread_selections"]
+__all__ = ["Selections", "UserCall", "spread_selections"]
 
 _INT = n.Type("int")
 _DOTTED = {".*": "*", "./": "/", ".^": "^", "+": "+", "-": "-", "*": "*", "/": "/"}
@@ -43,6 +43,19 @@ class Selections:
     program: n.Program
     counts: frozenset[str] = frozenset()
     origin: dict[int, n.Stmt] = field(default_factory=dict)
+    calls: tuple[UserCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class UserCall:
+    """A user's density of selected rows, to be called with one row at a time.
+
+    That is right only if it is a sum over the entries of the arguments that are `selected`.
+    """
+
+    call: n.Call
+    selected: tuple[bool, ...]
+    statement: n.Stmt
 
 
 class _NotSpreadError(Exception):
@@ -78,6 +91,7 @@ class _Spread:
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
         self.origin: dict[int, n.Stmt] = {}
+        self.calls: list[UserCall] = []
 
     def done(self) -> Selections:
         model = tuple(n.transform(s, self.statement) for s in self.program.model)
@@ -85,7 +99,7 @@ class _Spread:
             return Selections(self.program)
         body = (*self.program.transformed_data, *self.statements)
         program = replace(self.program, transformed_data=body, model=model)
-        return Selections(program, frozenset(self.counts.values()), self.origin)
+        return Selections(program, frozenset(self.counts.values()), self.origin, tuple(self.calls))
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -117,7 +131,7 @@ class _Spread:
                 if rest is None or other is None:
                     return rest if other is None else other, loops + more
                 return n.Binary(rest, "+", other, type=n.REAL), loops + more
-            case n.Call(user=False) if suffix(inner.name)[1] and not inner.type.rank:
+            case n.Call() if suffix(inner.name)[1] and not inner.type.rank:
                 selected = self.selected(inner)
                 if selected:
                     return None, [self.loop(inner, selected, sign, s)]
@@ -127,19 +141,8 @@ class _Spread:
         if len(selected) != 1:
             raise _NotSpreadError
         (chosen,) = selected
-        known = density(suffix(e.name)[0])
-        if known is None or known.glm is not None:
-            raise _NotSpreadError
         i = n.Var(self.names.loop(), type=_INT)
-        args = []
-        for position, a in enumerate(e.args):
-            if chosen in self.selections(a):
-                one = self.row(a, chosen, i)
-            else:
-                one = a
-            if one.type.rank != known.rank(position):
-                raise _NotSpreadError
-            args.append(one)
+        args = self.user_rows(e, chosen, i, s) if e.user else self.rows(e, chosen, i)
         often = n.Index(
             n.Var(self.count(chosen, e), type=n.Type("int", 1)), (n.Single(i),), type=_INT
         )
@@ -152,6 +155,30 @@ class _Spread:
         body = n.Block((n.If(test, n.Block((add,), line=s.line), None, line=s.line),), line=s.line)
         count = n.Var(self.obs, type=_INT)
         return n.For(i.name, literal("1"), count, body, line=s.line)
+
+    def rows(self, e: n.Call, chosen: str, i: n.Expr) -> list[n.Expr]:
+        """The arguments of Stan's density at row `i`."""
+        known = density(suffix(e.name)[0])
+        if known is None or known.glm is not None:
+            raise _NotSpreadError
+        args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
+        if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
+            raise _NotSpreadError
+        return args
+
+    def user_rows(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> list[n.Expr]:
+        """The arguments of a user's density at row `i`, as containers of one."""
+        args: list[n.Expr] = []
+        for a in e.args:
+            inner = bare(a)
+            if self.selection(inner) == chosen and isinstance(inner, n.Index):
+                inner = replace(inner, indices=(n.Between(i, i), *inner.indices[1:]))
+            elif self.selections(inner) or inner.type.rank:
+                raise _NotSpreadError
+            args.append(inner)
+        picked = tuple(bool(self.selections(a)) for a in e.args)
+        self.calls.append(UserCall(e, picked, s))
+        return args
 
     # ---- expressions ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
 from stancoreset.stan.accumulators import added, only_use
 from stancoreset.stan.axis import check_parameters, data_dependences, declared
-from stancoreset.stan.dependence import FREE, Dep
+from stancoreset.stan.dependence import FREE, Dep, rowwise
 from stancoreset.stan.freeze import freezing_program, frozen_closure
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal
@@ -62,6 +62,12 @@ class Weaver:
         flow.origin.update(self.selections.origin)
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
+        for c in self.selections.calls:
+            deps = [rowwise(0) if picked else FREE for picked in c.selected]
+            dep = flow.call_user(c.call, deps)
+            if dep.kind != "sum":
+                why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
+                flow.refuse(c.statement, why)
         self.parameters = [self.parameter(d) for d in program.parameters]
         self.transformed, before = flow.block(program.transformed_parameters)
         model, point = flow.block(program.model)
