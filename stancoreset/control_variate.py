@@ -3,7 +3,11 @@
     log p̃(θ) = log prior(θ) + Σ_n w_n L_n(θ) + gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀)
     g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
 
-ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Only the likelihood is
+ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Along the axes a_j in which
+R is diagonal, t_j = a_jᵀ (ψ − ψ₀), the quadratic reads −½ Σ_j r_j t_j². Where r_j < 0 it would
+rise without end, and far out it would outgrow what the rows hold against it; there t² is
+replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
+ Only the likelihood is
 expanded; the prior stays exact in Stan. Its gradient and Hessian are those of the posterior
 less those of the prior, which the two log densities L + log prior and L_w + log prior have in
 common: R and g need no program of their own.
@@ -36,11 +40,15 @@ __all__ = ["ControlVariate", "Expansion", "control_variate", "expand", "stable_s
 
 # Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
 _NEGLIGIBLE = 1e-9
+# Correlations whose smallest eigenvalue is this share of the largest are not known.
+_SINGULAR = 1e-10
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
-#: … and at which it does so whatever becomes of the rows' curvature: prior and rows outweigh it.
-HARMLESS_CURVATURE = -0.05
+# Directions in which R is negative are bent back beyond this many posterior standard deviations.
+_WIDTH = 8.0
+# Wide enough that a direction is quadratic to the last digit.
+_UNBOUNDED = 1e9
 _NAMES = ("param_names", "left_out")
 
 
@@ -154,8 +162,12 @@ def _point(names: tuple[str, ...], theta: Float) -> str:
 
 
 def _square_root(cov: Float) -> Float:
-    values, vectors = eigh(cov)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    """F with F Fᵀ the covariance; of its diagonal, where draws are too few to tell more."""
+    sd = np.sqrt(np.diag(cov))
+    values, vectors = eigh(cov / np.outer(sd, sd))
+    if values[0] < _SINGULAR * values[-1]:
+        return np.diag(sd)
+    return np.asarray(sd[:, None] * vectors * np.sqrt(values))
 
 
 @dataclass(frozen=True)
@@ -172,10 +184,12 @@ class ControlVariate:
         Names of all unconstrained coordinates.
     gradient : ndarray, shape (p,)
         g.
-    curvature : ndarray, shape (p, p)
-        R, symmetric.
-    scale : ndarray, shape (p,)
-        Posterior standard deviations of ψ.
+    axes : ndarray, shape (r, p)
+        a_j, scaled so that t_j has posterior standard deviation one.
+    curvature : ndarray, shape (r,)
+        r_j: R = Σ_j r_j a_j a_jᵀ.
+    width : ndarray, shape (r,)
+        h_j, infinite to the last digit where r_j ≥ 0.
     least_eigenvalue : float
         Smallest eigenvalue of R in units of the posterior's precision; negative where the
         rows bend the log likelihood more than all the data do.
@@ -191,27 +205,25 @@ class ControlVariate:
     columns: NDArray[np.intp] = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     gradient: Float = field(repr=False)
+    axes: Float = field(repr=False)
     curvature: Float = field(repr=False)
-    scale: Float = field(repr=False)
+    width: Float = field(repr=False)
     least_eigenvalue: float
     share: float = 1.0
     left_out: tuple[str, ...] = ()
     penalty: float = 0.0
 
     def value(self, draws: Float) -> Float:
-        """gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀): (S, P) → (S,)."""
+        """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
-        return delta @ self.gradient - 0.5 * np.sum((delta @ self.curvature) * delta, axis=1)
+        square = self.width**2
+        bent = -square * np.expm1(-((delta @ self.axes.T) ** 2) / square)
+        return delta @ self.gradient - 0.5 * bent @ self.curvature
 
-    def factors(self) -> tuple[Float, Float]:
-        """r and A with R = Aᵀ diag(r) A, (r,) and (r, p); directions without curvature left out.
-
-        In units of posterior standard deviations, so that parameters of different size do not
-        drown each other in rounding.
-        """
-        values, vectors = eigh(self.curvature * np.outer(self.scale, self.scale))
-        kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max(initial=0.0)))
-        return values[kept], (vectors[:, kept] / self.scale[:, None]).T
+    @property
+    def matrix(self) -> Float:
+        """R, (p, p)."""
+        return np.asarray((self.axes.T * self.curvature) @ self.axes)
 
     def describe(self) -> dict[str, Any]:
         """What the report says of it."""
@@ -275,32 +287,35 @@ def control_variate(
         raise ControlError(f"of the coreset's rows: {error}") from None
     hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
     curvature = share * hessian - expansion.hessian
-    whitened = expansion.factor.T @ curvature @ expansion.factor
+    factor = expansion.factor
+    values, vectors = eigh(factor.T @ curvature @ factor)
+    kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
     return ControlVariate(
         centre=centre,
         columns=columns,
         param_names=expansion.param_names,
         gradient=expansion.gradient - share * gradient,
-        curvature=0.5 * (curvature + curvature.T),
-        scale=expansion.scale[columns],
-        least_eigenvalue=float(eigh(whitened, eigvals_only=True)[0]),
+        axes=np.linalg.solve(factor.T, vectors[:, kept]).T,
+        curvature=values[kept],
+        width=np.where(values[kept] < 0, _WIDTH, _UNBOUNDED),
+        least_eigenvalue=float(values[0]),
         share=share,
         left_out=left_out,
     )
 
 
-def stable_share(control: ControlVariate, expansion: Expansion, least: float) -> float:
-    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `least`.
+def stable_share(control: ControlVariate, expansion: Expansion) -> float:
+    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `LEAST_CURVATURE`.
 
     R(ρ) = A − ρ B with A and B the curvatures of L and of the coreset with ρ = 1.
     """
     factor = expansion.factor
     full = -factor.T @ expansion.hessian @ factor
-    rows = full - factor.T @ control.curvature @ factor
+    rows = full - factor.T @ control.matrix @ factor
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = 0.5 * (low + high)
-        if eigh(full - middle * rows, eigvals_only=True)[0] >= least:
+        if eigh(full - middle * rows, eigvals_only=True)[0] >= LEAST_CURVATURE:
             low = middle
         else:
             high = middle

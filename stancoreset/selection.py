@@ -13,17 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
-from stancoreset.control_variate import (
-    HARMLESS_CURVATURE,
-    LEAST_CURVATURE,
-    Expansion,
-    stable_share,
-)
+from stancoreset.control_variate import LEAST_CURVATURE, Expansion, stable_share
 from stancoreset.coreset import Coreset, select
 from stancoreset.engines.base import Float, StanData
-from stancoreset.errors import ControlError, EngineError
+from stancoreset.errors import ControlError
 from stancoreset.full_data import FullData
 from stancoreset.projection import heldout_error
 from stancoreset.session import Session
@@ -35,11 +29,6 @@ __all__ = ["AUTO_METHODS", "ControlledSelection", "corrected_error"]
 AUTO_METHODS = ("pursuit", "importance")
 # These draw rows by chance, whatever the penalty.
 _BY_CHANCE = ("uniform", "importance")
-# Where the climb for artefacts starts, in posterior standard deviations from the centre.
-_START = 4.0
-# A summit that is this much higher than in the full posterior, and not this much lower than the
-# centre, draws NUTS away from the posterior (natural logarithms).
-_ARTEFACT, _HIGH = 3.0, 20.0
 # Relative agreement of Stan's quadratic with ours.
 _TOLERANCE = 1e-6
 
@@ -88,8 +77,7 @@ class ControlledSelection:
             bare = select(projection, size, method, seed=seed, penalty=penalty, **options)
             coreset = self.complete(bare, penalty)
             assert coreset.control is not None
-            least = coreset.control.least_eigenvalue
-            if method not in _BY_CHANCE and least >= LEAST_CURVATURE and not self._strays(coreset):
+            if method not in _BY_CHANCE and coreset.control.least_eigenvalue >= LEAST_CURVATURE:
                 return coreset
         return self._lighter(projection, coreset)
 
@@ -98,35 +86,6 @@ class ControlledSelection:
         done = self.session.with_control(self.checked, coreset, self.full, self.expansion)
         assert done.control is not None
         return replace(done, control=replace(done.control, penalty=penalty))
-
-    def _strays(self, coreset: Coreset) -> bool:
-        """Whether the corrected density has mass where the full posterior has none.
-
-        Where R is negative the quadratic rises without end, and only the rows' likelihood
-        holds it down. The density is climbed from points out along R's worst direction; a
-        summit that stands much higher above the centre than it does in the full posterior is
-        an artefact, and NUTS would find it.
-        """
-        control = coreset.control
-        assert control is not None
-        if control.least_eigenvalue >= HARMLESS_CURVATURE:
-            return False
-        factor, centre = self.expansion.factor, control.centre
-        worst = eigh(factor.T @ control.curvature @ factor)[1][:, 0]
-        starts = np.tile(centre, (2, 1))
-        starts[:, control.columns] += np.array([[1.0], [-1.0]]) * _START * (factor @ worst)
-        points = [centre]
-        with self.session.density().bind(self.session.rows(self.checked, coreset)) as bound:
-            for start in starts:
-                try:
-                    points.append(bound.mode(init=start))
-                except EngineError:  # the climb does not end
-                    return True
-            corrected = bound.log_density(np.stack(points))
-        full = self.full.log_density(np.stack(points))
-        gap = (corrected - corrected[0]) - (full - full[0])
-        high = corrected - corrected[0] > -_HIGH
-        return bool(np.any(~np.isfinite(gap[1:]) | ((gap[1:] > _ARTEFACT) & high[1:])))
 
     def _lighter(self, projection: TaylorProjection, coreset: Coreset) -> Coreset:
         """Weights times ρ ≤ 1: what fits the draws best, and keeps R well behaved.
@@ -139,7 +98,7 @@ class ControlledSelection:
         fitted = (penalised.phi[:, columns] @ coreset.weights)[: penalised.scored]
         target = penalised.target[: penalised.scored]
         best = float(fitted @ target) / max(float(fitted @ fitted), 1e-300)
-        stable = stable_share(coreset.control, self.expansion, HARMLESS_CURVATURE)
+        stable = stable_share(coreset.control, self.expansion)
         share = min(1.0, max(best, 1e-3), max(stable, 1e-3))
         weights = share * coreset.weights
         lighter = replace(

@@ -163,9 +163,13 @@ class Session:
                 f"{', …' if len(control.param_names) > 6 else ''}, the program has "
                 f"{', '.join(self.controlled.covered)}; select the coreset again with this program"
             )
-        curvature, axes = control.factors()
         return self.controlled.data(
-            start, control.centre[columns], control.gradient, curvature, axes
+            start,
+            control.centre[columns],
+            control.gradient,
+            control.axes,
+            control.curvature,
+            control.width,
         )
 
     def expand(self, full: FullData, reference: Reference) -> Expansion:

@@ -1,9 +1,9 @@
 """A weighted program with room for a quadratic: the control variate, written into Stan.
 
-    log density += gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀),      R = Aᵀ diag(r) A
+    log density += gᵀ(ψ − ψ₀) − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),      t = A (ψ − ψ₀)
 
-with ψ the parameters' unconstrained coordinates. ψ₀, g, A and r are data; of size zero, they
-leave the program as it was.
+with ψ the parameters' unconstrained coordinates; see `stancoreset.control_variate`. ψ₀, g, A, r
+and h are data; of size zero, they leave the program as it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stancoreset.stan.program import WeightedProgram, without_comments
 
 __all__ = ["CompiledWithControl", "Controlled", "add_control"]
 
-_STEMS = ("size", "rank", "start", "centre", "gradient", "curvature", "axes", "psi")
+_STEMS = ("size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "psi")
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Controlled:
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
         What the term's data are called in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``curvature`` (r), ``axes`` (A), and ``start``: how many coordinates
-        stand before those of each covered parameter.
+        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), and ``start``: how many
+        coordinates stand before those of each covered parameter.
     """
 
     code: str = field(repr=False)
@@ -52,8 +52,9 @@ class Controlled:
         start: NDArray[np.int64],
         centre: Float,
         gradient: Float,
-        curvature: Float,
         axes: Float,
+        curvature: Float,
+        width: Float,
     ) -> StanData:
         """The term's data.
 
@@ -61,8 +62,8 @@ class Controlled:
         ----------
         start : ndarray of int, one for each covered parameter
         centre, gradient : ndarray, shape (p,)
-        curvature : ndarray, shape (r,)
         axes : ndarray, shape (r, p)
+        curvature, width : ndarray, shape (r,)
         """
         values = {
             "size": len(centre),
@@ -70,15 +71,16 @@ class Controlled:
             "start": start,
             "centre": centre,
             "gradient": gradient,
-            "curvature": curvature,
             "axes": axes,
+            "curvature": curvature,
+            "width": width,
         }
         return {self.names[key]: value for key, value in values.items()}
 
     def nothing(self) -> StanData:
         """Data with which the term is not there."""
-        start = np.zeros(len(self.covered), dtype=np.int64)
-        return self.data(start, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+        none, start = np.zeros(0), np.zeros(len(self.covered), dtype=np.int64)
+        return self.data(start, none, none, np.zeros((0, 0)), none, none)
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
@@ -135,16 +137,17 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
 _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
     " vector[{size}] {centre}; vector[{size}] {gradient};"
-    " vector[{rank}] {curvature}; matrix[{rank}, {size}] {axes};"
+    " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
 )
 _TERM = """
   if ({size} > 0) {{
-    // the control variate: g' (psi - psi_0) - 1/2 (psi - psi_0)' R (psi - psi_0)
+    // the control variate: what the rows lack of the log likelihood up to second order
     vector[{size}] {psi};
     {coordinates}
     {psi} -= {centre};
     target += dot_product({gradient}, {psi})
-              - 0.5 * dot_product({curvature}, square({axes} * {psi}));
+              + 0.5 * dot_product({curvature} .* square({width}),
+                                  expm1(-square(({axes} * {psi}) ./ {width})));
   }}
 """
 
