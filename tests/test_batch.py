@@ -335,7 +335,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))
     text = (
         f"[defaults]\nmodel = 'logistic'\ndata = 'data.json'\ncandidates = 400\n{QUICK}"
-        "[[jobs]]\nsize = [8, 12]\nseed = [1, 2, 3]\n"
+        "[[jobs]]\nsize = [8, 12]\nseed = [1, 2]\n"
         "[[jobs]]\nsize = 6\nmethod = 'uniform'\nfull = true\n"
     )
     path = jobs_file(tmp_path, text)
@@ -382,7 +382,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     tables = [pd.read_csv(f / "summary.csv", index_col="job") for f in (whole, work)]
     equal = ["state", "verdict", "rows", "khat", "ess", "heldout_error", "relative_error"]
     pd.testing.assert_frame_equal(*[table[equal] for table in tables])
-    assert tables[1]["seconds: select"].notna().sum() == 7
+    assert tables[1]["seconds: select"].notna().sum() == 5
 
 
 def test_interrupted_it_ends_its_workers_and_says_how_to_go_on(place, zygote):
