@@ -20,11 +20,13 @@ _WORTHWHILE = 0.8
 _SMALL = 0.01
 
 
-def initial_draws(size: int, grows: bool = True) -> int:
+def initial_draws(size: int | str, grows: bool = True) -> int:
     """First number of draws S for a coreset of `size` rows: S > k, or they fit exactly.
 
     Where it cannot grow later, twice as many.
     """
+    if isinstance(size, str):  # to be found
+        size = 250
     return min(MAX_DRAWS, max(250, 2 * size) * (1 if grows else 2))
 
 

@@ -37,6 +37,7 @@ from stancoreset.refinement import (
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
+from stancoreset.sizes import AUTO, smallest_adequate
 from stancoreset.solvers import check_method
 from stancoreset.stages import Stages
 from stancoreset.taylor import TaylorProjection, extend_taylor, project_taylor
@@ -96,7 +97,7 @@ def check_projection(projection: str | None) -> None:
 class Plan:
     """What a fit was asked for; the parameters of `CoresetModel.fit`."""
 
-    size: int
+    size: int | str
     method: str
     reference: Any
     projection: str | None
@@ -135,9 +136,15 @@ class Plan:
         ------
         OptionError, SolverError
         """
-        if not 1 <= self.size <= n_obs:
+        if self.size != AUTO and (isinstance(self.size, str) or not 1 <= self.size <= n_obs):
             raise OptionError(
-                f"size is {self.size}, expected a number from 1 to {n_obs}, the rows of the data"
+                f"size is {self.size!r}, expected a number from 1 to {n_obs}, the rows of the "
+                f"data, or {AUTO!r}"
+            )
+        if self.size == AUTO and self.method in IN_THE_LOOP:
+            raise OptionError(
+                f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
+                "could be found; give a number"
             )
         check_projection(self.projection)
         if self.projection == TAYLOR and not self.control_variate:
@@ -194,7 +201,10 @@ class Pipeline:
         attempts: list[_Attempt] = []
         while change is not None:
             number = len(attempts)
-            plan = replace(self.plan, **change.settings)
+            settings = dict(change.settings)
+            if self.plan.size == AUTO and not change.grows:
+                settings.pop("size", None)
+            plan = replace(self.plan, **settings)
             if number:
                 own = change.reference == OWN_DRAWS
                 source = attempts[-1].posterior if own else change.reference
@@ -305,7 +315,7 @@ class Pipeline:
                 self.session,
                 self.checked,
                 full,
-                plan.size,
+                int(plan.size),
                 plan.method,
                 draws=plan.draws,
                 candidates=candidates,
@@ -329,7 +339,10 @@ class Pipeline:
             return extend_taylor(p, full, pool, expansion, more, tick)
 
         def choose(projection: TaylorProjection) -> Coreset:
-            return selection.select(projection, plan.size, plan.method, plan.seed, plan.options)
+            def of_size(size: int) -> Coreset:
+                return selection.select(projection, size, plan.method, plan.seed, plan.options)
+
+            return self._sized(projection, of_size)
 
         return self._adaptively(full, reference, candidates, make, widen, choose)
 
@@ -345,9 +358,18 @@ class Pipeline:
             return extend_(p, full, pool, reference, more, tick)
 
         def choose(projection: Projection) -> Coreset:
-            return select(projection, plan.size, plan.method, seed=plan.seed, **plan.options)
+            def of_size(size: int) -> Coreset:
+                return select(projection, size, plan.method, seed=plan.seed, **plan.options)
+
+            return self._sized(projection, of_size)
 
         return self._adaptively(full, reference, candidates, make, widen, choose)
+
+    def _sized(self, projection: Any, of_size: Callable[[int], Coreset]) -> Coreset:
+        """The coreset of the size that is asked for, or of the smallest that is adequate."""
+        if isinstance(self.plan.size, str):
+            return smallest_adequate(projection, projection.n_obs, of_size)
+        return of_size(self.plan.size)
 
     def _adaptively(
         self,

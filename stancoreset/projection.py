@@ -92,9 +92,9 @@ class Projection:
         return float(np.linalg.norm(residual) / norm)
 
 
-def default_candidates(n_obs: int, size: int) -> int:
-    """M = min(N, max(20,000, 50·k))."""
-    return min(n_obs, max(20_000, 50 * size))
+def default_candidates(n_obs: int, size: int | str) -> int:
+    """M = min(N, max(20,000, 50·k)), 20,000 for a size that is to be found."""
+    return min(n_obs, 20_000 if isinstance(size, str) else max(20_000, 50 * size))
 
 
 def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: Float) -> float:

@@ -107,11 +107,14 @@ class Change:
         A reference by name, or `OWN_DRAWS`.
     settings : mapping
         New values of ``size``, ``draws`` and ``candidates``.
+    grows : bool
+        Whether more rows are asked for than the last round had.
     """
 
     action: str
     reference: str
     settings: Mapping[str, int]
+    grows: bool = False
 
 
 def next_change(
@@ -145,11 +148,13 @@ def next_change(
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.
         larger = _larger(last, first, candidates, n_obs)
-        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
     if last.heldout_error > HELDOUT_CERTIFIED:
         larger = _larger(last, first, candidates, n_obs)
         if larger["size"] > last.size:
-            return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+            return Change(
+                f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True
+            )
     elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
         kept = {"size": last.size, "draws": max(last.draws, 1_000)}
         return Change("own draws as reference", OWN_DRAWS, kept)
@@ -158,7 +163,7 @@ def next_change(
             return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})
     larger = _larger(last, first, candidates, n_obs)
     if larger["size"] > last.size:
-        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger)
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
     return None
 
 

@@ -147,7 +147,7 @@ class CoresetModel:
         self,
         data: Any,
         *,
-        size: int = 200,
+        size: int | str = "auto",
         method: str = "pursuit",
         reference: Any = "laplace",
         projection: str | None = None,
@@ -181,8 +181,9 @@ class CoresetModel:
             The full data: a dict of arrays, a path to Stan JSON, ``.npz`` or ``.parquet``, or
             a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
             they are (counts of equal rows, survey weights), they belong to the full posterior.
-        size : int
-            At most this many rows in the coreset, k.
+        size : int or "auto"
+            At most this many rows in the coreset, k; ``"auto"``: the fewest whose held-out
+            error is small enough, see `stancoreset.sizes`.
         method : str
             Selection algorithm, one of ``stancoreset.solvers.METHODS``, which work on a
             projection; ``"auto"``, the best of several with a control variate; or of
