@@ -208,10 +208,9 @@ class EnginePosterior:
     def model(self, *, exact: bool = False) -> CoresetPosterior:
         """What the methods work on; with `exact`, the target is that of all rows."""
         exact = exact or self._subsample is None
-        weights = np.asarray(self._checked[self._session.program.weights], dtype=np.float64)
         return CoresetPosterior(
             n_candidates=len(self.rows),
-            total_weight=float(weights.sum()),
+            total_weight=self._full.total_weight,
             draw=self.draw,
             log_lik=self.log_lik,
             target=self._exact_target if exact else self._estimated_target,

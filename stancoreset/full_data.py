@@ -51,16 +51,19 @@ class _Passes:
     gradients: int = 0
     stored: StoredRows | None = None
     likelihood: str = ""
+    reads_before: int = 0
 
     def reset(self) -> None:
-        """Start counting again; what was read is not forgotten."""
+        """Start counting again; the read that opened a source counts always."""
         self.densities = self.gradients = 0
+        if self.stored is not None:
+            self.reads_before = self.stored.reads - self.stored.opening_reads
 
     def as_dict(self) -> dict[str, Any]:
         """Counts by name, and what evaluates the likelihood where that was decided."""
         counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
         if self.stored is not None:
-            counts["reads"] = self.stored.reads
+            counts["reads"] = self.stored.reads - self.reads_before
         if self.likelihood:
             counts["likelihood"] = self.likelihood
         return counts
@@ -155,6 +158,14 @@ class FullData:
             return self._weights[rows] * factors
         came = self.passes.stored.take(rows).get(self._weighted.weights)
         return factors if came is None else came * factors
+
+    @property
+    def total_weight(self) -> float:
+        """What the weights of all rows sum to; of rows on disk, as the sample at hand says."""
+        stored = self.passes.stored
+        if stored is None:
+            return float(self._weights.sum())
+        return self.n_obs * float(np.mean(stored.sample[self._weighted.weights]))
 
     @property
     def rows_at_hand(self) -> np.ndarray:

@@ -184,6 +184,15 @@ def test_fit_of_rows_on_disk_is_certified_with_few_reads(fit, folder):
     assert model.certify(table(folder), result.coreset, result.posterior).verdict == "certified"
 
 
+def test_methods_with_the_model_in_the_loop(fit, folder):
+    found = fit[2].fit(
+        table(folder), size=100, seed=1, chains=2, method="quasi_newton", subsample=2_000
+    )
+    assert found.certificate.verdict == "certified"
+    # Another fit of the same rows begins to count anew.
+    assert found.passes["reads"] < 2 * fit[0].passes["reads"]
+
+
 def test_fit_agrees_with_the_fit_of_rows_in_memory(fit, data):
     memory, disk = fit[2].fit(data, size=40, seed=1, chains=2), fit[0]
     one, two = memory.reference.gaussian, disk.reference.gaussian
@@ -357,9 +366,7 @@ def written(tmp_path: Path, *frames: pd.DataFrame) -> Path:
 
 def test_schema_that_differs(tmp_path, frame):
     text = frame.iloc[:100].astype({"b": str})
-    with pytest.raises(
-        DataError, match=r"'b' is double in .*0.parquet and .* in .*1.parquet"
-    ):
+    with pytest.raises(DataError, match=r"'b' is double in .*0.parquet and .* in .*1.parquet"):
         opened(written(tmp_path, frame, text))
 
 
@@ -378,9 +385,7 @@ def test_unknown_variable(frame):
 def test_nulls_name_column_and_row(tmp_path, frame):
     holes = frame.copy()
     holes.loc[[4_321, 4_400], "b"] = np.nan
-    with pytest.raises(
-        DataError, match=r"'b' has 2 missing values .* row 4321"
-    ):
+    with pytest.raises(DataError, match=r"'b' has 2 missing values .* row 4321"):
         opened(written(tmp_path, holes))
     with pytest.raises(DataError, match=r"'b' has 2 missing values .* row 4321"):
         opened(holes)
@@ -399,9 +404,7 @@ def test_empty_part(tmp_path, frame):
 
 
 def test_text_where_a_number_is_wanted(frame):
-    with pytest.raises(
-        DataError, match=r"'b' is of type .*, for example '.*'; expected numbers"
-    ):
+    with pytest.raises(DataError, match=r"'b' is of type .*, for example '.*'; expected numbers"):
         opened(frame.assign(b="high"))
 
 

@@ -60,6 +60,8 @@ class StoredRows(Mapping[str, Any]):
         N.
     reads : int
         How often all parts were read from beginning to end, so far.
+    opening_reads : int
+        How often that was to open them.
     sample : dict
         Checked data of a random sample of the rows, for the weighted program.
     sample_rows : ndarray of int
@@ -86,7 +88,7 @@ class StoredRows(Mapping[str, Any]):
         self._digests = [s.digest for s in surveys]
         self._executor = executor
         self.n_obs = int(self._offsets[-1])
-        self.reads = reads
+        self.reads = self.opening_reads = reads
         self._axes = {v.name: program.rows.get(v.name, 0) for v in reader.variables}
         self.sample_rows, self._kept = sample
         self._kept_rows = self.sample_rows
