@@ -160,6 +160,18 @@ model {
     assert "lines 5, 8 of the original" in woven.code.replace("\n// ", " ")
 
 
+def test_explanation_of_increments_that_were_taken_apart():
+    found = {e.line: (e.role, e.why) for e in weave(read("accumulator_scaled")).explanation}
+    assert found[12] == (
+        "mixed",
+        "adds up the weighted terms of all observations; no data rows enter",
+    )
+    assert found[7][0] == "likelihood"
+    found = {e.line: (e.role, e.text) for e in weave(read("selected_by_data_indices")).explanation}
+    assert found[21] == ("likelihood", "t[ii_obs] ~ weibull(shape, exp(-eta[ii_obs] / shape));")
+    assert found[22][0] == "mixed"
+
+
 def test_frozen_variables_come_from_the_full_data():
     code = """data { int N; vector[N] x; array[N] int g; vector[N] y; }
 transformed data {

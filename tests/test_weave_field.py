@@ -64,6 +64,14 @@ def brms_censored(rng: np.random.Generator, n: int) -> Data:
     }  # fmt: skip
 
 
+def brms_censored_by_index(rng: np.random.Generator, n: int) -> Data:
+    return {
+        "N": n, "Y": rng.exponential(size=n) + 0.1, "cens": np.resize([0, 1, -1, 0], n), "K": 3,
+        "X": np.column_stack([np.ones(n), rng.normal(size=(n, 2))]), "Kc": 2, "N_1": 4,
+        "J_1": rng.integers(1, 5, n), "Z_1_1": np.ones(n), "prior_only": 0,
+    }  # fmt: skip
+
+
 def brms_monotonic(rng: np.random.Generator, n: int) -> Data:
     return {
         "N": n, "Y": rng.normal(size=n), "Ksp": 1, "Imo": 1, "Jmo": np.array([3]),
@@ -159,6 +167,7 @@ thresholds_by_row = quadratic_form_by_row = indices_of_all_kinds
 
 #: Programs whose transformed data summarise the rows, and their outcome.
 SUMMARISED = {
+    "brms_censored_by_index": "Y",
     "brms_multilevel_corr": "Y",
     "stacks_standardised": "Y",
     "wells_centred_glm": "switched",

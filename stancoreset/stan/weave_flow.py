@@ -355,13 +355,13 @@ class Flow(Assignments, Loops):
             return
         s, new = self.origin.get(id(s), s), s
         if s is not new:
-            if not self.loop:
+            if id(new) in self.vectorised:
                 why += f", vectorised over {self.obs}"
             if id(new) in self.weighted:
                 self.weighted = (self.weighted - {id(new)}) | {id(s)}
             before = self.entries.get(id(s))
             if before is not None and before.role != role:
-                role = "mixed"
+                role, why = "mixed", f"{before.why}; {why}"
         self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
 
 

@@ -71,6 +71,7 @@ class Loops(Walk):
                 lifted = lift_loop(s, self.rows, self.terms.count)
             if lifted is not None:
                 self.origin.update(lifted[1])
+                self.vectorised |= lifted[1].keys()
                 self.kept += lifted[0]  # alive, so that their ids stay theirs
                 if saved is not None:
                     self.env[s.name] = saved

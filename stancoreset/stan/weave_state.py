@@ -50,7 +50,8 @@ class Walk(ABC):
         self.repeats = ""  # why the number of passes of a loop around us changes with the rows
         self.once: set[str] = set()  # variables declared outside that loop
         self.weighted: set[int] = set()  # ids of the statements that were weighted
-        self.origin: dict[int, n.Stmt] = {}  # vectorised statement → the user's
+        self.origin: dict[int, n.Stmt] = {}  # rewritten statement → the user's
+        self.vectorised: set[int] = set()  # those of them that stand for a loop
         self.kept: Statements = []
 
     @abstractmethod
