@@ -121,11 +121,10 @@ class ControlledSelection:
         """
         if coreset.control is None:
             return
-        compiled = self.session.density()
         bare = replace(coreset, control=None)
-        with compiled.bind(self.session.rows(self.checked, bare)) as bound:
+        with self.session.bind(self.checked, bare) as bound:
             without = bound.log_density(draws)
-        with compiled.bind(self.session.rows(self.checked, coreset)) as bound:
+        with self.session.bind(self.checked, coreset) as bound:
             added = bound.log_density(draws) - without
         # Up to a constant, like every log density.
         expected = coreset.control.value(draws)

@@ -153,16 +153,29 @@ class Session:
         rows = self.program.subset(checked, coreset.indices, coreset.weights)
         return rows if coreset.control is None else {**rows, **self.control_data(coreset.control)}
 
+    def bind(self, checked: StanData, coreset: Coreset | None) -> BoundModel:
+        """The coreset's rows with its control variate, or all rows, bound to the engine.
+
+        Raises
+        ------
+        ControlError
+            The control variate belongs to other parameters.
+        """
+        bound = self.density().bind(self.rows(checked, coreset))
+        control = None if coreset is None else coreset.control
+        if control is None or control.param_names == bound.param_names:
+            return bound
+        bound.close()
+        raise ControlError(
+            f"the coreset's control variate belongs to {len(control.param_names)} other "
+            f"parameters ({_listed(control.param_names)}); program and data have "
+            f"{len(bound.param_names)} ({_listed(bound.param_names)}): select the coreset again "
+            "with this program and these data"
+        )
+
     def control_data(self, control: ControlVariate) -> StanData:
         """A control variate as data of the program."""
         columns, start = self.controlled.coordinates(control.param_names)
-        if not np.array_equal(columns, control.columns):
-            raise ControlError(
-                "the coreset's control variate belongs to other parameters: it covers "
-                f"{len(control.columns)} coordinates of {', '.join(control.param_names[:6])}"
-                f"{', …' if len(control.param_names) > 6 else ''}, the program has "
-                f"{', '.join(self.controlled.covered)}; select the coreset again with this program"
-            )
         return self.controlled.data(
             start,
             control.centre[columns],
@@ -181,7 +194,7 @@ class Session:
     ) -> Coreset:
         """The coreset together with the quadratic that completes it to second order."""
         bare = replace(coreset, control=None)
-        with self.density().bind(self.rows(checked, bare)) as bound:
+        with self.bind(checked, bare) as bound:
             control = control_variate(
                 bound, full.prior, expansion, left_out=self.controlled.left_out
             )
@@ -201,7 +214,7 @@ class Session:
     ) -> SampleResult:
         """NUTS on the coreset, or on all rows."""
         where = None if output_dir is None else str(output_dir)
-        with self.density().bind(self.rows(checked, coreset)) as bound:
+        with self.bind(checked, coreset) as bound:
             return bound.sample(output_dir=where, **options)
 
     def unconstrained(
@@ -235,7 +248,7 @@ class Session:
 
     def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
         """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""
-        with self.density().bind(self.rows(checked, coreset)) as bound:
+        with self.bind(checked, coreset) as bound:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
 
     def unseen(
@@ -308,3 +321,7 @@ class Session:
         if self._full is not None:
             self._full[1].close()
             self._full = None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

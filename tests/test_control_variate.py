@@ -1,0 +1,419 @@
+"""The control variate: coordinates in Stan, derivatives, exactness, selection."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset.control_variate import LEAST_CURVATURE
+from stancoreset.engines import resolve_engine
+from stancoreset.errors import ControlError, OptionError
+from stancoreset.stan.bijectors import ILR_SIMPLEX
+from stancoreset.stan.control import CompiledWithControl, add_control
+from stancoreset.stan.program import StanProgram, weighted_program
+from stancoreset.taylor import project_taylor
+
+QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 500, "show_progress": False}
+
+DECLARATIONS = [
+    "real a;",
+    "real<lower=1> a;",
+    "real<upper=sc> a;",
+    "real<lower=-2, upper=sc> a;",
+    "real<offset=1, multiplier=sc> a;",
+    "real<lower=mu> a;",
+    "vector<lower=lb>[K] a;",
+    "row_vector<lower=0, upper=1>[K] a;",
+    "matrix<upper=3>[2, 3] a;",
+    "array[2, 3] real<lower=0> a;",
+    "array[2] vector<multiplier=2>[K] a;",
+    "array[2, 2] vector[K] a;",
+    "ordered[K] a;",
+    "positive_ordered[K] a;",
+    "array[2] ordered[3] a;",
+    "simplex[4] a;",
+    "array[2] simplex[4] a;",
+    "unit_vector[3] a;",
+    "cholesky_factor_corr[4] a;",
+    "corr_matrix[4] a;",
+    "cov_matrix[3] a;",
+    "cholesky_factor_cov[4, 3] a;",
+    "cholesky_factor_cov[3] a;",
+    "array[0] real a;",
+    "vector[0] a;",
+]
+ALL_BUT_SIMPLICES = " ".join(
+    d.replace(" a;", f" a{i};") for i, d in enumerate(DECLARATIONS) if "simplex" not in d
+)
+
+WRAPPED = """
+data {{ int<lower=1> N; int K; vector[K] lb; vector[N] y; vector<lower=0>[N] weights;
+  real<lower=0> sc; }}
+parameters {{ real mu; {0} }}
+model {{
+  target += normal_lpdf(mu | 0, 1);
+  target += -0.5 * dot_product(weights, square(y - mu)); // a brace in a comment: }}
+}}
+generated quantities {{
+  vector[N] log_lik;
+  for (n in 1:N) log_lik[n] = -0.5 * square(y[n] - mu);
+}}
+"""
+DATA = {
+    "N": 2,
+    "K": 3,
+    "lb": np.array([0.0, -1.0, 2.0]),
+    "y": np.array([0.3, 0.4]),
+    "weights": np.ones(2),
+    "sc": 2.0,
+}
+
+
+def added_by_stan(declarations, engine):
+    """What Stan adds for random data of the term, and what it should add."""
+    weighted = weighted_program(StanProgram.from_code(WRAPPED.format(declarations)))
+    controlled = add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
+    compiled = CompiledWithControl(engine.compile(controlled.code), controlled)
+    rng = np.random.default_rng(0)
+    with compiled.bind(DATA) as bare:
+        size, names = bare.n_params, bare.param_names
+        u = rng.normal(size=(5, size))
+        before, gradient_before = bare.log_density_gradient(u)
+    centre, gradient = rng.normal(size=(2, size))
+    axes, curvature = rng.normal(size=(4, size)), rng.normal(size=4)
+    width = np.where(curvature < 0, 3.0, 1e9)
+    columns, start = controlled.coordinates(names)
+    assert columns.tolist() == list(range(size))
+    term = controlled.data(start, centre, gradient, axes, curvature, width)
+    with compiled.bind({**DATA, **term}) as bound:
+        after, gradient_after = bound.log_density_gradient(u)
+    psi = u.copy()
+    sphere = [j for j, name in enumerate(names) if "unit_vector" in declarations and j > 0]
+    if sphere:  # Stan gives back the vector itself, of length one
+        psi[:, sphere] /= np.linalg.norm(u[:, sphere], axis=1)[:, None]
+    t = (psi - centre) @ axes.T
+    expected = (psi - centre) @ gradient + 0.5 * (
+        width**2 * np.expm1(-(t**2) / width**2)
+    ) @ curvature
+    pulled = gradient - (curvature * t * np.exp(-(t**2) / width**2)) @ axes
+    return after - before, expected, gradient_after - gradient_before, None if sphere else pulled
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS)
+def test_coordinates_of_every_constrained_type(declaration):
+    added, expected, gradient, pulled = added_by_stan(declaration, resolve_engine("stanli"))
+    np.testing.assert_allclose(added, expected, rtol=1e-10, atol=1e-9)
+    if pulled is not None:
+        np.testing.assert_allclose(gradient, pulled, rtol=1e-8, atol=1e-7)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="this stanc is older than the type")
+def test_coordinates_of_vectors_that_sum_to_zero():
+    added, expected, *_ = added_by_stan("sum_to_zero_vector[4] a;", resolve_engine("stanli"))
+    np.testing.assert_allclose(added, expected, rtol=1e-10)
+
+
+@pytest.mark.cmdstan
+def test_coordinates_in_cmdstan(cmdstan):
+    """All types at once: compiling takes long. Simplices changed in 2.37: one of them too."""
+    declarations = ALL_BUT_SIMPLICES.replace("unit_vector[3] a17;", "") + " simplex[4] s;"
+    added, expected, gradient, pulled = added_by_stan(declarations, resolve_engine("cmdstan"))
+    np.testing.assert_allclose(added, expected, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(gradient, pulled, rtol=1e-7, atol=1e-6)
+
+
+def test_what_cannot_be_covered_is_left_out_and_named():
+    code = WRAPPED.format("complex z;")
+    weighted = weighted_program(StanProgram.from_code(code))
+    controlled = add_control(weighted, ilr_simplex=True)
+    assert controlled.covered == ("mu",)
+    assert controlled.left_out == ("z",)
+    columns, start = controlled.coordinates(("mu", "z.real", "z.imag"))
+    assert columns.tolist() == [0]
+    assert start.tolist() == [0]
+
+
+def test_without_the_term_the_program_is_unchanged():
+    engine = resolve_engine("stanli")
+    weighted = weighted_program(StanProgram.from_code(WRAPPED.format(ALL_BUT_SIMPLICES)))
+    controlled = add_control(weighted, ilr_simplex=True)
+    assert controlled.code.count("\n") < weighted.density_code.count("\n") + 60
+    with (
+        engine.compile(weighted.density_code).bind(DATA) as original,
+        CompiledWithControl(engine.compile(controlled.code), controlled).bind(DATA) as same,
+    ):
+        u = np.random.default_rng(1).normal(size=(4, original.n_params))
+        np.testing.assert_array_equal(original.log_density(u), same.log_density(u))
+
+
+# --- derivatives ---------------------------------------------------------------------------
+
+
+def logistic_data(n=2_000, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = rng.random(n) < 1 / (1 + np.exp(-X @ rng.normal(size=d) * 0.5))
+    return {"N": n, "D": d, "X": X, "y": y.astype(int), "alpha_scale": 5.0, "beta_scale": 2.5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return logistic_data()
+
+
+@pytest.fixture(scope="module")
+def model():
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def reference(model, data):
+    return model.reference(data, draws=300, seed=1)
+
+
+def eta_and_x(data, draws):
+    X = np.column_stack([np.ones(data["N"]), data["X"]])
+    return draws @ X.T, X
+
+
+def test_rows_beyond_second_order_against_the_closed_form(model, data, reference):
+    """L = y η − log(1 + e^η): L' = y − p, L'' = −p (1 − p) along η."""
+    checked = model.read(data)
+    full = model._session.full_data(checked)
+    expansion = model._session.expand(full, reference)
+    rows, pool = model._session.pool(checked, 50, 3)
+    with pool:
+        taken = project_taylor(full, pool, rows, reference, expansion, heldout=20)
+    at, X = eta_and_x(data, expansion.centre[None])
+    eta, _ = eta_and_x(data, reference.draws)
+    p, step = 1 / (1 + np.exp(-at)), eta - at
+
+    def log_lik(e):
+        return data["y"] * e - np.logaddexp(0, e)
+
+    second = -0.5 * p * (1 - p) * step**2
+    beyond = log_lik(eta) - log_lik(at) - (data["y"] - p) * step - second
+    np.testing.assert_allclose(taken.second, second[:, rows], atol=2e-6)
+    np.testing.assert_allclose(taken.beyond, beyond[:, rows], atol=4e-6)
+    np.testing.assert_allclose(taken.beyond_target, beyond.sum(axis=1), atol=1e-5)
+    np.testing.assert_allclose(expansion.gradient, ((data["y"] - p) @ X)[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(expansion.hessian, -(X.T * (p * (1 - p))) @ X, rtol=1e-5, atol=1e-4)
+
+
+def test_value_and_derivatives_at_the_centre_are_those_of_all_rows(model, data, reference):
+    """At ψ₀ the corrected log likelihood has the full one's gradient and Hessian."""
+    core = sc.select(model.project(data, reference, seed=1), 15)
+    assert core.control is None
+    done = model.add_control_variate(data, core, reference)
+    control = done.control
+    assert core.heldout_error > 2 * done.heldout_error
+    np.testing.assert_array_equal(done.indices, core.indices)
+    checked, session = model.read(data), model._session
+    full = session.full_data(checked)
+    h = 1e-4
+    eye = np.eye(full.n_params) * h
+
+    def gap(draws):
+        return full.log_likelihood(draws) - session.coreset_log_likelihood(checked, done, draws)
+
+    at = gap(control.centre[None])[0]
+    up, down = gap(control.centre + eye), gap(control.centre - eye)
+    scale = np.sqrt(np.abs(np.diag(control.matrix)))
+    np.testing.assert_array_less(np.abs(up - down) / (2 * h), 1e-4 * scale)
+    np.testing.assert_array_less(np.abs(up + down - 2 * at) / h**2, 2e-2 * scale**2)
+    np.testing.assert_allclose(control.matrix, control.matrix.T, atol=1e-8 * scale.max() ** 2)
+
+
+def test_negative_directions_are_bent_back(model, data, reference):
+    core = sc.select(model.project(data, reference, seed=1), 15)
+    heavy = replace(core, weights=3 * core.weights)  # bends more than all the data
+    control = model.add_control_variate(data, heavy, reference).control
+    assert control.least_eigenvalue < -0.5
+    j = int(np.argmin(control.curvature))
+    direction = np.linalg.pinv(control.axes)[:, j]
+    draws = control.centre + np.array([[0.1], [1e3]]) * direction
+    rise = control.value(draws) - (draws - control.centre) @ control.gradient
+    near = -0.5 * control.curvature[j] * 0.1**2
+    assert rise[0] == pytest.approx(near, rel=1e-3)
+    assert rise[1] == pytest.approx(-0.5 * control.curvature[j] * control.width[j] ** 2)
+
+
+# --- the corrected posterior -----------------------------------------------------------------
+
+GAUSSIAN = """
+data { int<lower=0> N; int<lower=0> D; matrix[N, D] X; vector[N] y; }
+parameters { vector[D] beta; real<lower=0> tau; }
+model { tau ~ exponential(1); beta ~ normal(0, tau); y ~ normal(X * beta, 1); }
+"""
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_gaussian_likelihoods_become_exact_at_any_size(size):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 5))
+    given = {"N": 400, "D": 5, "X": X, "y": X @ np.ones(5) + rng.normal(size=400)}
+    with sc.CoresetModel(stan_code=GAUSSIAN, engine="stanli") as gaussian:
+        fit = gaussian.fit(given, size=size, method="uniform", seed=1, refine=False, **QUICK)
+    assert fit.certificate.ess == pytest.approx(fit.certificate.n_draws, rel=1e-6)
+    assert fit.certificate.verdict == "certified"
+    assert np.ptp(fit.certificate.log_weights) < 1e-3
+
+
+def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
+    bare = model.fit(data, size=15, seed=1, control_variate=False, refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=1, refine=False, **QUICK)
+    assert bare.coreset.control is None
+    assert bare.certificate.verdict != "certified"
+    assert fit.certificate.verdict == "certified"
+    assert fit.certificate.ess > 0.98 * fit.certificate.n_draws
+    table = sc.compare(
+        {"bare": bare, "corrected": fit, "laplace": fit.laplace}, reference="corrected"
+    )
+    assert set(table.index.get_level_values("posterior")) >= {"bare", "laplace"}
+
+
+def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
+    fit = model.fit(data, size=15, seed=1, refine=False, **QUICK)
+    given = model.stan_data(data, fit.coreset)
+    session = model._session
+    theta = fit.reference.draws[:4]
+    with resolve_engine("stanli").compile(model.stan_code).bind(given) as bound:
+        own = bound.log_density(theta)
+    checked = model.read(data)
+    prior = session.full_data(checked).log_prior(theta)
+    expected = session.coreset_log_likelihood(checked, fit.coreset, theta) + prior
+    np.testing.assert_allclose(own, expected, rtol=1e-12)
+    fit.coreset.save(tmp_path / "c.csv")
+    again = sc.Coreset.load(tmp_path / "c.csv")
+    np.testing.assert_array_equal(again.control.axes, fit.coreset.control.axes)
+    assert again.control.param_names == fit.coreset.control.param_names
+    assert again.control.describe() == fit.coreset.control.describe()
+
+
+@pytest.mark.cmdstan
+def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
+    options = {"size": 12, "seed": 1, "refine": False, "draws": 120, "candidates": 400, **QUICK}
+    one = model.fit(data, **options)
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan") as other:
+        two = other.fit(data, **options)
+    assert two.certificate.verdict == "certified"
+    scale = np.abs(one.coreset.control.matrix).max()
+    apart = one.coreset.control.matrix - two.coreset.control.matrix
+    if np.array_equal(one.coreset.indices, two.coreset.indices):
+        assert np.abs(apart).max() < 1e-3 * scale
+    assert two.coreset.heldout_error < 2 * one.coreset.heldout_error + 0.01
+
+
+def test_rows_that_bend_too_much_are_made_lighter(model, data):
+    """Uniform rows, far too few: the weights shrink until R is well behaved."""
+    fit = model.fit(data, size=3, method="uniform", seed=1, refine=False, **QUICK)
+    control = fit.coreset.control
+    assert control.share < 1
+    assert control.least_eigenvalue >= LEAST_CURVATURE - 1e-6
+    # Never worse than the Laplace approximation, whose likelihood is the quadratic alone.
+    own = fit.reference.log_p - fit.reference.log_q
+    laplace = sc.certify(own, 0.0)
+    assert fit.certificate.ess / 1000 > 0.9 * laplace.ess / len(own)
+
+
+def test_the_best_of_several_methods(model, data):
+    fit = model.fit(data, size=12, method="auto", seed=1, refine=False, **QUICK)
+    assert fit.coreset.method in ("pursuit", "importance")
+    with pytest.raises(OptionError, match="auto"):
+        model.fit(data, size=12, method="auto", control_variate=False)
+
+
+def test_a_centre_far_from_the_mass_is_found_out(model, data, reference):
+    """Draws of somewhere else as reference: the quadratic is exact in the wrong place."""
+    away = reference.draws + 25 * reference.gaussian.sd
+    fit = model.fit(data, size=15, seed=1, reference=away, refine=False, **QUICK)
+    assert fit.certificate.verdict != "certified"
+    again = model.fit(data, size=15, seed=1, reference=away, **QUICK)
+    assert len(again.rounds) > 1
+    assert again.certificate.verdict == "certified"
+
+
+# --- refinement, sizes -------------------------------------------------------------------------
+
+
+def hierarchical_data(n=3_000, groups=20, seed=0):
+    rng = np.random.default_rng(seed)
+    g = rng.choice(groups, size=n, p=rng.dirichlet(np.full(groups, 0.3)))
+    X = rng.normal(size=(n, 2))
+    eta = -1 + rng.normal(size=groups)[g] * 0.8 + X @ [0.5, -0.5]
+    y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    scales = {"alpha_scale": 5.0, "beta_scale": 2.5, "tau_scale": 1.0}
+    return {"N": n, "D": 2, "J": groups, "X": X, "g": g + 1, "y": y, **scales}
+
+
+def test_refinement_mends_what_the_laplace_fit_gets_wrong(tmp_path):
+    """Non-centred effects of well-observed groups: the Laplace fit is far off."""
+    data = hierarchical_data()
+    options = {"size": 40, "seed": 1, **QUICK}
+    with sc.CoresetModel(sc.stan_model_path("hierarchical_logistic"), engine="stanli") as model:
+        once = model.fit(data, refine=False, **options)
+        fit = model.fit(data, output_dir=tmp_path / "run", **options)
+        again = model.fit(data, output_dir=tmp_path / "run", resume=True, **options)
+    assert once.certificate.verdict != "certified"
+    assert len(once.rounds) == 1
+    assert fit.certificate.verdict == "certified"
+    assert fit.rounds[0].verdict == once.certificate.verdict
+    assert fit.rounds[-1].verdict == "certified"
+    assert fit.rounds[1].reference == "own draws"
+    loaded = sc.load_fit(tmp_path / "run")
+    assert [r.verdict for r in loaded.rounds] == [r.verdict for r in fit.rounds]
+    np.testing.assert_array_equal(loaded.coreset.indices, fit.coreset.indices)
+    np.testing.assert_array_equal(again.coreset.indices, fit.coreset.indices)
+    assert again.certificate.khat == fit.certificate.khat
+
+
+def test_the_size_is_found(model, data):
+    fit = model.fit(data, seed=1, **QUICK)
+    assert fit.coreset.size < 60
+    assert fit.certificate.verdict == "certified"
+    bare = model.fit(data, seed=1, control_variate=False, refine=False, **QUICK)
+    assert bare.coreset.size >= fit.coreset.size
+    assert bare.coreset.heldout_error > 2 * fit.coreset.heldout_error
+    with pytest.raises(OptionError, match="size"):
+        model.fit(data, size="many")
+    with pytest.raises(OptionError, match="quasi_newton"):
+        model.fit(data, method="quasi_newton")
+
+
+# --- misuse --------------------------------------------------------------------------------------
+
+
+def test_a_coreset_of_another_program_is_refused(model, data, reference):
+    core = sc.select(model.project(data, reference, seed=1), 15)
+    done = model.add_control_variate(data, core, reference)
+    other = logistic_data(d=5)
+    with pytest.raises(ControlError, match=r"other parameters .*select the coreset again"):
+        model.sample(other, done)
+
+
+def test_bad_options(model, data):
+    with pytest.raises(OptionError, match="control_variate is False"):
+        model.fit(data, size=10, projection="taylor", control_variate=False)
+    with pytest.raises(OptionError, match="refine"):
+        model.fit(data, size=10, refine="always")
+
+
+def test_a_centre_outside_the_support(reference):
+    code = """
+    data { int<lower=0> N; vector[N] y; vector<lower=0>[N] weights; }
+    parameters { real mu; }
+    model {
+      if (mu > 1 && mu < 2) target += negative_infinity();
+      target += -0.5 * dot_product(weights, square(y - mu));
+    }
+    generated quantities { vector[N] log_lik = -0.5 * square(y - mu); }
+    """
+    draws = np.array([[0.9], [0.95], [2.05], [2.1]] * 30) + np.linspace(0, 0.04, 120)[:, None]
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as hole,
+        pytest.raises(ControlError, match="outside the support"),
+    ):
+        hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, refine=False)
