@@ -9,7 +9,7 @@ data {
   int<lower=0, upper=1> has_offset;
   vector[has_offset ? N : 0] offset_;
   int<lower=0, upper=1> has_weights;
-  vector[has_weights == 0 ? 0 : N] weights;
+  vector<lower=0>[has_weights == 0 ? 0 : N] weights;
   int<lower=1, upper=2> link;
   int<lower=0, upper=1> prior_dist;
 }
