@@ -52,7 +52,7 @@ def data_file(tmp_path, data):
     return path
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"refinement"}))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_is_drawn(run, kind, tmp_path, capsys):
     output = tmp_path / "figure.png"
     assert main(["plot", str(run), kind, "--output", str(output)]) == 0
@@ -94,7 +94,6 @@ def test_the_command_line_lists_every_kind():
     ("arguments", "words"),
     [
         (["weights", "--columns", "a", "b"], "add --data"),
-        (["refinement"], "not refined"),
         (["density", "--var-names", "gamma"], "'gamma'"),
         (["density", "--output", "figure.xyz"], "picture format"),
     ],

@@ -331,3 +331,49 @@ def test_the_command_line_lists_every_reference():
     commands = _parser()._subparsers._group_actions[0].choices
     option = next(a for a in commands["fit"]._actions if a.dest == "reference")
     assert set(option.choices) == set(METHODS)
+
+
+# Through the whole fit -----------------------------------------------------------------------
+
+CENTRED = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] y; }
+parameters { real a; vector[J] theta; real<lower=0> tau; real<lower=0> s; }
+model {
+  a ~ normal(0, 2);
+  tau ~ normal(0, 1);
+  s ~ normal(0, 2);
+  theta ~ normal(a, tau);
+  y ~ normal(theta[g], s);
+}
+"""
+
+
+def test_where_laplace_fails_pathfinder_serves(tmp_path):
+    """Groups that hardly differ, centred: the joint density has no mode, τ → 0."""
+    import stancoreset as sc
+
+    rng = np.random.default_rng(0)
+    g = rng.integers(0, 10, 12_000)
+    y = rng.normal(1, 1, 12_000)
+    data = {"N": 12_000, "J": 10, "g": g + 1, "y": y}
+    quick = {"chains": 2, "iter_warmup": 300, "iter_sampling": 400, "adapt_delta": 0.95}
+    with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
+        with pytest.raises(ReferenceFitError, match='reference="pathfinder"'):
+            model.reference(data, "laplace", draws=50)
+        fit = model.fit(
+            data,
+            size=60,
+            reference="pathfinder",
+            refine=False,
+            seed=1,
+            output_dir=tmp_path / "run",
+            **quick,
+        )
+        assert fit.certificate.ess > 0.9 * fit.certificate.n_draws
+        again = sc.load_fit(tmp_path / "run")
+        assert again.reference.method == "pathfinder"
+        np.testing.assert_array_equal(again.reference.spare, fit.reference.spare)
+        # s is known well: its posterior is that of a sample of 12,000
+        s = fit.summary(var_names=["s"]).loc["s"]
+        assert s["mean"] == pytest.approx(y.std(), abs=3 * s["sd"])
+        assert s["sd"] == pytest.approx(1 / np.sqrt(2 * 12_000), rel=0.15)

@@ -99,8 +99,7 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
     bottom.set_ylim(10 ** np.floor(np.log10(known.min())), 10 ** np.ceil(np.log10(known.max())))
     bottom.minorticks_off()
     bottom.set_ylabel("held-out error")
-    labels = [f"{fill(str(row['action']), 18)}\n{int(row['size']):,} rows" for row in rows]
-    bottom.set_xticks(x, labels, fontsize=8)
+    bottom.set_xticks(x, [_label(row) for row in rows], fontsize=8)
     bottom.set_xlim(-0.6, len(rows) - 0.4)
     bottom.set_xlabel("round")
     for panel in panels:
@@ -111,6 +110,12 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
         parts.append(f"{rows[-1]['verdict']} after {seconds[-1]:,.0f} s")
     top.set_title(" → ".join(parts), fontsize=11)
     return panels
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    action, size = str(row["action"]), int(row["size"])
+    text = fill(action, 18)
+    return text if f"{size} rows" in action else f"{text}\n{size:,} rows"
 
 
 _FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
