@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
 import arviz as az
 import numpy as np
 import pytest
@@ -100,6 +106,17 @@ def test_arviz_reads_what_we_hand_out(model, data, fit):
     )
     rate = group_of(both, "posterior_predictive")["y_rep"].to_numpy().mean()
     assert rate == pytest.approx(data["y"].mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["plot_forest", "plot_trace", "plot_energy", "plot_autocorr"])
+def test_arviz_draws_what_we_hand_out(fit, name):
+    import matplotlib.pyplot as plt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(az, name)(fit.posterior)
+    assert plt.get_fignums()
+    plt.close("all")
 
 
 def test_it_is_saved_and_read_back(model, data, fit, tmp_path):

@@ -191,9 +191,10 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
         return float(value[0]), start.chol.T @ gradient[0]
 
     first = np.zeros(full.n_params)
+    evaluate: Callable[[Float], tuple[float, Float]] = density
     if full.passes.stored is not None:
-        density, first = _newton_first(density, first)
-    summit = climb(density, first, slope=_GRADIENT_GOAL, max_iter=500)
+        evaluate, first = _newton_first(density, first)
+    summit = climb(evaluate, first, slope=_GRADIENT_GOAL, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
