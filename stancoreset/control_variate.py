@@ -4,9 +4,9 @@
     g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
 
 ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Along the axes a_j in which
-R is diagonal, t_j = a_jᵀ (ψ − ψ₀), the quadratic reads −½ Σ_j r_j t_j². Where r_j < 0 it would
-rise without end, and far out it would outgrow what the rows hold against it; there t² is
-replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
+R is diagonal the quadratic reads −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
+would rise without end, and far out it would outgrow what the rows hold against it; there t²
+is replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
  Only the likelihood is
 expanded; the prior stays exact in Stan. Its gradient and Hessian are those of the posterior
 less those of the prior, which the two log densities L + log prior and L_w + log prior have in
@@ -21,8 +21,8 @@ they are ours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,14 @@ from stancoreset.files import atomic_path
 from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import Reference
 
-__all__ = ["ControlVariate", "Expansion", "control_variate", "expand", "stable_share"]
+__all__ = [
+    "ControlVariate",
+    "Expansion",
+    "control_variate",
+    "expand",
+    "stable_share",
+    "sum_of_controls",
+]
 
 # Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
 _NEGLIGIBLE = 1e-9
@@ -184,12 +191,16 @@ class ControlVariate:
         Names of all unconstrained coordinates.
     gradient : ndarray, shape (p,)
         g.
+    scale : ndarray, shape (p,)
+        Posterior standard deviations of ψ.
     axes : ndarray, shape (r, p)
         a_j, scaled so that t_j has posterior standard deviation one.
     curvature : ndarray, shape (r,)
         r_j: R = Σ_j r_j a_j a_jᵀ.
     width : ndarray, shape (r,)
         h_j, infinite to the last digit where r_j ≥ 0.
+    offset : ndarray, shape (r,)
+        o_j: zero, but for negative directions of coresets that were merged.
     least_eigenvalue : float
         Smallest eigenvalue of R in units of the posterior's precision; negative where the
         rows bend the log likelihood more than all the data do.
@@ -205,9 +216,11 @@ class ControlVariate:
     columns: NDArray[np.intp] = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     gradient: Float = field(repr=False)
+    scale: Float = field(repr=False)
     axes: Float = field(repr=False)
     curvature: Float = field(repr=False)
     width: Float = field(repr=False)
+    offset: Float = field(repr=False)
     least_eigenvalue: float
     share: float = 1.0
     left_out: tuple[str, ...] = ()
@@ -217,7 +230,7 @@ class ControlVariate:
         """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
         square = self.width**2
-        bent = -square * np.expm1(-((delta @ self.axes.T) ** 2) / square)
+        bent = -square * np.expm1(-((delta @ self.axes.T - self.offset) ** 2) / square)
         return delta @ self.gradient - 0.5 * bent @ self.curvature
 
     @property
@@ -287,20 +300,72 @@ def control_variate(
         raise ControlError(f"of the coreset's rows: {error}") from None
     hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
     curvature = share * hessian - expansion.hessian
-    factor = expansion.factor
-    values, vectors = eigh(factor.T @ curvature @ factor)
-    kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
+    axes, values, width, least = _diagonal(curvature, expansion.factor)
     return ControlVariate(
         centre=centre,
         columns=columns,
         param_names=expansion.param_names,
         gradient=expansion.gradient - share * gradient,
-        axes=np.linalg.solve(factor.T, vectors[:, kept]).T,
-        curvature=values[kept],
-        width=np.where(values[kept] < 0, _WIDTH, _UNBOUNDED),
-        least_eigenvalue=float(values[0]),
+        scale=expansion.scale[columns],
+        axes=axes,
+        curvature=values,
+        width=width,
+        offset=np.zeros(len(values)),
+        least_eigenvalue=least,
         share=share,
         left_out=left_out,
+    )
+
+
+def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, float]:
+    """Axes, eigenvalues and widths of R in units of F, and the smallest eigenvalue of all."""
+    values, vectors = eigh(factor.T @ curvature @ factor)
+    kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
+    axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
+    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
+    return axes, values[kept], width, float(values[0])
+
+
+def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:
+    """Σ_i q_i around a new centre, exact but for a constant.
+
+    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c) and the same R; of the
+    negative directions each stays itself, with an offset.
+
+    Parameters
+    ----------
+    controls : sequence of ControlVariate
+        Of the same parameters.
+    centre : ndarray, shape (P,)
+    """
+    first = controls[0]
+    gradient = np.zeros_like(first.gradient)
+    curvature = np.zeros((len(gradient), len(gradient)))
+    bent: list[tuple[Float, Float, Float, Float]] = []
+    for control in controls:
+        shift = (centre - control.centre)[control.columns]
+        rising = control.curvature < 0
+        falling = (control.axes[~rising].T * control.curvature[~rising]) @ control.axes[~rising]
+        gradient += control.gradient - falling @ shift
+        curvature += falling
+        axes, width = control.axes[rising], control.width[rising]
+        bent.append((axes, control.curvature[rising], width, control.offset[rising] - axes @ shift))
+    # Precisions add: the posterior of all parts is narrower than each part's.
+    scale = np.sum([control.scale**-2 for control in controls], axis=0) ** -0.5
+    axes, values, width, _ = _diagonal(curvature, np.diag(scale))
+    parts = [(axes, values, np.full_like(values, _UNBOUNDED), np.zeros_like(values)), *bent]
+    axes, values, width, offset = (np.concatenate(list(part)) for part in zip(*parts, strict=True))
+    return replace(
+        first,
+        centre=centre,
+        gradient=gradient,
+        scale=scale,
+        axes=axes,
+        curvature=values,
+        width=width,
+        offset=offset,
+        least_eigenvalue=min(control.least_eigenvalue for control in controls),
+        share=min(control.share for control in controls),
     )
 
 

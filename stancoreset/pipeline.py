@@ -201,7 +201,7 @@ class Pipeline:
         attempts: list[_Attempt] = []
         while change is not None:
             number = len(attempts)
-            settings = dict(change.settings)
+            settings: dict[str, Any] = dict(change.settings)
             if self.plan.size == AUTO and not change.grows:
                 settings.pop("size", None)
             plan = replace(self.plan, **settings)

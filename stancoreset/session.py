@@ -183,6 +183,7 @@ class Session:
             control.axes,
             control.curvature,
             control.width,
+            control.offset,
         )
 
     def expand(self, full: FullData, reference: Reference) -> Expansion:

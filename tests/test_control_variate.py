@@ -86,14 +86,14 @@ def added_by_stan(declarations, engine):
     width = np.where(curvature < 0, 3.0, 1e9)
     columns, start = controlled.coordinates(names)
     assert columns.tolist() == list(range(size))
-    term = controlled.data(start, centre, gradient, axes, curvature, width)
+    term = controlled.data(start, centre, gradient, axes, curvature, width, np.full(4, 0.1))
     with compiled.bind({**DATA, **term}) as bound:
         after, gradient_after = bound.log_density_gradient(u)
     psi = u.copy()
     sphere = [j for j, name in enumerate(names) if "unit_vector" in declarations and j > 0]
     if sphere:  # Stan gives back the vector itself, of length one
         psi[:, sphere] /= np.linalg.norm(u[:, sphere], axis=1)[:, None]
-    t = (psi - centre) @ axes.T
+    t = (psi - centre) @ axes.T - 0.1
     expected = (psi - centre) @ gradient + 0.5 * (
         width**2 * np.expm1(-(t**2) / width**2)
     ) @ curvature

@@ -97,15 +97,18 @@ def test_quadratics_add_exactly():
     rng = np.random.default_rng(0)
     controls = []
     for _ in range(3):
-        root = rng.normal(size=(2, 2))
+        curvature = np.array([1.5, -0.7])
         controls.append(
             ControlVariate(
                 centre=rng.normal(size=3),
                 columns=np.array([0, 2]),
                 param_names=("a", "b", "c"),
                 gradient=rng.normal(size=2),
-                curvature=root @ root.T - np.eye(2),
                 scale=np.exp(rng.normal(size=2)),
+                axes=rng.normal(size=(2, 2)),
+                curvature=curvature,
+                width=np.where(curvature < 0, 8.0, 1e9),
+                offset=np.zeros(2),
                 least_eigenvalue=-0.1,
             )
         )
@@ -113,8 +116,10 @@ def test_quadratics_add_exactly():
     points = rng.normal(size=(20, 3))
     difference = total.value(points) - sum(control.value(points) for control in controls)
     np.testing.assert_allclose(difference - difference[0], 0, atol=1e-12)
-    values, axes = total.factors()
-    np.testing.assert_allclose(axes.T @ np.diag(values) @ axes, total.curvature, rtol=1e-9)
+    # The negative directions stay themselves, three of them, with offsets.
+    assert np.count_nonzero(total.offset) == np.count_nonzero(total.curvature < 0) == 3
+    summed = sum(control.matrix for control in controls)
+    np.testing.assert_allclose(total.matrix, summed, rtol=1e-9, atol=1e-12)
     assert sum_of_controls([(None, 1.0)]) is None
     with pytest.raises(OptionError, match="different parameters"):
         sum_of_controls([(controls[0], 1.0), (replace(controls[1], param_names=("a",)), 1.0)])

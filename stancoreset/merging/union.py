@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.control_variate import ControlVariate
+from stancoreset.control_variate import sum_of_controls as add_controls
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float
 from stancoreset.errors import OptionError
@@ -110,10 +111,7 @@ def _norms(coresets: Sequence[Coreset]) -> Float:
 def sum_of_controls(
     controls: Sequence[tuple[ControlVariate | None, float]],
 ) -> ControlVariate | None:
-    """Σ q_i as one quadratic around the weighted mean of the centres: exact but for a constant.
-
-    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c), and the same R.
-    """
+    """Σ q_i around the weighted mean of the centres, exact but for a constant."""
     present = [(control, weight) for control, weight in controls if control is not None]
     if not present:
         return None
@@ -130,19 +128,4 @@ def sum_of_controls(
     weights = np.array([weight for _, weight in present], dtype=np.float64)
     centres = np.array([control.centre for control, _ in present])
     centre = weights @ centres / weights.sum()
-    gradient = np.zeros_like(first.gradient)
-    curvature = np.zeros_like(first.curvature)
-    for control, _ in present:
-        shift = centre[first.columns] - control.centre[first.columns]
-        gradient += control.gradient - control.curvature @ shift
-        curvature += control.curvature
-    return replace(
-        first,
-        centre=centre,
-        gradient=gradient,
-        curvature=curvature,
-        # Precisions add: the posterior of all parts is narrower than each part's.
-        scale=np.sum([control.scale**-2 for control, _ in present], axis=0) ** -0.5,
-        least_eigenvalue=min(control.least_eigenvalue for control, _ in present),
-        share=min(control.share for control, _ in present),
-    )
+    return add_controls([control for control, _ in present], centre)

@@ -1,9 +1,9 @@
 """A weighted program with room for a quadratic: the control variate, written into Stan.
 
-    log density += gᵀ(ψ − ψ₀) − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),      t = A (ψ − ψ₀)
+    log density += gᵀ(ψ − ψ₀) − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),      t = A (ψ − ψ₀) − o
 
-with ψ the parameters' unconstrained coordinates; see `stancoreset.control_variate`. ψ₀, g, A, r
-and h are data; of size zero, they leave the program as it was.
+with ψ the parameters' unconstrained coordinates; see `stancoreset.control_variate`. ψ₀, g, A, r,
+h and o are data; of size zero, they leave the program as it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from stancoreset.stan.program import WeightedProgram, without_comments
 
 __all__ = ["CompiledWithControl", "Controlled", "add_control"]
 
-_STEMS = ("size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "psi")
+_STEMS = (
+    "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset", "psi",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Controlled:
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
         What the term's data are called in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), and ``start``: how many
-        coordinates stand before those of each covered parameter.
+        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o), and
+        ``start``: how many coordinates stand before those of each covered parameter.
     """
 
     code: str = field(repr=False)
@@ -55,6 +57,7 @@ class Controlled:
         axes: Float,
         curvature: Float,
         width: Float,
+        offset: Float,
     ) -> StanData:
         """The term's data.
 
@@ -63,7 +66,7 @@ class Controlled:
         start : ndarray of int, one for each covered parameter
         centre, gradient : ndarray, shape (p,)
         axes : ndarray, shape (r, p)
-        curvature, width : ndarray, shape (r,)
+        curvature, width, offset : ndarray, shape (r,)
         """
         values = {
             "size": len(centre),
@@ -74,13 +77,14 @@ class Controlled:
             "axes": axes,
             "curvature": curvature,
             "width": width,
+            "offset": offset,
         }
         return {self.names[key]: value for key, value in values.items()}
 
     def nothing(self) -> StanData:
         """Data with which the term is not there."""
         none, start = np.zeros(0), np.zeros(len(self.covered), dtype=np.int64)
-        return self.data(start, none, none, np.zeros((0, 0)), none, none)
+        return self.data(start, none, none, np.zeros((0, 0)), none, none, none)
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
@@ -118,8 +122,8 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}
     for decl in program.parameters:
-        start = f"{names['start']}[{len(written) + 1}]"
-        text = statements(decl, names["psi"], start, names["psi"], ilr_simplex=ilr_simplex)
+        before = f"{names['start']}[{len(written) + 1}]"
+        text = statements(decl, names["psi"], before, names["psi"], ilr_simplex=ilr_simplex)
         if text is not None:
             written[decl.name] = text
     left_out = tuple(d.name for d in program.parameters if d.name not in written)
@@ -138,6 +142,7 @@ _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
     " vector[{size}] {centre}; vector[{size}] {gradient};"
     " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
+    " vector[{rank}] {offset};"
 )
 _TERM = """
   if ({size} > 0) {{
@@ -147,7 +152,7 @@ _TERM = """
     {psi} -= {centre};
     target += dot_product({gradient}, {psi})
               + 0.5 * dot_product({curvature} .* square({width}),
-                                  expm1(-square(({axes} * {psi}) ./ {width})));
+                                  expm1(-square(({axes} * {psi} - {offset}) ./ {width})));
   }}
 """
 
