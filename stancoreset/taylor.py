@@ -71,6 +71,7 @@ class TaylorProjection:
     candidates: NDArray[np.int64] = field(repr=False)
     n_obs: int
     log_likelihood: Float = field(repr=False)
+    _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n_draws(self) -> int:
@@ -78,7 +79,13 @@ class TaylorProjection:
         return len(self.beyond_target)
 
     def penalised(self, penalty: float) -> Projection:
-        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression."""
+        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; kept, since sizes are tried."""
+        if penalty not in self._penalised:
+            self._penalised.clear()  # two large matrices at a time are enough
+            self._penalised[penalty] = self._stacked(penalty)
+        return self._penalised[penalty]
+
+    def _stacked(self, penalty: float) -> Projection:
         root = np.sqrt(penalty)
         phi = np.concatenate([centred_copy(self.beyond), root * centred_copy(self.second)])
         target = np.concatenate(
@@ -185,6 +192,7 @@ def extend_taylor(
         second_target=np.concatenate([projection.second_target, second_target]),
         norm=float(np.std(log_likelihood)),
         log_likelihood=log_likelihood,
+        _penalised={},
     )
 
 
