@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from stancoreset import arviz_compat
-from stancoreset.adaptive import initial_draws, select_adaptively
+from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import check_options, select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
-from stancoreset.errors import OptionError, StancoresetError
+from stancoreset.errors import OptionError, ReferenceFitError, StancoresetError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
@@ -205,7 +205,7 @@ class Pipeline:
             if self.plan.size == AUTO and not change.grows:
                 settings.pop("size", None)
             plan = replace(self.plan, **settings)
-            if number:
+            if number or change.reference != _named(self.plan.reference):
                 own = change.reference == OWN_DRAWS
                 source = attempts[-1].posterior if own else change.reference
                 plan = replace(plan, reference=source)
@@ -214,7 +214,8 @@ class Pipeline:
                 attempts.append(here.attempt(full, number, change))
             except StancoresetError as error:
                 if not attempts:
-                    raise
+                    change = self._instead(change, error)
+                    continue
                 attempts.append(attempts[-1].failed(number, change, error))
             change = self._next([a.round for a in attempts], full)
         best = attempts[best_round([a.round for a in attempts])]
@@ -236,6 +237,14 @@ class Pipeline:
             self.folder.settle(best.round.round)
             fit.save(self.folder.path)
         return fit
+
+    def _instead(self, change: Change, error: StancoresetError) -> Change:
+        """What takes the place of a first pass whose Laplace fit failed; else the error."""
+        plan = self.plan
+        failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
+        if not (failed and plan.refine):
+            raise error
+        return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
 
     def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
         plan = self.plan
@@ -274,8 +283,7 @@ class Pipeline:
 
     def _reference(self, full: FullData) -> Reference:
         plan = self.plan
-        grows = full.passes.stored is None
-        count = initial_draws(plan.size, grows) if plan.draws is None else plan.draws
+        count = initial_draws(plan.size) if plan.draws is None else plan.draws
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
@@ -390,7 +398,10 @@ class Pipeline:
                 return choose(projection)
 
         def enlarge(projection: Any) -> Any:
-            more = reference.more(projection.n_draws, stream=projection.n_draws)
+            have = projection.n_draws
+            # Rows on disk are read again each time that draws are added: then more at once.
+            count = have if full.passes.stored is None else min(3 * have, MAX_DRAWS - have)
+            more = reference.more(count, stream=have)
             with stages("project", total=len(more)) as tick:
                 return widen(projection, pool, more, tick)
 
@@ -398,8 +409,7 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 first = make(pool, rows, tick)
             # A user's own draws cannot be doubled.
-            # Nor are they doubled where each doubling would read the rows from disk again.
-            if self.plan.draws is None and reference.spare is None and full.passes.stored is None:
+            if self.plan.draws is None and reference.spare is None:
                 return select_adaptively(first, timed, enlarge)
             return timed(first)
 
