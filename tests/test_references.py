@@ -270,7 +270,7 @@ def test_held_out_and_added_draws_are_different_draws(logistic):
 
 
 @pytest.mark.cmdstan
-def test_pathfinder_and_advi_on_cmdstan(cmdstan, laplace_fit):
+def test_references_on_cmdstan(cmdstan, laplace_fit):
     """Ours against Stan's own Pathfinder, and Stan's ADVI moved to the full data."""
     from stancoreset.engines.cmdstan import CmdStanEngine
     from stancoreset.full_data import FullData
@@ -281,7 +281,7 @@ def test_pathfinder_and_advi_on_cmdstan(cmdstan, laplace_fit):
     data = weighted.check(logistic_data(N))
     fit = laplace_fit.gaussian
     with FullData(compiled, weighted, data, in_process=False) as full:
-        for method, bound in (("pathfinder", 0.15), ("advi", 0.4)):
+        for method, bound in (("pathfinder", 0.15), ("pilot", 0.15), ("advi", 0.4)):
             reference = fit_reference(full, method, 100, seed=1)
             rows = np.concatenate([reference.draws, reference.spare])
             assert np.max(np.abs(rows.mean(axis=0) - fit.mean) / fit.sd) < bound
