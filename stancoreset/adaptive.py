@@ -20,14 +20,11 @@ _WORTHWHILE = 0.8
 _SMALL = 0.01
 
 
-def initial_draws(size: int | str, grows: bool = True) -> int:
-    """First number of draws S for a coreset of `size` rows: S > k, or they fit exactly.
-
-    Where it cannot grow later, twice as many.
-    """
+def initial_draws(size: int | str) -> int:
+    """First number of draws S for a coreset of `size` rows: S > k, or they fit exactly."""
     if isinstance(size, str):  # to be found
         size = 250
-    return min(MAX_DRAWS, max(250, 2 * size) * (1 if grows else 2))
+    return min(MAX_DRAWS, max(250, 2 * size))
 
 
 def select_adaptively(
