@@ -7,6 +7,10 @@
 R is diagonal the quadratic reads −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
 would rise without end, and far out it would outgrow what the rows hold against it; there t²
 is replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
+
+With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
+by Lanczos' method: p² numbers would cost NUTS more than the rows do. What is left out is
+reported, and the certificate sees it.
  Only the likelihood is
 expanded; the prior stays exact in Stan. Its gradient and Hessian are those of the posterior
 less those of the prior, which the two log densities L + log prior and L_w + log prior have in
@@ -29,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
 
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
@@ -54,9 +59,14 @@ _SINGULAR = 1e-10
 LEAST_CURVATURE = -1.0
 # Directions in which R is negative are bent back beyond this many posterior standard deviations.
 _WIDTH = 8.0
+#: Coordinates up to which R is held whole.
+MAX_DENSE = 1_000
+# Axes beside the diagonal where it is not.
+_AXES = 100
 # Wide enough that a direction is quadratic to the last digit.
 _UNBOUNDED = 1e9
 _NAMES = ("param_names", "left_out")
+_SCALARS = ("least_eigenvalue", "share", "penalty", "left_over")
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,8 @@ class ControlVariate:
         h_j, infinite to the last digit where r_j ≥ 0.
     offset : ndarray, shape (r,)
         o_j: zero, but for negative directions of coresets that were merged.
+    diagonal : ndarray, shape (p,)
+        d in R = diag(d) + Σ_j r_j a_j a_jᵀ; zero unless there are many coordinates.
     least_eigenvalue : float
         Smallest eigenvalue of R in units of the posterior's precision; negative where the
         rows bend the log likelihood more than all the data do.
@@ -210,6 +222,9 @@ class ControlVariate:
         Parameters whose coordinates the quadratic does not see.
     penalty : float
         Weight of the second-order part in the selection of the rows.
+    left_over : float
+        Largest part of R that diagonal and axes do not hold, in units of marginal posterior
+        precision; zero unless there are many coordinates.
     """
 
     centre: Float = field(repr=False)
@@ -221,22 +236,24 @@ class ControlVariate:
     curvature: Float = field(repr=False)
     width: Float = field(repr=False)
     offset: Float = field(repr=False)
+    diagonal: Float = field(repr=False)
     least_eigenvalue: float
     share: float = 1.0
     left_out: tuple[str, ...] = ()
     penalty: float = 0.0
+    left_over: float = 0.0
 
     def value(self, draws: Float) -> Float:
         """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
         square = self.width**2
         bent = -square * np.expm1(-((delta @ self.axes.T - self.offset) ** 2) / square)
-        return delta @ self.gradient - 0.5 * bent @ self.curvature
+        return delta @ self.gradient - 0.5 * (bent @ self.curvature + delta**2 @ self.diagonal)
 
     @property
     def matrix(self) -> Float:
         """R, (p, p)."""
-        return np.asarray((self.axes.T * self.curvature) @ self.axes)
+        return np.asarray((self.axes.T * self.curvature) @ self.axes) + np.diag(self.diagonal)
 
     def describe(self) -> dict[str, Any]:
         """What the report says of it."""
@@ -245,6 +262,8 @@ class ControlVariate:
             "least_eigenvalue": self.least_eigenvalue,
             "share": self.share,
             "penalty": self.penalty,
+            "rank": len(self.curvature),
+            "left_over": self.left_over,
             "left_out": list(self.left_out),
         }
 
@@ -259,7 +278,7 @@ class ControlVariate:
         """Read what `save` wrote."""
         with np.load(path) as stored:
             values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
-        scalars = {k: float(values[k]) for k in ("least_eigenvalue", "share", "penalty")}
+        scalars = {key: float(values[key]) for key in _SCALARS}
         names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
         return cls(**{**values, **scalars, **names})
 
@@ -300,17 +319,26 @@ def control_variate(
         raise ControlError(f"of the coreset's rows: {error}") from None
     hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
     curvature = share * hessian - expansion.hessian
-    axes, values, width, least = _diagonal(curvature, expansion.factor)
+    curvature = 0.5 * (curvature + curvature.T)
+    scale = expansion.scale[columns]
+    diagonal, left_over = np.zeros(len(columns)), 0.0
+    if len(columns) <= MAX_DENSE:
+        axes, values, width, least = _diagonal(curvature, expansion.factor)
+    else:
+        least = _lowest(expansion.factor.T @ curvature @ expansion.factor)
+        diagonal, axes, values, width, left_over = _diagonal_and_axes(curvature, scale)
     return ControlVariate(
         centre=centre,
         columns=columns,
         param_names=expansion.param_names,
         gradient=expansion.gradient - share * gradient,
-        scale=expansion.scale[columns],
+        scale=scale,
         axes=axes,
         curvature=values,
         width=width,
         offset=np.zeros(len(values)),
+        diagonal=diagonal,
+        left_over=left_over,
         least_eigenvalue=least,
         share=share,
         left_out=left_out,
@@ -324,6 +352,30 @@ def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, flo
     axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
     width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
     return axes, values[kept], width, float(values[0])
+
+
+def _lowest(matrix: Float) -> float:
+    """Smallest eigenvalue, by Lanczos' method."""
+    return float(eigsh(matrix, k=1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
+
+
+def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, Float, float]:
+    """R ≈ diag(d) + Σ_j r_j a_j a_jᵀ in units of marginal posterior standard deviations.
+
+    The axes are those of R without its diagonal, the largest by size of eigenvalue. Negative
+    entries of the diagonal, where the rows bend the log likelihood more than all the data do,
+    are taken as zero.
+    """
+    scaled = curvature * np.outer(scale, scale)
+    diagonal = np.diag(scaled).copy()
+    off = scaled - np.diag(diagonal)
+    start = np.ones(len(off)) / np.sqrt(len(off))  # the same axes whenever R is the same
+    values, vectors = eigsh(off, k=_AXES + 1, which="LM", v0=start, tol=1e-3)
+    order = np.argsort(-np.abs(values))
+    kept, left_over = order[:_AXES], float(np.abs(values[order[_AXES]]))
+    axes = np.asarray((vectors[:, kept] / scale[:, None]).T, dtype=np.float64)
+    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
+    return np.maximum(diagonal, 0.0) / scale**2, axes, values[kept], width, left_over
 
 
 def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:
@@ -346,13 +398,18 @@ def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> Contro
         shift = (centre - control.centre)[control.columns]
         rising = control.curvature < 0
         falling = (control.axes[~rising].T * control.curvature[~rising]) @ control.axes[~rising]
+        falling += np.diag(control.diagonal)
         gradient += control.gradient - falling @ shift
         curvature += falling
         axes, width = control.axes[rising], control.width[rising]
         bent.append((axes, control.curvature[rising], width, control.offset[rising] - axes @ shift))
     # Precisions add: the posterior of all parts is narrower than each part's.
     scale = np.sum([control.scale**-2 for control in controls], axis=0) ** -0.5
-    axes, values, width, _ = _diagonal(curvature, np.diag(scale))
+    diagonal = np.zeros(len(gradient))
+    if len(gradient) <= MAX_DENSE:
+        axes, values, *_ = _diagonal(curvature, np.diag(scale))
+    else:
+        diagonal, axes, values, *_ = _diagonal_and_axes(curvature, scale)
     parts = [(axes, values, np.full_like(values, _UNBOUNDED), np.zeros_like(values)), *bent]
     axes, values, width, offset = (np.concatenate(list(part)) for part in zip(*parts, strict=True))
     return replace(
@@ -364,6 +421,7 @@ def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> Contro
         curvature=values,
         width=width,
         offset=offset,
+        diagonal=diagonal,
         least_eigenvalue=min(control.least_eigenvalue for control in controls),
         share=min(control.share for control in controls),
     )
@@ -378,9 +436,12 @@ def stable_share(control: ControlVariate, expansion: Expansion) -> float:
     full = -factor.T @ expansion.hessian @ factor
     rows = full - factor.T @ control.matrix @ factor
     low, high = 0.0, 1.0
-    for _ in range(30):
+    few = len(full) <= MAX_DENSE
+    for _ in range(30 if few else 8):
         middle = 0.5 * (low + high)
-        if eigh(full - middle * rows, eigvals_only=True)[0] >= LEAST_CURVATURE:
+        rest = full - middle * rows
+        least = eigh(rest, eigvals_only=True, subset_by_index=[0, 0])[0] if few else _lowest(rest)
+        if least >= LEAST_CURVATURE:
             low = middle
         else:
             high = middle

@@ -184,6 +184,7 @@ class Session:
             control.curvature,
             control.width,
             control.offset,
+            control.diagonal,
         )
 
     def expand(self, full: FullData, reference: Reference) -> Expansion:

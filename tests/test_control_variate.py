@@ -86,7 +86,8 @@ def added_by_stan(declarations, engine):
     width = np.where(curvature < 0, 3.0, 1e9)
     columns, start = controlled.coordinates(names)
     assert columns.tolist() == list(range(size))
-    term = controlled.data(start, centre, gradient, axes, curvature, width, np.full(4, 0.1))
+    offset, diagonal = np.full(4, 0.1), np.full(size, 0.2)
+    term = controlled.data(start, centre, gradient, axes, curvature, width, offset, diagonal)
     with compiled.bind({**DATA, **term}) as bound:
         after, gradient_after = bound.log_density_gradient(u)
     psi = u.copy()
@@ -97,7 +98,9 @@ def added_by_stan(declarations, engine):
     expected = (psi - centre) @ gradient + 0.5 * (
         width**2 * np.expm1(-(t**2) / width**2)
     ) @ curvature
+    expected -= 0.1 * np.sum((psi - centre) ** 2, axis=1)
     pulled = gradient - (curvature * t * np.exp(-(t**2) / width**2)) @ axes
+    pulled = pulled - 0.2 * (psi - centre)
     return after - before, expected, gradient_after - gradient_before, None if sphere else pulled
 
 
@@ -293,6 +296,28 @@ def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
     assert again.control.describe() == fit.coreset.control.describe()
 
 
+def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
+    """The same fit with R whole, and as it is held beyond a thousand coordinates."""
+    from stancoreset import control_variate as room
+
+    data = hierarchical_data(groups=30)
+    with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
+        whole = model.fit(data, size=60, seed=1, refine=False, **QUICK)
+        monkeypatch.setattr(room, "MAX_DENSE", 10)
+        monkeypatch.setattr(room, "_AXES", 12)
+        held = model.fit(data, size=60, seed=1, refine=False, **QUICK)
+    one, two = whole.coreset.control, held.coreset.control
+    assert np.all(one.diagonal == 0)
+    assert len(two.curvature) == 12
+    assert np.any(two.diagonal > 0)
+    assert 0 < two.left_over < 0.5
+    scale = np.outer(one.scale, one.scale)
+    off = ~np.eye(len(scale), dtype=bool)
+    assert np.abs((one.matrix - two.matrix) * scale)[off].max() <= two.left_over + 1e-6
+    assert two.least_eigenvalue == pytest.approx(one.least_eigenvalue, abs=0.02)
+    assert held.certificate.ess > 0.8 * held.certificate.n_draws
+
+
 @pytest.mark.cmdstan
 def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
     options = {"size": 12, "seed": 1, "refine": False, "draws": 120, "candidates": 400, **QUICK}
@@ -334,6 +359,19 @@ def test_a_centre_far_from_the_mass_is_found_out(model, data, reference):
     again = model.fit(data, size=15, seed=1, reference=away, **QUICK)
     assert len(again.rounds) > 1
     assert again.certificate.verdict == "certified"
+
+
+CENTRED = """
+data {
+  int<lower=1> N; int<lower=1> D; int<lower=1> J;
+  matrix[N, D] X; array[N] int<lower=1, upper=J> g; array[N] int<lower=0, upper=1> y;
+}
+parameters { real alpha; vector[D] beta; real<lower=0> tau; vector[J] effect; }
+model {
+  alpha ~ normal(0, 5); beta ~ normal(0, 2.5); tau ~ normal(0, 1); effect ~ normal(0, tau);
+  y ~ bernoulli_logit(alpha + effect[g] + X * beta);
+}
+"""
 
 
 # --- refinement, sizes -------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """A weighted program with room for a quadratic: the control variate, written into Stan.
 
-    log density += gᵀ(ψ − ψ₀) − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),      t = A (ψ − ψ₀) − o
+    log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
 
-with ψ the parameters' unconstrained coordinates; see `stancoreset.control_variate`. ψ₀, g, A, r,
-h and o are data; of size zero, they leave the program as it was.
+with δ = ψ − ψ₀ and ψ the parameters' unconstrained coordinates; see
+`stancoreset.control_variate`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave the
+program as it was.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from stancoreset.stan.program import WeightedProgram, without_comments
 __all__ = ["CompiledWithControl", "Controlled", "add_control"]
 
 _STEMS = (
-    "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset", "psi",
+    "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
+    "diagonal", "psi",
 )  # fmt: skip
 
 
@@ -40,8 +42,9 @@ class Controlled:
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
         What the term's data are called in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o), and
-        ``start``: how many coordinates stand before those of each covered parameter.
+        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
+        ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
+        covered parameter.
     """
 
     code: str = field(repr=False)
@@ -58,13 +61,14 @@ class Controlled:
         curvature: Float,
         width: Float,
         offset: Float,
+        diagonal: Float,
     ) -> StanData:
         """The term's data.
 
         Parameters
         ----------
         start : ndarray of int, one for each covered parameter
-        centre, gradient : ndarray, shape (p,)
+        centre, gradient, diagonal : ndarray, shape (p,)
         axes : ndarray, shape (r, p)
         curvature, width, offset : ndarray, shape (r,)
         """
@@ -78,13 +82,14 @@ class Controlled:
             "curvature": curvature,
             "width": width,
             "offset": offset,
+            "diagonal": diagonal,
         }
         return {self.names[key]: value for key, value in values.items()}
 
     def nothing(self) -> StanData:
         """Data with which the term is not there."""
         none, start = np.zeros(0), np.zeros(len(self.covered), dtype=np.int64)
-        return self.data(start, none, none, np.zeros((0, 0)), none, none, none)
+        return self.data(start, none, none, np.zeros((0, 0)), none, none, none, none)
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
@@ -142,7 +147,7 @@ _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
     " vector[{size}] {centre}; vector[{size}] {gradient};"
     " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
-    " vector[{rank}] {offset};"
+    " vector[{rank}] {offset}; vector[{size}] {diagonal};"
 )
 _TERM = """
   if ({size} > 0) {{
@@ -150,7 +155,7 @@ _TERM = """
     vector[{size}] {psi};
     {coordinates}
     {psi} -= {centre};
-    target += dot_product({gradient}, {psi})
+    target += dot_product({gradient} - 0.5 * {diagonal} .* {psi}, {psi})
               + 0.5 * dot_product({curvature} .* square({width}),
                                   expm1(-square(({axes} * {psi} - {offset}) ./ {width})));
   }}
