@@ -117,6 +117,7 @@ class FullData:
         self.param_names = self.prior.param_names
         self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
         kernel: Kernel | None = None if glm is None else glm.kernel
+        self._exact_hessian = kernel is not None
         self._bound: BoundChunks | None = None
         self._sums: RowSums
         if stored is not None:
@@ -247,9 +248,16 @@ class FullData:
         """Hessian of the log posterior density at `theta`, (P, P).
 
         Central differences of exact gradients with a step proportional to `scale`, the
-        posterior standard deviation in each coordinate as far as it is known.
+        posterior standard deviation in each coordinate as far as it is known. Of a GLM's
+        likelihood it is exact, and only the prior's is by differences.
         """
-        return central_hessian(self.log_density_gradient, theta, scale)
+        if not self._exact_hessian:
+            return central_hessian(self.log_density_gradient, theta, scale)
+        likelihood, _ = self._sums.sums("hessian", theta[None])
+        self.passes.gradients += 1
+        return np.asarray(
+            likelihood + central_hessian(self.prior.log_density_gradient, theta, scale)
+        )
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
         """The mode by the engine's own optimizer, for engines that hold all rows in one chunk."""

@@ -204,6 +204,11 @@ def test_glm_is_found_and_equals_stan_on_all_rows(name):
                 value - value[0], expected - expected[0], rtol=0, atol=1e-9 * N
             )
             np.testing.assert_allclose(slope, gradient, rtol=1e-9, atol=1e-8)
+            # The exact Hessian against differences of Stan's gradients.
+            width = np.full(fast.n_params, 0.01)
+            exact, numeric = (full.hessian(draws[0], width) for full in (fast, slow))
+            size = np.sqrt(np.outer(np.diag(numeric), np.diag(numeric)))
+            np.testing.assert_allclose(exact / size, numeric / size, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", OTHERS)

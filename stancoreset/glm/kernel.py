@@ -111,12 +111,17 @@ class GlmKernel:
     coefficients: Coefficients
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> tuple[Any, ...]:
-        """Log likelihoods (S,), for gradients also (S, P), and 0: the prior is not in them."""
+        """Log likelihoods (S,), for gradients also (S, P), and 0: the prior is not in them.
+
+        ``"hessian"`` gives the Hessian (P, P) at the first draw instead.
+        """
         y = np.asarray(chunk[self.outcome], dtype=np.float64)
         weights = np.asarray(chunk[self.weights]) if self.weights in chunk else np.ones(len(y))
         z, offset = self.coefficients.predictors(chunk)
         if method == "log_density":
             return self._values(z, offset, y, weights, draws), 0
+        if method == "hessian":
+            return self._hessian(z, offset, y, weights, draws[0]), 0
         value, gradient = self._gradients(z, offset, y, weights, draws)
         return value, gradient, 0
 
@@ -262,6 +267,32 @@ class GlmKernel:
         if isinstance(self.coefficients.scale, int):
             gradient[:, self.coefficients.scale] += along_scale
         return value, gradient
+
+    def _hessian(
+        self, z: Float, offset: Float | None, y: Float, weights: Float, theta: Float
+    ) -> Float:
+        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, v the variance; for the normal also along log σ."""
+        columns = list(self.coefficients.columns)
+        eta = z @ theta[columns] + (0.0 if offset is None else offset)
+        if self.family == "bernoulli_logit":
+            small = np.exp(-np.abs(eta))
+            variance = small / (1.0 + small) ** 2
+        elif self.family == "poisson_log":
+            variance = np.exp(eta)
+        else:
+            variance = np.full(len(y), 1.0 / self._sigma(theta[None])[0] ** 2)
+        curvature = -(z.T * (weights * variance)) @ z
+        hessian = np.zeros((len(theta), len(theta)))
+        np.add.at(hessian, np.ix_(columns, columns), curvature)
+        scale = self.coefficients.scale
+        if self.family == "normal" and isinstance(scale, int):
+            residual = weights * variance * (y - eta)
+            across = np.zeros(len(theta))
+            np.add.at(across, columns, -2.0 * residual @ z)
+            hessian[scale] += across
+            hessian[:, scale] += across
+            hessian[scale, scale] -= 2.0 * float(residual @ (y - eta))
+        return hessian
 
 
 def _all_one(weights: Float) -> bool:

@@ -34,6 +34,7 @@ class Kernel(Protocol):
         Parameters
         ----------
         method : {"log_density", "log_density_gradient"}
+            A kernel may know others.
         chunk : dict of str to ndarray
             Row variables, first axis the row.
         draws : ndarray, shape (S, P)
