@@ -31,13 +31,18 @@ from stancoreset.arviz_compat import psislw
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 
-__all__ = ["Certificate", "certify", "unseen_mass"]
+__all__ = ["Certificate", "certify", "moved_by", "unseen_mass"]
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = 0.7
 # ESS as a share of the draws that is asked for at a given k̂.
 _ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.9999))
 HELDOUT_CERTIFIED = 0.1
+# Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
+# weighting the draws may make: half of what would be an error, to leave room for noise.
+_MOVED = 0.05
+# Where these changes are not known, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
+_ESS_ALONE = 0.99
 # Share of divergent transitions above which NUTS may have missed a part of its own target.
 _DIVERGENT = 0.01
 # Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
@@ -84,6 +89,10 @@ class Certificate:
         lies where the full density is larger than the coreset's by more than at any draw: a
         coreset posterior that is too narrow does not show it in its own draws. NaN if the
         reference cannot tell.
+    mean_shift, sd_change : float
+        Largest change that `weights` make to the mean of an unconstrained coordinate, in
+        standard deviations, and to its standard deviation, relative: by how much the draws'
+        own are off. NaN if unknown.
     """
 
     khat: float
@@ -98,6 +107,8 @@ class Certificate:
     divergences: int = 0
     n_transitions: int = 0
     unseen: float = float("nan")
+    mean_shift: float = float("nan")
+    sd_change: float = float("nan")
 
     def expectation(self, values: ArrayLike) -> Float:
         """Expectation under the full posterior of values at the certified draws.
@@ -140,6 +151,7 @@ def certify(
     divergences: int = 0,
     n_transitions: int = 0,
     unseen: float = float("nan"),
+    moved: tuple[float, float] = (float("nan"), float("nan")),
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -154,6 +166,8 @@ def certify(
         Of the coreset's NUTS run; more than 1 % means ``"rejected"``.
     unseen : float
         From `unseen_mass`; more than 2 % means ``"rejected"``.
+    moved : tuple of float
+        From `moved_by`; without it ``"certified"`` takes an ESS of 0.99 · draws.
 
     Raises
     ------
@@ -166,27 +180,15 @@ def certify(
     >>> certify(0.01 * rng.standard_normal(1000), heldout_error=0.01).verdict
     'certified'
     """
-    raw = np.asarray(log_weights, dtype=np.float64)
-    if raw.ndim != 1 or len(raw) < 100:
-        raise CertificateError(
-            f"{raw.size} draws are too few for a certificate: give at least 100 (1,000 is usual)"
-        )
-    if np.any(np.isnan(raw)) or np.any(raw == np.inf) or not np.any(np.isfinite(raw)):
-        bad = int(np.argmax(~np.isfinite(raw)))
-        raise CertificateError(
-            f"the log weight of draw {bad} is {raw[bad]}: the full or the coreset log density "
-            "cannot be evaluated there"
-        )
-    smoothed, khat = psislw(raw)
-    weights = np.exp(smoothed - np.max(smoothed))
-    weights = weights / weights.sum()
+    raw = _usable(log_weights)
+    weights, khat = _smoothed(raw)
     ess = float(1 / np.sum(weights**2))
-    verdict, reasons = _verdict(float(khat), ess, len(raw), heldout_error)
+    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, max(moved))
     missed = _missed(divergences, n_transitions, unseen)
     verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
     reasons = (*reasons, *missed)
     return Certificate(
-        khat=float(khat),
+        khat=khat,
         ess=ess,
         n_draws=len(raw),
         heldout_error=float(heldout_error),
@@ -198,7 +200,69 @@ def certify(
         divergences=divergences,
         n_transitions=n_transitions,
         unseen=unseen,
+        mean_shift=moved[0],
+        sd_change=moved[1],
     )
+
+
+def _usable(log_weights: ArrayLike) -> Float:
+    raw = np.asarray(log_weights, dtype=np.float64)
+    if raw.ndim != 1 or len(raw) < 100:
+        raise CertificateError(
+            f"{raw.size} draws are too few for a certificate: give at least 100 (1,000 is usual)"
+        )
+    if np.any(np.isnan(raw)) or np.any(raw == np.inf) or not np.any(np.isfinite(raw)):
+        bad = int(np.argmax(~np.isfinite(raw)))
+        raise CertificateError(
+            f"the log weight of draw {bad} is {raw[bad]}: the full or the coreset log density "
+            "cannot be evaluated there"
+        )
+    return raw
+
+
+def _smoothed(log_weights: Float) -> tuple[Float, float]:
+    """Pareto-smoothed weights that sum to one, and k̂."""
+    smoothed, khat = psislw(log_weights)
+    weights = np.exp(smoothed - np.max(smoothed))
+    return weights / weights.sum(), float(khat)
+
+
+def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
+    """How far the importance weights move means and standard deviations.
+
+    The same draws are on both sides of the difference, so that its noise is only that of the
+    weights, sd(r)/√n: far below the Monte-Carlo error of the draws' own means.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        As for `certify`.
+    draws : array_like, shape (n_draws, P)
+
+    Returns
+    -------
+    mean_shift, sd_change : float
+        See `Certificate`; the largest over coordinates.
+
+    Raises
+    ------
+    CertificateError
+        As `certify`.
+
+    Examples
+    --------
+    >>> theta = np.random.default_rng(0).standard_normal((1000, 1))
+    >>> mean_shift, sd_change = moved_by(0.2 * theta[:, 0], theta)  # towards N(0.2, 1)
+    >>> round(mean_shift, 1)
+    0.2
+    """
+    theta = np.asarray(draws, dtype=np.float64)
+    weights, _ = _smoothed(_usable(log_weights))
+    sd = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
+    mean = weights @ theta
+    weighted_sd = np.sqrt(weights @ (theta - mean) ** 2)
+    shift = np.abs(mean - theta.mean(axis=0)) / sd
+    return float(np.max(shift)), float(np.max(np.abs(weighted_sd / sd - 1)))
 
 
 def _missed(divergences: int, transitions: int, unseen: float) -> tuple[str, ...]:
@@ -244,18 +308,26 @@ def unseen_mass(
     >>> unseen_mass(ratio(narrow), ratio(wide), np.zeros(4000)) > 0.02
     True
     """
-    smoothed, khat = psislw(np.asarray(log_importance, dtype=np.float64))
+    weights, khat = _smoothed(np.asarray(log_importance, dtype=np.float64))
     if not khat <= KHAT_CORRECTED:
         return float("nan")
-    weights = np.exp(smoothed - np.max(smoothed))
     highest = float(np.max(np.asarray(log_weights)))
     beyond = np.asarray(reference_log_weights) > highest + _BEYOND
-    return float(np.sum(weights[beyond]) / np.sum(weights))
+    return float(np.sum(weights[beyond]))
 
 
-def _verdict(khat: float, ess: float, draws: int, heldout: float) -> tuple[str, tuple[str, ...]]:
+def _verdict(
+    khat: float, ess: float, draws: int, heldout: float, moved: float
+) -> tuple[str, tuple[str, ...]]:
     reasons = []
     wanted = next(share for bound, share in _ESS_CERTIFIED if khat <= bound)
+    if np.isnan(moved):
+        wanted = max(wanted, _ESS_ALONE)
+    elif moved > _MOVED:
+        reasons.append(
+            f"the weights move a mean or a standard deviation by {moved:.2g} standard deviations, "
+            f"more than {_MOVED}"
+        )
     if not ess >= wanted * draws:
         reasons.append(
             f"effective draws {ess:.1f} are below {wanted:.2%} of {draws}, "

@@ -134,6 +134,8 @@ class CoresetFit:
                 "heldout_error": certificate.heldout_error,
                 "divergences": certificate.divergences,
                 "unseen": certificate.unseen,
+                "mean_shift": certificate.mean_shift,
+                "sd_change": certificate.sd_change,
                 "reasons": list(certificate.reasons),
             },
             "rounds": [asdict(record) for record in self.rounds],

@@ -15,7 +15,7 @@ import numpy as np
 
 from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.certificate import Certificate, certify
+from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import check_options, select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
@@ -436,12 +436,17 @@ class Pipeline:
 
     def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
-            log_weights, index = self.session.log_weights(
+            log_weights, index, draws = self.session.log_weights(
                 self.checked, coreset, posterior, CERTIFIED_DRAWS, tick
             )
             unseen = self.session.unseen(self.checked, coreset, reference, log_weights)
         return certify(
-            log_weights, coreset.heldout_error, index, unseen=unseen, **divergences(posterior)
+            log_weights,
+            coreset.heldout_error,
+            index,
+            unseen=unseen,
+            moved=moved_by(log_weights, draws),
+            **divergences(posterior),
         )
 
 

@@ -244,6 +244,8 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "divergences": certificate.divergences,
             "n_transitions": certificate.n_transitions,
             "unseen": certificate.unseen,
+            "mean_shift": certificate.mean_shift,
+            "sd_change": certificate.sd_change,
         }
     )
     with atomic_path(path / "certificate.csv") as temporary:
@@ -259,6 +261,7 @@ def _load_certificate(path: Path) -> Certificate:
         divergences=int(table["divergences"].iloc[0]),
         n_transitions=int(table["n_transitions"].iloc[0]),
         unseen=float(table["unseen"].iloc[0]),
+        moved=(float(table["mean_shift"].iloc[0]), float(table["sd_change"].iloc[0])),
     )
 
 

@@ -239,14 +239,14 @@ class Session:
         posterior: Any,
         count: int,
         tick: Callable[[int], object] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Log importance weights of `count` evenly spaced posterior draws, and which they are.
+    ) -> tuple[Float, np.ndarray, Float]:
+        """Log importance weights of `count` evenly spaced draws, which they are, and the draws.
 
         log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
         """
         draws, index = self.unconstrained(checked, posterior, count)
         approximate = self.coreset_log_likelihood(checked, coreset, draws)
-        return self.full_data(checked).log_likelihood(draws, tick) - approximate, index
+        return self.full_data(checked).log_likelihood(draws, tick) - approximate, index, draws
 
     def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
         """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.certificate import Certificate, certify
+from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
@@ -472,12 +472,17 @@ class CoresetModel:
                 "full data, and data is None"
             )
         checked = self.read(data)
-        log_weights, index = self._session.log_weights(checked, coreset, posterior, draws)
+        log_weights, index, theta = self._session.log_weights(checked, coreset, posterior, draws)
         unseen = float("nan")
         if reference is not None:
             unseen = self._session.unseen(checked, coreset, reference, log_weights)
         return certify(
-            log_weights, coreset.heldout_error, index, unseen=unseen, **divergences(posterior)
+            log_weights,
+            coreset.heldout_error,
+            index,
+            unseen=unseen,
+            moved=moved_by(log_weights, theta),
+            **divergences(posterior),
         )
 
     def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:

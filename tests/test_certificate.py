@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stancoreset.certificate import certify
+from stancoreset.certificate import certify, moved_by
 from stancoreset.errors import CertificateError
 
 
@@ -71,6 +71,38 @@ def test_the_bound_on_means_holds():
     for f in (theta, theta**2, np.sin(theta)):
         off = abs(certificate.expectation(f) - f.mean()) / f.std()
         assert off <= bound + 1e-12
+
+
+def test_what_the_weights_move_matches_the_closed_form():
+    theta, log_weights = gaussian_weights(shift=0.2, scale=0.95, draws=20_000)
+    other = np.random.default_rng(5).standard_normal(20_000)
+    mean_shift, sd_change = moved_by(log_weights, np.column_stack([other, theta]))
+    assert mean_shift == pytest.approx(0.2, abs=0.01)
+    assert sd_change == pytest.approx(0.05, abs=0.01)
+
+
+def test_weights_too_heavy_by_a_third_are_not_certified_though_most_draws_are_effective():
+    """One parameter, precision × 1.3: ESS is 95 %, the standard deviation is 12 % too small."""
+    theta, log_weights = gaussian_weights(shift=0.0, scale=np.sqrt(1.3), draws=1_000)
+    moved = moved_by(log_weights, theta[:, None])
+    certificate = certify(log_weights, heldout_error=0.01, moved=moved)
+    assert certificate.ess > 0.9 * certificate.n_draws
+    assert certificate.khat < 0.5
+    assert certificate.sd_change == pytest.approx(0.14, abs=0.04)
+    assert certificate.verdict == "corrected"
+    assert "standard deviation" in certificate.reasons[0]
+
+
+def test_what_the_weights_move_decides_where_it_is_known():
+    """Twenty directions, each off by little: no mean or sd is wrong, though ESS is below 99 %."""
+    theta = np.random.default_rng(2).standard_normal((1_000, 20))
+    log_weights = theta @ np.full(20, 0.035)
+    known = certify(log_weights, 0.01, moved=moved_by(log_weights, theta))
+    assert 0.9 < known.ess / known.n_draws < 0.99
+    assert known.verdict == "certified"
+    unknown = certify(log_weights, 0.01)
+    assert unknown.verdict == "corrected"
+    assert "99.00%" in unknown.reasons[0]
 
 
 def test_constant_shift_changes_nothing():

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset import arviz_compat
-from stancoreset.certificate import Certificate, certify
+from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.control_variate import ControlVariate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float, StanData
@@ -279,7 +279,10 @@ class _Judge:
         norm = float(np.std(target[count:]))
         error = float(np.std(gap[count:])) / norm
         coreset = replace(self._whole(), heldout_error=error, norm=norm)
-        return coreset, certify(gap[:count], error, index)
+        log_weights = gap[:count]
+        return coreset, certify(
+            log_weights, error, index, moved=moved_by(log_weights, theta), **self._transitions()
+        )
 
     def on_the_union(self) -> tuple[Coreset, Certificate]:
         """Against the parts' coresets; the error is the bound (2)."""
@@ -297,7 +300,21 @@ class _Judge:
         error = (own + before) / (size - before) if before < size else np.inf
         certificate = self.fit.certificate
         coreset = replace(self._whole(), heldout_error=error, norm=size)
-        return coreset, certify(certificate.log_weights, error, certificate.draw_index)
+        return coreset, certify(
+            certificate.log_weights,
+            error,
+            certificate.draw_index,
+            unseen=certificate.unseen,
+            moved=(certificate.mean_shift, certificate.sd_change),
+            **self._transitions(),
+        )
+
+    def _transitions(self) -> dict[str, int]:
+        certificate = self.fit.certificate
+        return {
+            "divergences": certificate.divergences,
+            "n_transitions": certificate.n_transitions,
+        }
 
     def _whole(self) -> Coreset:
         return self.union_session.whole(self.fit.coreset)
