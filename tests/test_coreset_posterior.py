@@ -234,7 +234,7 @@ def test_select_says_where_to_go(model):
 
 
 def test_help_names_every_method():
-    from stancoreset.cli import _METHOD_HELP
+    from stancoreset.cli_options import _METHOD_HELP
 
     named = set(re.findall(r"[a-z_0-9]+", _METHOD_HELP))
     assert named >= set(sc.solvers.METHODS) | set(sc.in_the_loop.METHODS)
