@@ -1,0 +1,18 @@
+// Regression with Cauchy errors.
+data {
+  int<lower=0> N;
+  int<lower=0> D;
+  matrix[N, D] X;
+  vector[N] y;
+}
+parameters {
+  real alpha;
+  vector[D] beta;
+  real<lower=0> sigma;
+}
+model {
+  alpha ~ normal(0, 5);
+  beta ~ normal(0, 2.5);
+  sigma ~ exponential(1);
+  y ~ cauchy(alpha + X * beta, sigma);
+}
