@@ -14,6 +14,17 @@ show the weights' variance, which is what k̂ tells. But k̂ knows nothing of sc
 same for log r and for a thousandth of it. Where the weights hardly vary it describes the
 shape of a negligible remainder, and counts for less.
 
+The rule was set by a study, tests/calibration: 13 models, good, poor and misplaced coresets,
+against long runs of NUTS on all rows. It showed that
+
+- ESS alone is too coarse: at 90 % a mean may be off by 0.3 standard deviations, or a standard
+  deviation by 12 %. What the weights move, measured on the draws, agreed with the true errors
+  to two hundredths, and lets coresets be certified that ESS alone would not;
+- k̂ is blind to a coreset posterior much narrower than the full one: k̂ of 0.57 to 0.70 where
+  means were off by 0.7 to 5 standard deviations, weighted or not. There ESS was below a
+  quarter of the draws and the held-out error above 0.6;
+- k̂ above 0.7 is no reason to reject where ESS is above 99.8 %.
+
 References
 ----------
 Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling",
@@ -36,13 +47,16 @@ __all__ = ["Certificate", "certify", "moved_by", "unseen_mass"]
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = 0.7
 # ESS as a share of the draws that is asked for at a given k̂.
-_ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.9999))
+_ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
 HELDOUT_CERTIFIED = 0.1
 # Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
-# weighting the draws may make: half of what would be an error, to leave room for noise.
-_MOVED = 0.05
+# weighting the draws may make: below what would be an error, 0.1, to leave room for noise.
+_MOVED = 0.07
 # Where these changes are not known, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
+# Below these no k̂ vouches for the weights: most of the draws are in the wrong place.
+_ESS_CORRECTED = 0.3
+_HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed a part of its own target.
 _DIVERGENT = 0.01
 # Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
@@ -68,10 +82,12 @@ class Certificate:
     heldout_error : float
         ‖b − Φw‖ / ‖b‖ on draws of the reference that selection did not see.
     verdict : str
-        ``"certified"``: held-out error ≤ 0.1, and k̂ ≤ 0.5 with ESS ≥ 0.9 · draws, or
-        k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.9999 · draws; use the draws as they
-        are. ``"corrected"``: k̂ ≤ 0.7; use them with `weights`. ``"rejected"``: neither;
-        use a larger coreset or a better reference.
+        ``"certified"``: held-out error ≤ 0.1; the weights move no mean by more than 0.07
+        standard deviations and no standard deviation by more than 7 %; and k̂ ≤ 0.5 with
+        ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; use the
+        draws as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.3 · draws, held-out error ≤ 0.5;
+        use them with `weights`. ``"rejected"``: neither; use a larger coreset or a better
+        reference.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -341,4 +357,6 @@ def _verdict(
         )
     if not reasons:
         return "certified", ()
-    return ("corrected" if khat <= KHAT_CORRECTED else "rejected"), tuple(reasons)
+    usable = khat <= KHAT_CORRECTED and ess >= _ESS_CORRECTED * draws
+    misplaced = heldout > _HELDOUT_CORRECTED
+    return ("corrected" if usable and not misplaced else "rejected"), tuple(reasons)

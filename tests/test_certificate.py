@@ -73,6 +73,18 @@ def test_the_bound_on_means_holds():
         assert off <= bound + 1e-12
 
 
+def test_draws_mostly_in_the_wrong_place_are_not_corrected():
+    """k̂ is good and the weights are exact, but few draws count, or the rows fit nowhere."""
+    _, log_weights = gaussian_weights(shift=1.2, scale=0.5, draws=1_000)
+    certificate = certify(log_weights, heldout_error=0.05)
+    assert certificate.khat < 0.7
+    assert certificate.ess < 0.3 * certificate.n_draws
+    assert certificate.verdict == "rejected"
+    _, log_weights = gaussian_weights(shift=0.3, scale=0.9, draws=1_000)
+    assert certify(log_weights, heldout_error=0.4).verdict == "corrected"
+    assert certify(log_weights, heldout_error=0.6).verdict == "rejected"
+
+
 def test_what_the_weights_move_matches_the_closed_form():
     theta, log_weights = gaussian_weights(shift=0.2, scale=0.95, draws=20_000)
     other = np.random.default_rng(5).standard_normal(20_000)
