@@ -14,6 +14,7 @@ __all__ = [
     "EngineError",
     "EngineNotFoundError",
     "IdentityError",
+    "ModeAtInfinityError",
     "OptionError",
     "OutputError",
     "ProgramError",
@@ -62,6 +63,10 @@ class ControlError(StancoresetError):
 
 class ReferenceFitError(StancoresetError):
     """No usable reference distribution: mode at infinity, Hessian not positive definite, ..."""
+
+
+class ModeAtInfinityError(ReferenceFitError):
+    """The posterior mode lies at infinity: separated data under a flat prior, no posterior."""
 
 
 class SolverError(StancoresetError, ValueError):

@@ -19,7 +19,12 @@ from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import check_options, select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
-from stancoreset.errors import OptionError, ReferenceFitError, StancoresetError
+from stancoreset.errors import (
+    ModeAtInfinityError,
+    OptionError,
+    ReferenceFitError,
+    StancoresetError,
+)
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
@@ -27,6 +32,7 @@ from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, default_candidates, extend, project
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import (
+    MATCHING,
     MAX_ROUNDS,
     OWN_DRAWS,
     Change,
@@ -218,6 +224,7 @@ class Pipeline:
                     continue
                 attempts.append(attempts[-1].failed(number, change, error))
             change = self._next([a.round for a in attempts], full)
+        self._match(attempts, full)
         best = attempts[best_round([a.round for a in attempts])]
         fit = CoresetFit(
             coreset=best.coreset,
@@ -238,11 +245,40 @@ class Pipeline:
             fit.save(self.folder.path)
         return fit
 
+    def _match(self, attempts: list[_Attempt], full: FullData) -> None:
+        """Moment matching as a last step before rejection: see `moment_matching`."""
+        best = attempts[best_round([a.round for a in attempts])]
+        if not self.plan.refine or best.certificate.verdict != "rejected":
+            return
+        started = time.perf_counter()
+        number = len(attempts)
+        folder = self.folder.round(number, MATCHING)
+        moved = self.session.matched(self.checked, best.coreset, best.posterior, best.certificate)
+        if moved is None:
+            return
+        draws, certificate = moved
+        change = Change(MATCHING, best.round.reference, {})
+        container = self.session.draws_container(draws, full, self.plan.labels)
+        seconds = time.perf_counter() - started
+        record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
+        attempts.append(
+            replace(
+                best,
+                reference=folder.once("reference", lambda: best.reference),
+                coreset=folder.once("coreset", lambda: best.coreset),
+                posterior=folder.once("posterior", lambda: container),
+                certificate=folder.once("certificate", lambda: certificate),
+                native=None,
+                round=record,
+            )
+        )
+
     def _instead(self, change: Change, error: StancoresetError) -> Change:
         """What takes the place of a first pass whose Laplace fit failed; else the error."""
         plan = self.plan
         failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
-        if not (failed and plan.refine):
+        # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
+        if isinstance(error, ModeAtInfinityError) or not (failed and plan.refine):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
 
@@ -416,8 +452,8 @@ class Pipeline:
     def _sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         plan = self.plan
         chains = plan.sampler["chains"]
-        if coreset.control is None:
-            # Chains start at draws of the reference: where the posterior is.
+        if coreset.control is None or reference.method != "laplace":
+            # Chains start at draws of the reference: where the posterior is, all its modes.
             rng = np.random.default_rng([plan.seed, 11])
             draws = reference.draws
             inits = draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]

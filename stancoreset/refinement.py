@@ -16,16 +16,16 @@ from typing import Any
 from stancoreset.certificate import HELDOUT_CERTIFIED, Certificate
 from stancoreset.coreset import Coreset
 
-__all__ = ["MAX_ROUNDS", "OWN_DRAWS", "Change", "Round", "best_round", "next_change"]
+__all__ = ["MATCHING", "MAX_ROUNDS", "OWN_DRAWS", "Change", "Round", "best_round", "next_change"]
 
 #: Rounds at most, the first pass included.
 MAX_ROUNDS = 5
 #: The reference that consists of the last coreset posterior's draws.
 OWN_DRAWS = "own draws"
+#: The action that moves the draws of a rejected posterior.
+MATCHING = "moment matching"
 # Own draws are used again only while they raise the effective sample size by this factor.
 _WORTHWHILE = 1.5
-# Below this share of effective draws a posterior is no guide to another.
-_STRAYED = 0.005
 _REFERENCES = ("pilot", "pathfinder")
 # Rows, draws and candidates grow by this factor; rows to this multiple of the first size.
 _GROWTH = 2
@@ -140,11 +140,6 @@ def next_change(
     if last.verdict == "certified" or len(rounds) >= max_rounds:
         return None
     tried = [r.reference for r in rounds]
-    if last.ess < _STRAYED * last.n_draws:
-        # NUTS has left the posterior: its draws say nothing of where that is.
-        for name in _REFERENCES:
-            if name not in tried:
-                return Change(f"{name} as reference", name, {"size": last.size, "draws": 1_000})
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.
         larger = _larger(last, first, candidates, n_obs)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
-from stancoreset.certificate import unseen_mass
+from stancoreset.certificate import Certificate, certify, unseen_mass
 from stancoreset.control_variate import ControlVariate, Expansion, control_variate, expand
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -28,6 +28,7 @@ from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
+from stancoreset.moment_matching import moment_match
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
@@ -262,6 +263,26 @@ class Session:
         importance = np.zeros(len(approximate)) if log_q is None else reference.log_p - log_q
         return unseen_mass(log_weights, reference.log_likelihood - approximate, importance)
 
+    def matched(
+        self, checked: StanData, coreset: Coreset, posterior: Any, certificate: Certificate
+    ) -> tuple[Float, Certificate] | None:
+        """Certified draws moved to where the full posterior is, and their certificate.
+
+        None where affine maps do not bring k̂ below 0.7.
+        """
+        full = self.full_data(checked)
+        draws, _ = self.unconstrained(checked, posterior, certificate.n_draws)
+        proposal = self.coreset_log_likelihood(checked, coreset, draws) + full.log_prior(draws)
+        match = moment_match(draws, full.log_density, proposal, log_weights=certificate.log_weights)
+        moved = certify(match.log_weights, certificate.heldout_error)
+        return None if moved.verdict == "rejected" else (match.draws, moved)
+
+    def draws_container(self, draws: Float, full: FullData, labels: Mapping[str, Any]) -> Any:
+        """Unconstrained draws as an ArviZ container of one chain."""
+        values = full.prior.constrain(draws)
+        rows = {name: value[None] for name, value in values.items()}
+        return arviz_compat.posterior_container(rows, **labels)
+
     def reference(
         self,
         full: FullData,
@@ -300,9 +321,7 @@ class Session:
         if reference.spare is None:
             rng = np.random.default_rng([reference.seed, 13])
             draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
-        values = full.prior.constrain(draws)
-        rows = {name: value[None] for name, value in values.items()}
-        return arviz_compat.posterior_container(rows, **labels)
+        return self.draws_container(draws, full, labels)
 
     def provenance(self, checked: StanData, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Where a result comes from: program, data, versions, settings."""

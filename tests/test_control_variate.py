@@ -9,7 +9,7 @@ import pytest
 import stancoreset as sc
 from stancoreset.control_variate import LEAST_CURVATURE
 from stancoreset.engines import resolve_engine
-from stancoreset.errors import ControlError, OptionError
+from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import CompiledWithControl, add_control
 from stancoreset.stan.program import StanProgram, weighted_program
@@ -455,3 +455,40 @@ def test_a_centre_outside_the_support(reference):
         pytest.raises(ControlError, match="outside the support"),
     ):
         hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, refine=False)
+
+
+def test_moment_matching_before_a_rejection(model, data):
+    """A coreset that weighs far too much: its draws are stretched to the full posterior."""
+    heavy = model.fit(
+        data, size=60, control_variate=False, refine=False, seed=1, draws=400, **QUICK
+    ).coreset
+    heavy = replace(heavy, weights=3.0 * heavy.weights, heldout_error=0.05)
+    posterior = model.sample(data, heavy, seed=1, chains=2, iter_warmup=300, iter_sampling=1_000)
+    before = model.certify(data, heavy, posterior)
+    assert before.verdict == "rejected"
+    session, checked = model._session, model.read(data)
+    draws, after = session.matched(checked, heavy, posterior, before)
+    assert after.verdict in ("corrected", "certified")
+    assert after.khat < min(0.7, before.khat)
+    assert after.ess > 5 * before.ess
+    truth = model.reference(data, draws=4_000, seed=2).draws
+    mean = after.weights @ draws
+    sd = np.sqrt(after.weights @ (draws - mean) ** 2)
+    np.testing.assert_allclose(mean, truth.mean(axis=0), atol=0.15 * truth.std(axis=0).max())
+    np.testing.assert_allclose(sd, truth.std(axis=0), rtol=0.15)
+
+
+def test_no_mode_no_pilot():
+    """Separated data and a flat prior: an error at once, not a pilot run that never ends."""
+    code = """
+    data { int<lower=1> N; vector[N] x; array[N] int<lower=0, upper=1> y; }
+    parameters { real b; }
+    model { y ~ bernoulli_logit(b * x); }
+    """
+    x = np.linspace(-1, 1, 200)
+    given = {"N": 200, "x": x, "y": (x > 0).astype(int)}
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as separated,
+        pytest.raises(ModeAtInfinityError, match="infinity"),
+    ):
+        separated.fit(given, size=20)

@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climb import climb
-from stancoreset.errors import EngineError, ReferenceFitError
+from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
 from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
 
@@ -138,7 +138,7 @@ def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
     centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
     if min(centre - below, centre - above) < 0.1:
         name = full.param_names[widest]
-        raise ReferenceFitError(
+        raise ModeAtInfinityError(
             f"the posterior mode lies at infinity along {name}: at {fit.mean[widest]:.3g} the "
             f"standard deviation is {fit.sd[widest]:.3g}, and the density does not fall (separated "
             f"data, or a flat prior); {_ADVICE}"
@@ -230,7 +230,7 @@ def _newton_first(
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
     worst = int(np.argmax(np.abs(mode)))
     if not np.all(np.isfinite(mode)) or abs(mode[worst]) > _FAR_AWAY:
-        raise ReferenceFitError(
+        raise ModeAtInfinityError(
             f"the posterior mode lies at infinity: {names[worst]} = {mode[worst]:.3g} in "
             f"unconstrained coordinates; {_ADVICE}"
         )

@@ -12,7 +12,9 @@ from stancoreset.reference.small_copy import recentred, small_copy, small_size
 __all__ = ["pilot"]
 
 _CHAINS = 4
-_WARMUP = 500
+_WARMUP = 300
+# A rough picture in bounded time, also of posteriors that NUTS finds hard.
+_MAX_TREEDEPTH = 7
 
 
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
@@ -47,6 +49,7 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
             seed=seed,
             inits=inits,
             adapt_delta=0.9,
+            max_treedepth=_MAX_TREEDEPTH,
         )
     rows = result.unconstrained.reshape(-1, full.n_params)
     if small_size(full) < full.n_obs:
