@@ -319,7 +319,8 @@ class Pipeline:
 
     def _reference(self, full: FullData) -> Reference:
         plan = self.plan
-        count = initial_draws(plan.size) if plan.draws is None else plan.draws
+        few = full.passes.stored is not None  # they can grow, and each reads every row from disk
+        count = initial_draws(plan.size, few=few) if plan.draws is None else plan.draws
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
