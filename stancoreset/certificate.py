@@ -19,7 +19,7 @@ against long runs of NUTS on all rows. It showed that
 
 - ESS alone is too coarse: at 90 % a mean may be off by 0.3 standard deviations, or a standard
   deviation by 12 %. What the weights move, measured on the draws, agreed with the true errors
-  to two hundredths, and lets coresets be certified that ESS alone would not;
+  within Monte-Carlo error, and lets coresets be certified that ESS of 99 % would not;
 - k̂ is blind to a coreset posterior much narrower than the full one: k̂ of 0.57 to 0.70 where
   means were off by 0.7 to 5 standard deviations, weighted or not. There ESS was below a
   quarter of the draws and the held-out error above 0.6;
