@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
-from stancoreset.certificate import Certificate, certify, unseen_mass
+from stancoreset.certificate import Certificate, certify, moved_by, unseen_mass
 from stancoreset.control_variate import ControlVariate, Expansion, control_variate, expand
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -268,14 +268,22 @@ class Session:
     ) -> tuple[Float, Certificate] | None:
         """Certified draws moved to where the full posterior is, and their certificate.
 
-        None where affine maps do not bring k̂ below 0.7.
+        None where affine maps do not make the weights usable, or where the draws have diverged or
+        missed a part of the full posterior, which no map makes up for.
         """
         full = self.full_data(checked)
         draws, _ = self.unconstrained(checked, posterior, certificate.n_draws)
         proposal = self.coreset_log_likelihood(checked, coreset, draws) + full.log_prior(draws)
         match = moment_match(draws, full.log_density, proposal, log_weights=certificate.log_weights)
-        moved = certify(match.log_weights, certificate.heldout_error)
-        return None if moved.verdict == "rejected" else (match.draws, moved)
+        matched = certify(
+            match.log_weights,
+            certificate.heldout_error,
+            divergences=certificate.divergences,
+            n_transitions=certificate.n_transitions,
+            unseen=certificate.unseen,
+            moved=moved_by(match.log_weights, match.draws),
+        )
+        return None if matched.verdict == "rejected" else (match.draws, matched)
 
     def draws_container(self, draws: Float, full: FullData, labels: Mapping[str, Any]) -> Any:
         """Unconstrained draws as an ArviZ container of one chain."""

@@ -94,6 +94,21 @@ def test_what_is_wrong_on_purpose_is_not_certified(fitted, spoil):
         assert not judge(model, posterior, certificate)["wrong"]
 
 
+@pytest.mark.parametrize("missed", [{"divergences": 500}, {"unseen": 0.2}])
+def test_moment_matching_does_not_vouch_for_what_was_never_drawn(missed):
+    """Good weights say nothing of divergences, or of mass where no draw has been."""
+    model = MODELS["logistic"]
+    data = model.data()
+    with sc.CoresetModel(model.file, engine="stanli") as program:
+        fit = program.fit(data, size=SIZE, seed=SEED, draws=250, refine=False, **QUICK)
+        checked, session = program.read(data), program._session
+        given = checked, fit.coreset, fit.posterior
+        draws, certificate = session.matched(*given, fit.certificate)
+        assert draws.shape == (fit.certificate.n_draws, 6)
+        assert certificate.verdict == "certified"
+        assert session.matched(*given, replace(fit.certificate, **missed)) is None
+
+
 # --- the study's own arithmetic ------------------------------------------------------------
 
 
