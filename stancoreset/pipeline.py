@@ -6,9 +6,8 @@ reference → projection → selection → NUTS on the coreset → certificate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,163 +16,45 @@ from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset, select
-from stancoreset.coreset_posterior import check_options, select_in_the_loop
+from stancoreset.coreset_posterior import select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
-from stancoreset.errors import (
-    ModeAtInfinityError,
-    OptionError,
-    ReferenceFitError,
-    StancoresetError,
-)
-from stancoreset.fisher import extend_fisher, project_fisher
-from stancoreset.fit import CoresetFit
+from stancoreset.errors import StancoresetError
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.projection import Projection, default_candidates, extend, project
+from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
+from stancoreset.projection import Projection, default_candidates
 from stancoreset.reference.base import Reference
-from stancoreset.refinement import (
-    MATCHING,
-    MAX_ROUNDS,
-    OWN_DRAWS,
-    Change,
-    Round,
-    best_round,
-    next_change,
-)
+from stancoreset.refinement import Change, Round
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
-from stancoreset.sizes import AUTO, smallest_adequate
-from stancoreset.solvers import check_method
+from stancoreset.sizes import smallest_adequate
 from stancoreset.stages import Stages
 from stancoreset.taylor import TaylorProjection, extend_taylor, project_taylor
 
-__all__ = [
-    "CERTIFIED_DRAWS",
-    "HELDOUT_DRAWS",
-    "PROJECTIONS",
-    "TAYLOR",
-    "Pipeline",
-    "Plan",
-    "check_projection",
-    "divergences",
-]
-
-HELDOUT_DRAWS = 200
-CERTIFIED_DRAWS = 1_000
-
-
-def _extend_loglik(
-    projection: Projection,
-    full: FullData,
-    pool: BoundModel,
-    _reference: Reference,
-    draws: Float,
-    tick: Callable[[int], object],
-) -> Projection:
-    return extend(projection, full, pool, draws, tick)
-
-
-#: Kinds of projection: how one is made, and how draws are added to it.
-PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
-    "loglik": (project, _extend_loglik),
-    "fisher": (project_fisher, extend_fisher),
-}
-
-
-#: The projection beyond second order, which needs the control variate; see `taylor`.
-TAYLOR = "taylor"
-
-
-def check_projection(projection: str | None) -> None:
-    """Raise unless there is such a projection; None leaves the choice to the fit.
-
-    Raises
-    ------
-    OptionError
-    """
-    if projection is not None and projection not in (*PROJECTIONS, TAYLOR):
-        raise OptionError(
-            f"projection is {projection!r}, expected one of "
-            f"{', '.join(map(repr, (*PROJECTIONS, TAYLOR)))}"
-        )
+__all__ = ["Attempt", "Pipeline", "divergences"]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a fit was asked for; the parameters of `CoresetModel.fit`."""
+class Attempt:
+    """What one round gave."""
 
-    size: int | str
-    method: str
-    reference: Any
-    projection: str | None
-    draws: int | None
-    candidates: int | None
-    seed: int
-    sampler: Mapping[str, Any]
-    parallel_chains: int | None = None
-    engine_output_dir: str | Path | None = None
-    labels: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    control_variate: bool = True
-    refine: bool = False
-    max_rounds: int = MAX_ROUNDS
+    reference: Reference
+    coreset: Coreset
+    posterior: Any
+    certificate: Certificate
+    native: Any
+    round: Round
 
-    def settings(self) -> dict[str, Any]:
-        """What decides the result, as plain values."""
-        return {
-            "size": self.size,
-            "method": self.method,
-            "reference": _named(self.reference),
-            "projection": self.projection,
-            "draws": self.draws,
-            "candidates": self.candidates,
-            "control_variate": self.control_variate,
-            "refine": self.refine,
-            "seed": self.seed,
-            **self.sampler,
-            **self.options,
-        }
-
-    def require(self, n_obs: int) -> None:
-        """Refuse what cannot be done before anything is computed.
-
-        Raises
-        ------
-        OptionError, SolverError
-        """
-        if self.size != AUTO and (isinstance(self.size, str) or not 1 <= self.size <= n_obs):
-            raise OptionError(
-                f"size is {self.size!r}, expected a number from 1 to {n_obs}, the rows of the "
-                f"data, or {AUTO!r}"
-            )
-        if self.size == AUTO and self.method in IN_THE_LOOP:
-            raise OptionError(
-                f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
-                "could be found; give a number"
-            )
-        check_projection(self.projection)
-        if self.projection == TAYLOR and not self.control_variate:
-            raise OptionError(
-                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
-                "but control_variate is False; use projection='loglik'"
-            )
-        if self.method == "auto":
-            if not self.control_variate or self.projection not in (None, TAYLOR) or self.options:
-                raise OptionError(
-                    "method is 'auto', which chooses by the error of the corrected density: it "
-                    "needs control_variate=True, no projection= and no options of a method"
-                )
-            return
-        if self.method not in IN_THE_LOOP:
-            check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
-            return
-        check_options(self.method, self.options)
-        if self.projection is not None:
-            raise OptionError(
-                f"projection is {self.projection!r}, but method {self.method!r} draws from the "
-                "coreset's own posterior and uses no projection; leave projection out"
-            )
+    def failed(self, number: int, change: Change, error: StancoresetError) -> Attempt:
+        """A round that could not be done: the one before it stands, and the record says why."""
+        action = f"{change.action}: failed ({error})"
+        return replace(
+            self,
+            round=replace(
+                self.round, round=number, action=action, reference=change.reference, seconds=0.0
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -199,97 +80,7 @@ class Pipeline:
     folder: RunFolder
     provenance: Mapping[str, Any]
 
-    def run(self) -> CoresetFit:
-        """Round after round until certified or the budget is spent; the best one is the fit."""
-        full = self.session.full_data(self.checked, self.stages)
-        full.passes.reset()
-        change: Change | None = Change("first pass", _named(self.plan.reference), {})
-        attempts: list[_Attempt] = []
-        while change is not None:
-            number = len(attempts)
-            settings: dict[str, Any] = dict(change.settings)
-            if self.plan.size == AUTO and not change.grows:
-                settings.pop("size", None)
-            plan = replace(self.plan, **settings)
-            if number or change.reference != _named(self.plan.reference):
-                own = change.reference == OWN_DRAWS
-                source = attempts[-1].posterior if own else change.reference
-                plan = replace(plan, reference=source)
-            here = replace(self, plan=plan, folder=self.folder.round(number, change.action))
-            try:
-                attempts.append(here.attempt(full, number, change))
-            except StancoresetError as error:
-                if not attempts:
-                    change = self._instead(change, error)
-                    continue
-                attempts.append(attempts[-1].failed(number, change, error))
-            change = self._next([a.round for a in attempts], full)
-        self._match(attempts, full)
-        best = attempts[best_round([a.round for a in attempts])]
-        fit = CoresetFit(
-            coreset=best.coreset,
-            posterior=best.posterior,
-            certificate=best.certificate,
-            reference=best.reference,
-            laplace=self.session.reference_container(best.reference, full, self.plan.labels),
-            timings=self.stages.seconds,
-            settings=self.plan.settings(),
-            provenance=self.provenance,
-            passes=full.passes.as_dict(),
-            data=self.session.kept(self.checked, best.coreset),
-            native=best.native,
-            rounds=tuple(a.round for a in attempts),
-        )
-        if self.folder.path is not None:
-            self.folder.settle(best.round.round)
-            fit.save(self.folder.path)
-        return fit
-
-    def _match(self, attempts: list[_Attempt], full: FullData) -> None:
-        """Moment matching as a last step before rejection: see `moment_matching`."""
-        best = attempts[best_round([a.round for a in attempts])]
-        if not self.plan.refine or best.certificate.verdict != "rejected":
-            return
-        started = time.perf_counter()
-        number = len(attempts)
-        folder = self.folder.round(number, MATCHING)
-        moved = self.session.matched(self.checked, best.coreset, best.posterior, best.certificate)
-        if moved is None:
-            return
-        draws, certificate = moved
-        change = Change(MATCHING, best.round.reference, {})
-        container = self.session.draws_container(draws, full, self.plan.labels)
-        seconds = time.perf_counter() - started
-        record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
-        attempts.append(
-            replace(
-                best,
-                reference=folder.once("reference", lambda: best.reference),
-                coreset=folder.once("coreset", lambda: best.coreset),
-                posterior=folder.once("posterior", lambda: container),
-                certificate=folder.once("certificate", lambda: certificate),
-                native=None,
-                round=record,
-            )
-        )
-
-    def _instead(self, change: Change, error: StancoresetError) -> Change:
-        """What takes the place of a first pass whose Laplace fit failed; else the error."""
-        plan = self.plan
-        failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
-        # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
-        if isinstance(error, ModeAtInfinityError) or not (failed and plan.refine):
-            raise error
-        return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
-
-    def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
-        plan = self.plan
-        if not plan.refine or plan.method in IN_THE_LOOP:
-            return None
-        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
-        return next_change(rounds, candidates, full.n_obs, plan.max_rounds)
-
-    def attempt(self, full: FullData, number: int, change: Change) -> _Attempt:
+    def attempt(self, full: FullData, number: int, change: Change) -> Attempt:
         """All steps once, in order; what the folder has is read back."""
         started = time.perf_counter()
         folder = self.folder
@@ -308,7 +99,7 @@ class Pipeline:
         )
         seconds = time.perf_counter() - started
         draws = len(reference.draws)
-        return _Attempt(
+        return Attempt(
             reference=reference,
             coreset=coreset,
             posterior=posterior,
@@ -493,29 +284,3 @@ def divergences(posterior: Any) -> dict[str, int]:
     if diverging is None:
         return {"divergences": 0, "n_transitions": 0}
     return {"divergences": int(np.sum(diverging)), "n_transitions": int(np.size(diverging))}
-
-
-def _named(reference: Any) -> str:
-    return reference if isinstance(reference, str) else "draws"
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """What one round gave."""
-
-    reference: Reference
-    coreset: Coreset
-    posterior: Any
-    certificate: Certificate
-    native: Any
-    round: Round
-
-    def failed(self, number: int, change: Change, error: StancoresetError) -> _Attempt:
-        """A round that could not be done: the one before it stands, and the record says why."""
-        action = f"{change.action}: failed ({error})"
-        return replace(
-            self,
-            round=replace(
-                self.round, round=number, action=action, reference=change.reference, seconds=0.0
-            ),
-        )

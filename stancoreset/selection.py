@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.control_variate import LEAST_CURVATURE, Expansion, stable_share
+from stancoreset.control_variate import LEAST_CURVATURE, stable_share
 from stancoreset.coreset import Coreset, select
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import ControlError
+from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
 from stancoreset.projection import heldout_error
 from stancoreset.session import Session

@@ -14,7 +14,7 @@ import numpy as np
 
 from stancoreset import __version__, arviz_compat
 from stancoreset.certificate import Certificate, certify, moved_by, unseen_mass
-from stancoreset.control_variate import ControlVariate, Expansion, control_variate, expand
+from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
     BoundModel,
@@ -25,6 +25,7 @@ from stancoreset.engines.base import (
     StanData,
 )
 from stancoreset.errors import ControlError, DataError, OptionError
+from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.control_variate import Expansion
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
+from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, centred, finite_log_lik
 from stancoreset.reference.base import Reference, evaluated

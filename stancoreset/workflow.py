@@ -1,4 +1,4 @@
-"""CoresetModel: what a user does with a Stan program; `stancoreset.pipeline` knows the order."""
+"""CoresetModel: what a user does with a Stan program, step by step or all at once."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from stancoreset.engines.base import Engine, StanData
 from stancoreset.errors import CertificateError, OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
-from stancoreset.pipeline import (
+from stancoreset.pipeline import Pipeline, divergences
+from stancoreset.plan import (
     CERTIFIED_DRAWS,
     HELDOUT_DRAWS,
     PROJECTIONS,
     TAYLOR,
-    Pipeline,
     Plan,
     check_projection,
-    divergences,
 )
 from stancoreset.pointwise import with_log_likelihood
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import MAX_ROUNDS
+from stancoreset.rounds import Rounds
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
@@ -284,7 +284,8 @@ class CoresetModel:
         if not folder.finished("reference"):
             with stages("check program"):
                 self._identities(require_identities, checked, seed=seed)
-        return Pipeline(self._session, checked, plan, stages, folder, provenance).run()
+        pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
+        return Rounds(pipeline).run()
 
     def reference(
         self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0

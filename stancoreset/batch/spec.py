@@ -21,7 +21,7 @@ from stancoreset.batch.job import (
     short,
 )
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.pipeline import Plan
+from stancoreset.plan import Plan
 from stancoreset.stan.data import near_misses
 from stancoreset.stan.program import stan_model_names, stan_model_path
 

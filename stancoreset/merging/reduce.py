@@ -40,7 +40,9 @@ from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging.parts import Part, read_part, union_rows
 from stancoreset.merging.union import merge, sum_of_controls
-from stancoreset.pipeline import CERTIFIED_DRAWS, HELDOUT_DRAWS, Pipeline, Plan
+from stancoreset.pipeline import Pipeline
+from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, Plan
+from stancoreset.rounds import Rounds
 from stancoreset.run_folder import RunFolder
 from stancoreset.session import Session
 from stancoreset.stages import Stages
@@ -176,7 +178,8 @@ def merge_parts(
     RunFolder.open(output_dir, provenance, overwrite=overwrite)
     with stages("compile"):
         session.compile()
-    reduced = Pipeline(session, checked, plan, stages, RunFolder(None, {}), provenance).run()
+    pipeline = Pipeline(session, checked, plan, stages, RunFolder(None, {}), provenance)
+    reduced = Rounds(pipeline).run()
     judge = _Judge(model._session, session, checked, reduced, read, union)
     with stages("certify", total=CERTIFIED_DRAWS + HELDOUT_DRAWS):
         coreset, certificate = judge.on_all_data() if whole else judge.on_the_union()

@@ -1,0 +1,153 @@
+"""What a fit is asked for, and whether it can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stancoreset.coreset_posterior import check_options
+from stancoreset.engines.base import BoundModel, Float
+from stancoreset.errors import OptionError
+from stancoreset.fisher import extend_fisher, project_fisher
+from stancoreset.full_data import FullData
+from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.projection import Projection, extend, project
+from stancoreset.reference.base import Reference
+from stancoreset.refinement import MAX_ROUNDS
+from stancoreset.sizes import AUTO
+from stancoreset.solvers import check_method
+
+__all__ = [
+    "CERTIFIED_DRAWS",
+    "HELDOUT_DRAWS",
+    "PROJECTIONS",
+    "TAYLOR",
+    "Plan",
+    "check_projection",
+    "reference_name",
+]
+
+HELDOUT_DRAWS = 200
+CERTIFIED_DRAWS = 1_000
+
+
+def _extend_loglik(
+    projection: Projection,
+    full: FullData,
+    pool: BoundModel,
+    _reference: Reference,
+    draws: Float,
+    tick: Callable[[int], object],
+) -> Projection:
+    return extend(projection, full, pool, draws, tick)
+
+
+#: Kinds of projection: how one is made, and how draws are added to it.
+PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
+    "loglik": (project, _extend_loglik),
+    "fisher": (project_fisher, extend_fisher),
+}
+
+
+#: The projection beyond second order, which needs the control variate; see `taylor`.
+TAYLOR = "taylor"
+
+
+def check_projection(projection: str | None) -> None:
+    """Raise unless there is such a projection; None leaves the choice to the fit.
+
+    Raises
+    ------
+    OptionError
+    """
+    if projection is not None and projection not in (*PROJECTIONS, TAYLOR):
+        raise OptionError(
+            f"projection is {projection!r}, expected one of "
+            f"{', '.join(map(repr, (*PROJECTIONS, TAYLOR)))}"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit was asked for; the parameters of `CoresetModel.fit`."""
+
+    size: int | str
+    method: str
+    reference: Any
+    projection: str | None
+    draws: int | None
+    candidates: int | None
+    seed: int
+    sampler: Mapping[str, Any]
+    parallel_chains: int | None = None
+    engine_output_dir: str | Path | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    control_variate: bool = True
+    refine: bool = False
+    max_rounds: int = MAX_ROUNDS
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the result, as plain values."""
+        return {
+            "size": self.size,
+            "method": self.method,
+            "reference": reference_name(self.reference),
+            "projection": self.projection,
+            "draws": self.draws,
+            "candidates": self.candidates,
+            "control_variate": self.control_variate,
+            "refine": self.refine,
+            "seed": self.seed,
+            **self.sampler,
+            **self.options,
+        }
+
+    def require(self, n_obs: int) -> None:
+        """Refuse what cannot be done before anything is computed.
+
+        Raises
+        ------
+        OptionError, SolverError
+        """
+        if self.size != AUTO and (isinstance(self.size, str) or not 1 <= self.size <= n_obs):
+            raise OptionError(
+                f"size is {self.size!r}, expected a number from 1 to {n_obs}, the rows of the "
+                f"data, or {AUTO!r}"
+            )
+        if self.size == AUTO and self.method in IN_THE_LOOP:
+            raise OptionError(
+                f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
+                "could be found; give a number"
+            )
+        if self.max_rounds < 1:
+            raise OptionError(f"max_rounds is {self.max_rounds}, expected at least 1")
+        check_projection(self.projection)
+        if self.projection == TAYLOR and not self.control_variate:
+            raise OptionError(
+                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
+                "but control_variate is False; use projection='loglik'"
+            )
+        if self.method == "auto":
+            if not self.control_variate or self.projection not in (None, TAYLOR) or self.options:
+                raise OptionError(
+                    "method is 'auto', which chooses by the error of the corrected density: it "
+                    "needs control_variate=True, no projection= and no options of a method"
+                )
+            return
+        if self.method not in IN_THE_LOOP:
+            check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
+            return
+        check_options(self.method, self.options)
+        if self.projection is not None:
+            raise OptionError(
+                f"projection is {self.projection!r}, but method {self.method!r} draws from the "
+                "coreset's own posterior and uses no projection; leave projection out"
+            )
+
+
+def reference_name(reference: Any) -> str:
+    """The reference's name, or ``"draws"`` for a user's own."""
+    return reference if isinstance(reference, str) else "draws"

@@ -1,0 +1,135 @@
+"""Round after round of a fit, until it is certified or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.fit import CoresetFit
+from stancoreset.full_data import FullData
+from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.pipeline import Attempt, Pipeline
+from stancoreset.plan import reference_name
+from stancoreset.projection import default_candidates
+from stancoreset.refinement import MATCHING, OWN_DRAWS, Change, Round, best_round, next_change
+from stancoreset.sizes import AUTO
+
+__all__ = ["Rounds"]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of one fit.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        The steps, and the plan of the first pass.
+    """
+
+    pipeline: Pipeline
+
+    def run(self) -> CoresetFit:
+        """Round after round until certified or the budget is spent; the best one is the fit."""
+        full = self.pipeline.session.full_data(self.pipeline.checked, self.pipeline.stages)
+        full.passes.reset()
+        change: Change | None = Change(
+            "first pass", reference_name(self.pipeline.plan.reference), {}
+        )
+        attempts: list[Attempt] = []
+        while change is not None:
+            number = len(attempts)
+            settings: dict[str, Any] = dict(change.settings)
+            if self.pipeline.plan.size == AUTO and not change.grows:
+                settings.pop("size", None)
+            plan = replace(self.pipeline.plan, **settings)
+            if number or change.reference != reference_name(self.pipeline.plan.reference):
+                own = change.reference == OWN_DRAWS
+                source = _best(attempts).posterior if own else change.reference
+                plan = replace(plan, reference=source)
+            here = replace(
+                self.pipeline, plan=plan, folder=self.pipeline.folder.round(number, change.action)
+            )
+            try:
+                attempts.append(here.attempt(full, number, change))
+            except StancoresetError as error:
+                if not attempts:
+                    change = self._instead(change, error)
+                    continue
+                attempts.append(attempts[-1].failed(number, change, error))
+            change = self._next([a.round for a in attempts], full)
+        self._match(attempts, full)
+        best = _best(attempts)
+        fit = CoresetFit(
+            coreset=best.coreset,
+            posterior=best.posterior,
+            certificate=best.certificate,
+            reference=best.reference,
+            laplace=self.pipeline.session.reference_container(
+                best.reference, full, self.pipeline.plan.labels
+            ),
+            timings=self.pipeline.stages.seconds,
+            settings=self.pipeline.plan.settings(),
+            provenance=self.pipeline.provenance,
+            passes=full.passes.as_dict(),
+            data=self.pipeline.session.kept(self.pipeline.checked, best.coreset),
+            native=best.native,
+            rounds=tuple(a.round for a in attempts),
+        )
+        if self.pipeline.folder.path is not None:
+            self.pipeline.folder.settle(best.round.round)
+            fit.save(self.pipeline.folder.path)
+        return fit
+
+    def _match(self, attempts: list[Attempt], full: FullData) -> None:
+        """Moment matching as a last step before rejection: see `moment_matching`."""
+        best = _best(attempts)
+        if not self.pipeline.plan.refine or best.certificate.verdict != "rejected":
+            return
+        started = time.perf_counter()
+        number = len(attempts)
+        folder = self.pipeline.folder.round(number, MATCHING)
+        moved = self.pipeline.session.matched(
+            self.pipeline.checked, best.coreset, best.posterior, best.certificate
+        )
+        if moved is None:
+            return
+        draws, certificate = moved
+        change = Change(MATCHING, best.round.reference, {})
+        container = self.pipeline.session.draws_container(draws, full, self.pipeline.plan.labels)
+        seconds = time.perf_counter() - started
+        record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
+        attempts.append(
+            replace(
+                best,
+                reference=folder.once("reference", lambda: best.reference),
+                coreset=folder.once("coreset", lambda: best.coreset),
+                posterior=folder.once("posterior", lambda: container),
+                certificate=folder.once("certificate", lambda: certificate),
+                native=None,
+                round=record,
+            )
+        )
+
+    def _instead(self, change: Change, error: StancoresetError) -> Change:
+        """What takes the place of a first pass whose Laplace fit failed; else the error."""
+        plan = self.pipeline.plan
+        failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
+        # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
+        if isinstance(error, ModeAtInfinityError) or not (failed and plan.refine):
+            raise error
+        return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+
+    def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
+        plan = self.pipeline.plan
+        if not plan.refine or plan.method in IN_THE_LOOP:
+            return None
+        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        return next_change(rounds, candidates, full.n_obs, plan.max_rounds)
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt:
+    return attempts[best_round([a.round for a in attempts])]
