@@ -78,7 +78,7 @@ def test_draws_mostly_in_the_wrong_place_are_not_corrected():
     _, log_weights = gaussian_weights(shift=1.2, scale=0.5, draws=1_000)
     certificate = certify(log_weights, heldout_error=0.05)
     assert certificate.khat < 0.7
-    assert certificate.ess < 0.3 * certificate.n_draws
+    assert certificate.ess < 0.5 * certificate.n_draws
     assert certificate.verdict == "rejected"
     _, log_weights = gaussian_weights(shift=0.3, scale=0.9, draws=1_000)
     assert certify(log_weights, heldout_error=0.4).verdict == "corrected"

@@ -286,7 +286,7 @@ class TestWeights:
 
 class TestCertificate:
     @pytest.mark.parametrize(
-        ("sd", "heldout", "verdict"), [(0.02, 0.004, "certified"), (1.2, 0.3, "corrected")]
+        ("sd", "heldout", "verdict"), [(0.02, 0.004, "certified"), (0.7, 0.3, "corrected")]
     )
     def test_title_and_counts(self, sd, heldout, verdict):
         raw = 1e4 + np.random.default_rng(0).normal(0, sd, size=1000)
