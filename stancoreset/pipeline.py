@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class Pipeline:
     folder : RunFolder
         Where finished steps are kept and found.
     provenance : dict
+    extra : ndarray of int, optional
+        Rows that are candidates besides the random ones.
     """
 
     session: Session
@@ -79,6 +81,7 @@ class Pipeline:
     stages: Stages
     folder: RunFolder
     provenance: Mapping[str, Any]
+    extra: np.ndarray | None = field(default=None, repr=False)
 
     def attempt(self, full: FullData, number: int, change: Change) -> Attempt:
         """All steps once, in order; what the folder has is read back."""
@@ -219,7 +222,7 @@ class Pipeline:
         """Project and select; double the draws while it helps, unless their number is given."""
         stages = self.stages
         with stages("bind candidates"):
-            rows, pool = self.session.pool(self.checked, candidates, self.plan.seed)
+            rows, pool = self.session.pool(self.checked, candidates, self.plan.seed, self.extra)
 
         def timed(projection: Any) -> Coreset:
             with stages("select"):

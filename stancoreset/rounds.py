@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.influence import influential_rows
 from stancoreset.pipeline import Attempt, Pipeline
-from stancoreset.plan import reference_name
+from stancoreset.plan import Plan, reference_name
 from stancoreset.projection import default_candidates
 from stancoreset.refinement import MATCHING, OWN_DRAWS, Change, Round, best_round, next_change
 from stancoreset.sizes import AUTO
 
 __all__ = ["Rounds"]
+
+# Rows found by their influence, for so many random candidates one.
+_INFLUENTIAL = 10
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,9 @@ class Rounds:
                 own = change.reference == OWN_DRAWS
                 source = _best(attempts).posterior if own else change.reference
                 plan = replace(plan, reference=source)
-            here = replace(
-                self.pipeline, plan=plan, folder=self.pipeline.folder.round(number, change.action)
-            )
+            folder = self.pipeline.folder.round(number, change.action)
+            extra = self._influential(attempts, plan) if change.grows else None
+            here = replace(self.pipeline, plan=plan, folder=folder, extra=extra)
             try:
                 attempts.append(here.attempt(full, number, change))
             except StancoresetError as error:
@@ -122,6 +128,14 @@ class Rounds:
         if isinstance(error, ModeAtInfinityError) or not (failed and plan.refine):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+
+    def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:
+        """Rows that go along with what the best coreset so far gets wrong."""
+        best = _best(attempts)
+        session, checked = self.pipeline.session, self.pipeline.checked
+        candidates = plan.candidates or default_candidates(session.program.n_obs(checked), 0)
+        count = max(1, candidates // _INFLUENTIAL)
+        return influential_rows(session, checked, best.coreset, best.reference.draws, count)
 
     def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
         plan = self.pipeline.plan

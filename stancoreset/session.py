@@ -124,8 +124,10 @@ class Session:
         data = checked.sample if isinstance(checked, StoredRows) else checked
         return find_glm(self.program, self.density(), self.with_log_lik(), data)
 
-    def pool(self, checked: StanData, candidates: int, seed: int) -> tuple[np.ndarray, BoundModel]:
-        """A random pool of candidate rows, and the whole program bound to them."""
+    def pool(
+        self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
+    ) -> tuple[np.ndarray, BoundModel]:
+        """A random pool of candidate rows and some others, and the whole program bound to them."""
         n_obs = self.program.n_obs(checked)
         if candidates < 1:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
@@ -135,7 +137,10 @@ class Session:
         sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
         among = n_obs if len(sampled) < count else sampled
         rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
-        return rows, self.with_log_lik().bind(self.program.subset(checked, rows, np.ones(count)))
+        if extra is not None:
+            rows = np.union1d(rows, extra)
+        ones = np.ones(len(rows))
+        return rows, self.with_log_lik().bind(self.program.subset(checked, rows, ones))
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """The coreset's rows, or all rows as they came."""

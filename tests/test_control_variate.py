@@ -10,6 +10,7 @@ import stancoreset as sc
 from stancoreset.control_variate import LEAST_CURVATURE
 from stancoreset.engines import resolve_engine
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
+from stancoreset.influence import influential_rows
 from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import CompiledWithControl, add_control
 from stancoreset.stan.program import StanProgram, weighted_program
@@ -406,6 +407,22 @@ def test_refinement_mends_what_the_laplace_fit_gets_wrong(tmp_path):
     np.testing.assert_array_equal(loaded.coreset.indices, fit.coreset.indices)
     np.testing.assert_array_equal(again.coreset.indices, fit.coreset.indices)
     assert again.certificate.khat == fit.certificate.khat
+
+
+def test_rows_found_by_their_influence(model, data, reference):
+    """|Σ_s r_s L_n(θ_s)| is largest for them, by the closed form of the likelihood."""
+    core = sc.select(model.project(data, reference, candidates=100, heldout=50, seed=2), 8)
+    checked, session = model.read(data), model._session
+    found = influential_rows(session, checked, core, reference.draws, 60)
+    eta, _ = eta_and_x(data, reference.draws[:32])
+    log_lik = data["y"] * eta - np.logaddexp(0, eta)
+    residual = log_lik.sum(axis=1) - log_lik[:, core.indices] @ core.weights
+    scores = np.abs((residual - residual.mean()) @ log_lik)
+    np.testing.assert_array_equal(found, np.sort(np.argsort(-scores)[:60]))
+    rows, pool = session.pool(checked, 100, 2, extra=found)
+    pool.close()
+    assert set(found) <= set(rows)
+    assert len(rows) < 160
 
 
 def test_the_size_is_found(model, data):
