@@ -2,9 +2,10 @@
 
     cd tests && python -m calibration.study [MODEL …] [--records FILE] [--arms ARM …]
 
-Every fit but the refined ones is one pass with the defaults a user has, except for what its arm changes; most arms
-are there to go wrong. A posterior is judged on its own draws if it is certified or rejected,
-and on its smoothed weights if it is corrected: on what a user would be handed.
+Every fit but the refined ones is one pass with the defaults a user has, except for what its arm
+changes; most arms are there to go wrong. A posterior is judged on its own draws if it is
+certified or rejected, and on its smoothed weights if it is corrected: on what a user would be
+handed.
 """
 
 from __future__ import annotations
