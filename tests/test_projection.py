@@ -186,5 +186,6 @@ def test_draws_have_a_bound(parts):
     ladder.run(parts[-1], start=500)
     assert ladder.asked == [500, 1000, MAX_DRAWS]
     assert initial_draws(10) == 250
-    assert initial_draws(200) == 400
+    assert initial_draws(200) == 1_000
+    assert initial_draws(200, few=True) == 400
     assert initial_draws(10_000) == MAX_DRAWS

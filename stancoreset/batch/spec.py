@@ -22,6 +22,7 @@ from stancoreset.batch.job import (
 )
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.plan import Plan
+from stancoreset.sizes import AUTO
 from stancoreset.stan.data import near_misses
 from stancoreset.stan.program import stan_model_names, stan_model_path
 
@@ -205,6 +206,8 @@ class _Reader:
         whole = isinstance(value, int) and not isinstance(value, bool)
         if base == "int" and not whole:
             raise self._error(place, key, f"is {value!r}, expected a whole number")
+        if key == "size" and not whole and value != AUTO:
+            raise self._error(place, key, f"is {value!r}, expected a whole number or {AUTO!r}")
         if base == "float" and not (whole or isinstance(value, float)):
             raise self._error(place, key, f"is {value!r}, expected a number")
         if base == "bool" and not isinstance(value, bool):
@@ -212,7 +215,7 @@ class _Reader:
         if base == "str" and not isinstance(value, str):
             raise self._error(place, key, f"is {value!r}, expected a text")
         least = _AT_LEAST.get(key)
-        if least is not None and value < least:
+        if least is not None and whole and value < least:
             raise self._error(
                 place, key, f"is {value}, expected a whole number of at least {least}"
             )
