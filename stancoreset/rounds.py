@@ -40,25 +40,17 @@ class Rounds:
 
     def run(self) -> CoresetFit:
         """Round after round until certified or the budget is spent; the best one is the fit."""
-        full = self.pipeline.session.full_data(self.pipeline.checked, self.pipeline.stages)
+        pipeline, asked = self.pipeline, self.pipeline.plan
+        full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
-        change: Change | None = Change(
-            "first pass", reference_name(self.pipeline.plan.reference), {}
-        )
+        change: Change | None = Change("first pass", reference_name(asked.reference), {})
         attempts: list[Attempt] = []
         while change is not None:
             number = len(attempts)
-            settings: dict[str, Any] = dict(change.settings)
-            if self.pipeline.plan.size == AUTO and not change.grows:
-                settings.pop("size", None)
-            plan = replace(self.pipeline.plan, **settings)
-            if number or change.reference != reference_name(self.pipeline.plan.reference):
-                own = change.reference == OWN_DRAWS
-                source = _best(attempts).posterior if own else change.reference
-                plan = replace(plan, reference=source)
-            folder = self.pipeline.folder.round(number, change.action)
+            plan = self._plan(change, attempts)
+            folder = pipeline.folder.round(number, change.action)
             extra = self._influential(attempts, plan) if change.grows else None
-            here = replace(self.pipeline, plan=plan, folder=folder, extra=extra)
+            here = replace(pipeline, plan=plan, folder=folder, extra=extra)
             try:
                 attempts.append(here.attempt(full, number, change))
             except StancoresetError as error:
@@ -74,38 +66,51 @@ class Rounds:
             posterior=best.posterior,
             certificate=best.certificate,
             reference=best.reference,
-            laplace=self.pipeline.session.reference_container(
-                best.reference, full, self.pipeline.plan.labels
-            ),
-            timings=self.pipeline.stages.seconds,
-            settings=self.pipeline.plan.settings(),
-            provenance=self.pipeline.provenance,
+            laplace=pipeline.session.reference_container(best.reference, full, asked.labels),
+            timings=pipeline.stages.seconds,
+            settings=asked.settings(),
+            provenance=pipeline.provenance,
             passes=full.passes.as_dict(),
-            data=self.pipeline.session.kept(self.pipeline.checked, best.coreset),
+            data=pipeline.session.kept(pipeline.checked, best.coreset),
             native=best.native,
             rounds=tuple(a.round for a in attempts),
         )
-        if self.pipeline.folder.path is not None:
-            self.pipeline.folder.settle(best.round.round)
-            fit.save(self.pipeline.folder.path)
+        if pipeline.folder.path is not None:
+            pipeline.folder.settle(best.round.round)
+            fit.save(pipeline.folder.path)
         return fit
+
+    def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:
+        """What was asked for, as a round changes it."""
+        asked = self.pipeline.plan
+        settings: dict[str, Any] = dict(change.settings)
+        if asked.size == AUTO and not change.grows:
+            settings.pop("size", None)
+        if change.reference == OWN_DRAWS:
+            settings["reference"] = _best(attempts).posterior
+        elif attempts or change.reference != reference_name(asked.reference):
+            settings["reference"] = change.reference
+        return replace(asked, **settings)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Moment matching as a last step before rejection: see `moment_matching`."""
-        best = _best(attempts)
-        if not self.pipeline.plan.refine or best.certificate.verdict != "rejected":
+        pipeline, best = self.pipeline, _best(attempts)
+        if not pipeline.plan.refine or best.certificate.verdict != "rejected":
             return
         started = time.perf_counter()
         number = len(attempts)
-        folder = self.pipeline.folder.round(number, MATCHING)
-        moved = self.pipeline.session.matched(
-            self.pipeline.checked, best.coreset, best.posterior, best.certificate
-        )
+        folder = pipeline.folder.round(number, MATCHING)
+        try:
+            moved = pipeline.session.matched(
+                pipeline.checked, best.coreset, best.posterior, best.certificate
+            )
+        except StancoresetError:  # a last attempt: what there is stays as it is
+            return
         if moved is None:
             return
         draws, certificate = moved
         change = Change(MATCHING, best.round.reference, {})
-        container = self.pipeline.session.draws_container(draws, full, self.pipeline.plan.labels)
+        container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
         attempts.append(
