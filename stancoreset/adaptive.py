@@ -22,8 +22,8 @@ _SMALL = 0.01
 
 def initial_draws(size: int | str, *, few: bool = False) -> int:
     """First number of draws S for a coreset of k rows: with S near k they fit the draws alone."""
-    if isinstance(size, str):  # to be found
-        size = 250
+    if isinstance(size, str):  # to be found; most often it is small
+        size = 100
     return min(MAX_DRAWS, max(250, (2 if few else 5) * size))
 
 

@@ -21,7 +21,7 @@ __all__ = ["main"]
 _EPILOG = """\
 examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
-  stancoreset fit model.stan data.json --size 200 --out run
+  stancoreset fit model.stan data.json --out run
   stancoreset compare run other-run full.nc
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
@@ -118,6 +118,8 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         reference=args.reference,
         projection=args.projection,
         control_variate=not args.no_control_variate,
+        refine=False if args.no_refine else "auto",
+        max_rounds=args.max_rounds,
         draws=args.draws,
         candidates=args.candidates,
         seed=args.seed,
@@ -312,7 +314,7 @@ def _parser() -> argparse.ArgumentParser:
         "counts",
     )
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
-    fit_options(fit, size=200, out=None)
+    fit_options(fit, size="auto", out=None)
     fit.set_defaults(run=_fit)
 
     weave = commands.add_parser(

@@ -15,10 +15,29 @@ _METHOD_HELP = (
 )
 
 
-def coreset_options(parser: argparse.ArgumentParser, *, size: int, out: str | None) -> None:
-    """Size and method of a coreset, NUTS on it, and where everything goes."""
+def _size(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+_size.__name__ = "whole number or auto"  # what argparse says of anything else
+
+
+def coreset_options(
+    parser: argparse.ArgumentParser, *, size: int | str, out: str | None, found: bool = False
+) -> None:
+    """Size and method of a coreset, NUTS on it, and where everything goes.
+
+    With `found`, the size may be ``auto``.
+    """
     add = parser.add_argument
-    add("--size", type=int, default=size, metavar="K", help=f"rows in the coreset ({size})")
+    add(
+        "--size",
+        type=_size if found else int,
+        default=size,
+        metavar="K",
+        help=f"rows in the coreset ({size})"
+        + ("; auto: the fewest whose held-out error is small enough" if found else ""),
+    )
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
     add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
     add("--method", default="pursuit", help=_METHOD_HELP)
@@ -40,10 +59,17 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int, out: str | No
     add("--json", action="store_true", help="print the report as JSON")
 
 
-def fit_options(parser: argparse.ArgumentParser, *, size: int, out: str | None) -> None:
+def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
     """The same, and how a coreset is selected from data."""
-    coreset_options(parser, size=size, out=out)
+    coreset_options(parser, size=size, out=out, found=True)
     add = parser.add_argument
+    add(
+        "--no-refine",
+        action="store_true",
+        help="one pass, whatever the certificate says; default: other references and more rows "
+        "are tried, round by round, until it is satisfied",
+    )
+    add("--max-rounds", type=int, default=5, metavar="R", help="rounds at most (5)")
     add(
         "--projection",
         choices=("taylor", "loglik", "fisher"),
