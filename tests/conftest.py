@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cmdstan_runtime.build import cache_root, ensure, locked
+
+# A shell that starts the tests in the background has them ignore interrupts, and so do the
+# processes that they start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
