@@ -346,10 +346,10 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
 
     rng = np.random.default_rng(3)
     seen: dict[str, tuple[int, int]] = {}
-    cut_short, progress = 0, set()
+    cut_short, progress, patience = 0, set(), 1.0
     for kill in range(20):
         pid = zygote.start("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet")
-        time.sleep(rng.uniform(0.01, 0.2) * alone)
+        time.sleep(patience * rng.uniform(0.01, 0.2) * alone)
         workers = workers_of(work, pid) if kill % 3 == 2 else []
         with contextlib.suppress(ProcessLookupError):  # it may have ended well by now
             (os.kill if kill % 2 else os.killpg)(pid, signal.SIGKILL)
@@ -358,10 +358,12 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
         cut_short += zygote.heard()["status"] == -signal.SIGKILL
         found = stamps(work)
         assert found.items() >= seen.items(), "a finished stage was computed again, or lost"
+        # A machine that has become busy since `alone` was measured gets more time.
+        patience *= 1.2 if len(found) == len(seen) else 1.0
         progress.add(len(found))
         seen = found
-    assert cut_short >= 5, "too few kills hit a batch at work"
-    assert len(progress) >= 3, "too few kills hit a batch that got somewhere"
+    assert cut_short >= 10, "too few kills hit a batch at work"
+    assert len(progress) >= 5, "too few kills hit a batch that got somewhere"
     assert zygote.finish("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet") == 0
     assert stamps(work).items() >= seen.items()
     hidden = {path.name for path in (*work.glob("*/.*"), *work.glob(".*"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -153,6 +154,11 @@ def test_unknown_options_and_commands_exit_with_2():
         assert stopped.value.code == 2
 
 
+def _end(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, request):
     if engine == "cmdstan":
@@ -178,6 +184,7 @@ def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, reques
         text=True,
         start_new_session=True,
     )
+    request.addfinalizer(lambda: _end(process))  # endless, should this test fail
     deadline = time.monotonic() + 240
     while not (out / "coreset.json").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
