@@ -17,7 +17,14 @@ from stancoreset.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["atomic_path", "content_key", "is_temporary", "read_numbers", "remove_leftovers"]
+__all__ = [
+    "atomic_path",
+    "content_key",
+    "is_temporary",
+    "read_numbers",
+    "remove_all_leftovers",
+    "remove_leftovers",
+]
 
 
 def content_key(*parts: Any) -> str:
@@ -87,6 +94,17 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.iterdir():
         match = _TEMPORARY.fullmatch(path.name)
         if match is not None and not _alive(int(match["pid"])):
+            path.unlink(missing_ok=True)
+
+
+def remove_all_leftovers(folder: Path) -> None:
+    """Remove every temporary file below a folder that a lock keeps for the caller alone.
+
+    A killed process has a number for some moments after its locks and files are released,
+    and for ever where nobody reaps it, so its number says nothing here.
+    """
+    for path in folder.rglob(".*-*"):
+        if is_temporary(path):
             path.unlink(missing_ok=True)
 
 

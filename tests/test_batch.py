@@ -331,6 +331,19 @@ def zygote() -> Iterator[Zygote]:
     zygote.process.wait(timeout=30)
 
 
+def test_what_a_killed_process_left_is_removed_though_its_number_is_still_taken(place):
+    path = jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 9\n")
+    table = sc.run_batch(path, place / "work")
+    left = [
+        place / "work" / folder / f".report-{os.getpid()}-abcd_123.json"
+        for folder in (".", table.index[0])
+    ]
+    for file in left:
+        file.write_text("{")
+    assert sc.run_batch(path, place / "work", resume=True)["state"].tolist() == ["done"]
+    assert not any(file.exists() for file in left)
+
+
 def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))
     text = (

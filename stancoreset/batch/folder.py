@@ -17,7 +17,7 @@ from types import TracebackType
 from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
 from stancoreset.errors import OutputError
-from stancoreset.files import remove_leftovers
+from stancoreset.files import remove_all_leftovers
 
 __all__ = ["WorkFolder"]
 
@@ -72,8 +72,8 @@ class WorkFolder:
         except OSError as error:
             raise OutputError(f"cannot write to {self.path}: {error.strerror}") from None
         self._take(state)
-        remove_leftovers(self.path)
         shutil.rmtree(self.temporary, ignore_errors=True)
+        remove_all_leftovers(self.path)
         self.temporary.mkdir(exist_ok=True)
         return self
 
