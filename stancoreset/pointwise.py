@@ -1,4 +1,4 @@
-"""Every row's log likelihood at draws of a coreset posterior, for LOO and predictive checks.
+"""What draws of a coreset posterior say of every row, for LOO and predictive checks.
 
 Leave-one-out cross-validation and posterior predictive checks are about the full data. The
 draws are those of the coreset posterior (corrected, if its verdict asks for it), which the
@@ -23,7 +23,13 @@ from stancoreset.stan.densities import suffix
 from stancoreset.stan.program import StanProgram
 from stancoreset.stan.tree import names_in
 
-__all__ = ["outcomes", "thinned", "with_log_likelihood"]
+__all__ = [
+    "generated_quantities",
+    "outcomes",
+    "quantity_names",
+    "thinned",
+    "with_log_likelihood",
+]
 
 # Numbers that one call to the engine may return, and bytes that all of them may take if
 # nothing is said about the number of draws.
@@ -87,6 +93,48 @@ def with_log_likelihood(
         coords=rows,
         overwrite=True,
     )
+
+
+def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Those of the program's generated quantities that are asked for; default: all.
+
+    Raises
+    ------
+    OptionError
+        If the program has no generated quantities, or not those.
+    """
+    defined = [declared.name for declared in original.generated_quantities]
+    wanted = tuple(defined if names is None else names)
+    unknown = [name for name in wanted if name not in defined]
+    if unknown or not wanted:
+        raise OptionError(
+            f"the program has no generated quantity {unknown[0] if unknown else 'at all'}; "
+            f"it defines {', '.join(defined) or 'none'}"
+        )
+    return wanted
+
+
+def generated_quantities(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    names: tuple[str, ...],
+    *,
+    draws: int | None,
+    seed: int,
+) -> dict[str, np.ndarray]:
+    """Generated quantities on the full data, each (1, draws, *shape).
+
+    Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
+    program as the user gave it, since the weighted one has none of its generated quantities.
+    """
+    theta, _ = session.unconstrained(checked, posterior, draws)
+    compiled = session.engine.compile(original.code, name=original.name)
+    given = {declared.name: checked[declared.name] for declared in original.data}
+    with compiled.bind(given, seed=seed) as bound:
+        values = bound.generated(theta, names, seed)
+    return {name: value[None] for name, value in values.items()}
 
 
 def _container(posterior: Any) -> Container:

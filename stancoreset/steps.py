@@ -1,0 +1,342 @@
+"""The steps of `CoresetModel.fit` one by one, each from what the steps before it have given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stancoreset.certificate import Certificate, certify, moved_by
+from stancoreset.coreset import Coreset
+from stancoreset.engines.base import Engine
+from stancoreset.errors import CertificateError
+from stancoreset.pipeline import divergences
+from stancoreset.plan import (
+    CERTIFIED_DRAWS,
+    HELDOUT_DRAWS,
+    PROJECTIONS,
+    TAYLOR,
+    check_projection,
+)
+from stancoreset.pointwise import generated_quantities, quantity_names, with_log_likelihood
+from stancoreset.projection import Projection
+from stancoreset.reference.base import Reference
+from stancoreset.selection import ControlledSelection, corrected_error
+from stancoreset.session import Session
+from stancoreset.sources import Source, StoredRows
+from stancoreset.stan.adopt import Adopted
+from stancoreset.stan.program import WeightedProgram
+from stancoreset.taylor import TaylorProjection, project_taylor
+
+__all__ = ["Steps"]
+
+
+class Steps:
+    """What can be done with a model's program and engine, step by step.
+
+    The base of `stancoreset.CoresetModel`, which makes the four attributes. `sc.select` is the
+    step between `project` and `sample`: it needs no model.
+
+    Attributes
+    ----------
+    program : WeightedProgram
+    engine : Engine
+    """
+
+    program: WeightedProgram
+    engine: Engine
+    _adopted: Adopted
+    _session: Session
+
+    def read(self, data: Any) -> Mapping[str, Any]:
+        """Read and check the full data; weights need not be there.
+
+        Raises
+        ------
+        DataError
+            If something is missing, not finite, or of the wrong type or shape.
+        """
+        if not isinstance(data, Source):
+            return self._adopted.complete(self.program.check(data), self.engine)
+        opened = data.open_for(self.program)
+        if isinstance(opened, StoredRows):
+            return opened
+        return opened.with_data(self._adopted.complete(self.program.check(opened), self.engine))
+
+    def reference(
+        self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0
+    ) -> Reference:
+        """Draws from the reference distribution.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        method : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
+            See `fit`.
+        draws : int
+            How many, S.
+        seed : int
+
+        Returns
+        -------
+        Reference
+        """
+        full = self._session.full_data(self.read(data))
+        return self._session.reference(full, method, draws, seed)
+
+    def project(
+        self,
+        data: Any,
+        reference: Reference,
+        *,
+        projection: str = "loglik",
+        candidates: int = 20_000,
+        heldout: int = HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> Projection | TaylorProjection:
+        """Target, candidate matrix and held-out pair on a reference.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        reference : Reference
+        projection : {"loglik", "fisher", "taylor"}
+            See `fit`; complete what is selected on ``"taylor"`` by `add_control_variate`.
+        candidates : int
+            Rows M that selection may choose from; all rows if there are fewer.
+        heldout : int
+            Draws that measure the held-out error.
+        seed : int
+            Which rows are candidates.
+
+        Returns
+        -------
+        Projection or TaylorProjection
+        """
+        check_projection(projection)
+        checked = self.read(data)
+        full = self._session.full_data(checked)
+        rows, pool = self._session.pool(checked, candidates, seed)
+        with pool:
+            if projection == TAYLOR:
+                expansion = self._session.expand(full, reference)
+                return project_taylor(full, pool, rows, reference, expansion, heldout=heldout)
+            return PROJECTIONS[projection][0](full, pool, rows, reference, heldout=heldout)
+
+    def add_control_variate(self, data: Any, coreset: Coreset, reference: Reference) -> Coreset:
+        """The coreset with the quadratic that completes it to second order.
+
+        `sample` and `certify` then use both.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        reference : Reference
+            Its centre is where the log likelihood is expanded.
+
+        Returns
+        -------
+        Coreset
+            With `control`; its held-out error is measured anew.
+
+        Raises
+        ------
+        ControlError
+            The centre lies outside the support, or a derivative is not finite there.
+        """
+        checked = self.read(data)
+        full = self._session.full_data(checked)
+        expansion = self._session.expand(full, reference)
+        selection = ControlledSelection(self._session, checked, full, expansion)
+        completed = selection.complete(coreset)
+        selection.verify(completed, reference.draws[:3])
+        unseen = reference.more(HELDOUT_DRAWS, stream=0)
+        error = corrected_error(self._session, checked, full, completed, unseen)
+        return replace(completed, heldout_error=error)
+
+    def sample(
+        self,
+        data: Any,
+        coreset: Coreset | None = None,
+        *,
+        inits: np.ndarray | None = None,
+        seed: int = 0,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        **options: Any,
+    ) -> Any:
+        """NUTS on the coreset, or on the full data if `coreset` is None.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        inits : ndarray, shape (P,) or (chains, P), optional
+            Unconstrained starting points; default: Stan's random inits.
+        seed : int
+        coords, dims : dict, optional
+            Names for the dimensions of parameters, as in ArviZ.
+        **options
+            ``chains``, ``iter_warmup``, ``iter_sampling``, ``adapt_delta``,
+            ``max_treedepth``, ``parallel_chains``, ``output_dir`` (keeps CmdStan's files).
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Posterior and sampler statistics.
+        """
+        checked = self.read(data)
+        result = self._session.sample(checked, coreset, inits=inits, seed=seed, **options)
+        provenance = self._session.provenance(checked, {"seed": seed, **options})
+        labels = {"coords": coords, "dims": dims}
+        return self._session.container(result, coreset, provenance, labels)
+
+    def certify(
+        self,
+        data: Any,
+        coreset: Coreset,
+        posterior: Any,
+        *,
+        draws: int = CERTIFIED_DRAWS,
+        reference: Reference | None = None,
+    ) -> Certificate:
+        """Judge coreset draws on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        posterior : ArviZ container, cmdstanpy fit or dict of arrays
+            Draws of the coreset posterior, as from `sample`.
+        draws : int
+            How many of them are looked at, evenly spaced.
+        reference : Reference, optional
+            Its draws tell whether the coreset's have missed a part of the full posterior.
+
+        Returns
+        -------
+        Certificate
+        """
+        if data is None:
+            raise CertificateError(
+                "a certificate compares the coreset posterior with the full one: it needs the "
+                "full data, and data is None"
+            )
+        checked = self.read(data)
+        log_weights, index, theta = self._session.log_weights(checked, coreset, posterior, draws)
+        unseen = float("nan")
+        if reference is not None:
+            unseen = self._session.unseen(checked, coreset, reference, log_weights)
+        return certify(
+            log_weights,
+            coreset.heldout_error,
+            index,
+            unseen=unseen,
+            moved=moved_by(log_weights, theta),
+            **divergences(posterior),
+        )
+
+    def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
+        """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+        draws : int, optional
+            How many draws at most, evenly spaced in each chain; default: as many as take 1 GB
+            (8 · rows bytes each), at least 100.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What `posterior` holds at these draws, and the groups ``log_likelihood`` (chain,
+            draw, row) and ``observed_data``; ``arviz.loo`` takes it as it is. Weights that
+            came with the data do not count: the log likelihood is that of one row each.
+
+        Raises
+        ------
+        CertificateError
+            If the fit was rejected.
+
+        Examples
+        --------
+        >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
+        >>> arviz.loo(pointwise)                                         # doctest: +SKIP
+        """
+        return with_log_likelihood(
+            self._session, self._adopted.original, self.read(data), posterior, draws
+        )
+
+    def generate_quantities(
+        self,
+        data: Any,
+        posterior: Any,
+        names: Sequence[str] | None = None,
+        *,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, np.ndarray]:
+        """The program's own generated quantities on the full data, at coreset draws.
+
+        They are left out of fitting, where they would see the coreset's rows only.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : ArviZ container, cmdstanpy fit, dict of arrays, or CoresetFit
+        names : sequence of str, optional
+            Which ones; default: all that the program defines.
+        draws : int, optional
+            How many draws, evenly spaced; default: all. A quantity with one value a row
+            takes 8 · rows · draws bytes.
+        seed : int
+            For quantities that use random numbers.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (1, draws, *shape)
+            One chain, as ``arviz.from_dict`` takes it.
+
+        Raises
+        ------
+        OptionError
+            If the program has no generated quantities, or not those.
+        """
+        original = self._adopted.original
+        wanted = quantity_names(original, names)
+        checked = self.read(data)
+        return generated_quantities(
+            self._session, original, checked, posterior, wanted, draws=draws, seed=seed
+        )
+
+    @property
+    def stan_code(self) -> str:
+        """The Stan program that NUTS runs on a coreset, control variate and all.
+
+        With `stan_data` it runs in any Stan.
+        """
+        return self._session.controlled.code
+
+    def stan_data(self, data: Any, coreset: Coreset | None = None) -> dict[str, Any]:
+        """Data for `stan_code`: a coreset with its control variate, or all rows.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        """
+        rows = self._session.rows(self.read(data), coreset)
+        return {**self._session.controlled.nothing(), **rows}
