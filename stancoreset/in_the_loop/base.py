@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import SolverError
-from stancoreset.solvers.base import check_count
+from stancoreset.solvers.checks import check_count
 
 __all__ = [
     "CoresetPosterior",

@@ -26,7 +26,8 @@ from stancoreset.in_the_loop.base import (
     tangent,
 )
 from stancoreset.in_the_loop.newton import newton_step
-from stancoreset.solvers.base import SolverResult, check_count
+from stancoreset.solvers.base import SolverResult
+from stancoreset.solvers.checks import check_count
 
 __all__ = ["gradient_step", "sparse_vi"]
 

@@ -39,7 +39,8 @@ from stancoreset.in_the_loop.base import (
     check_positive,
     tangent,
 )
-from stancoreset.solvers.base import SolverResult, check_count
+from stancoreset.solvers.base import SolverResult
+from stancoreset.solvers.checks import check_count
 
 __all__ = ["newton_step", "quasi_newton"]
 

@@ -12,12 +12,14 @@ True
 
 from __future__ import annotations
 
-from .base import METHODS, SolverResult, check_method, solve
+from .base import METHODS, SolverResult
+from .checks import check_method
 from .frank_wolfe import frank_wolfe
 from .giga import giga
 from .iht import aiht, aiht2, iht
 from .orthogonal_pursuit import orthogonal_pursuit
 from .pursuit import pursuit
+from .solve import solve
 from .subsampling import importance, uniform
 
 __all__ = [

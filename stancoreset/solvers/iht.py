@@ -37,8 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SolverError
-from .base import Fit, Problem, check_count, register
+from .base import Fit, Problem, register
 from .blas import single_threaded
+from .checks import check_count
 from .compression import compress, product
 from .nnls import largest
 from .projections import best_groups, project, project_simplex

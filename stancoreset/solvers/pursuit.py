@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SolverError
-from .base import Fit, Problem, check_count, register
+from .base import Fit, Problem, register
 from .blas import single_threaded
+from .checks import check_count
 from .columns import Columns
 from .group_pursuit import group_pursuit
 from .nnls import ActiveSet, largest
