@@ -14,7 +14,7 @@ import numpy as np
 
 from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.certificate import Certificate, certify, moved_by
+from stancoreset.certificate import Certificate, certify, leaves_no_doubt, moved_by
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import select_in_the_loop
 from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
@@ -246,7 +246,7 @@ class Pipeline:
 
     def _sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         plan = self.plan
-        chains = plan.sampler["chains"]
+        chains = plan.chains
         if coreset.control is None or reference.method != "laplace":
             # Chains start at draws of the reference: where the posterior is, all its modes.
             rng = np.random.default_rng([plan.seed, 11])
@@ -266,19 +266,30 @@ class Pipeline:
             )
 
     def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
-        with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
-            log_weights, index, draws = self.session.log_weights(
-                self.checked, coreset, posterior, CERTIFIED_DRAWS, tick
-            )
-            unseen = self.session.unseen(self.checked, coreset, reference, log_weights)
-        return certify(
-            log_weights,
-            coreset.heldout_error,
-            index,
-            unseen=unseen,
-            moved=moved_by(log_weights, draws),
-            **divergences(posterior),
-        )
+        """A quarter of the draws first; the others where these leave a doubt."""
+        session, checked = self.session, self.checked
+        draws, index = session.unconstrained(checked, posterior, CERTIFIED_DRAWS)
+        log_weights = np.full(len(draws), np.nan)
+
+        def judge(which: np.ndarray) -> Certificate:
+            new = which[np.isnan(log_weights[which])]
+            with self.stages("certify", total=len(new)) as tick:
+                log_weights[new] = session.log_weights(checked, coreset, draws[new], tick)
+                found = log_weights[which]
+                return certify(
+                    found,
+                    coreset.heldout_error,
+                    index[which],
+                    unseen=session.unseen(checked, coreset, reference, found),
+                    moved=moved_by(found, draws[which]),
+                    **divergences(posterior),
+                )
+
+        if len(draws) == CERTIFIED_DRAWS:
+            certificate = judge(np.arange(0, CERTIFIED_DRAWS, 4))
+            if leaves_no_doubt(certificate):
+                return certificate
+        return judge(np.arange(len(draws)))
 
 
 def divergences(posterior: Any) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,8 @@ def _extend_loglik(
     return extend(projection, full, pool, draws, tick)
 
 
+_SAMPLER = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
+
 #: Kinds of projection: how one is made, and how draws are added to it.
 PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
     "loglik": (project, _extend_loglik),
@@ -69,25 +71,40 @@ def check_projection(projection: str | None) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit was asked for; the parameters of `CoresetModel.fit`."""
+    """What a fit was asked for; the parameters of `CoresetModel.fit`, its `options` apart."""
 
     size: int | str
-    method: str
-    reference: Any
-    projection: str | None
-    draws: int | None
-    candidates: int | None
-    seed: int
-    sampler: Mapping[str, Any]
-    parallel_chains: int | None = None
-    engine_output_dir: str | Path | None = None
-    labels: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    method: str = "pursuit"
+    reference: Any = "laplace"
+    projection: str | None = None
     control_variate: bool = True
     refine: bool = False
     max_rounds: int = MAX_ROUNDS
+    draws: int | None = None
+    candidates: int | None = None
+    seed: int = 0
+    chains: int = 4
+    iter_warmup: int = 1000
+    iter_sampling: int = 1000
+    adapt_delta: float = 0.8
+    max_treedepth: int = 10
+    parallel_chains: int | None = None
+    engine_output_dir: str | Path | None = None
+    coords: Mapping[str, Sequence[Any]] | None = None
+    dims: Mapping[str, Sequence[str]] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampler(self) -> dict[str, Any]:
+        """What NUTS is called with, as far as it decides the result."""
+        return {name: getattr(self, name) for name in _SAMPLER}
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Names for the dimensions of parameters."""
+        return {"coords": self.coords, "dims": self.dims}
 
     def settings(self) -> dict[str, Any]:
         """What decides the result, as plain values."""

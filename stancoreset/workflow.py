@@ -244,16 +244,15 @@ class CoresetModel(Steps):
             draws=draws,
             candidates=candidates,
             seed=seed,
-            sampler={
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-            },
+            chains=chains,
+            iter_warmup=iter_warmup,
+            iter_sampling=iter_sampling,
+            adapt_delta=adapt_delta,
+            max_treedepth=max_treedepth,
             parallel_chains=parallel_chains,
             engine_output_dir=engine_output_dir,
-            labels={"coords": coords, "dims": dims},
+            coords=coords,
+            dims=dims,
             options=options,
         )
         with stages("read data"):

@@ -228,7 +228,7 @@ class _Reader:
         known = {f.name for f in fields(Plan)}
         given = {k: v for k, v in {**default_settings(), **settings}.items() if k in known}
         try:
-            Plan(**given, sampler={}, options=options).require(sys.maxsize)
+            Plan(**given, options=options).require(sys.maxsize)
         except StancoresetError as error:
             raise OptionError(f"{self._source}: {place}: {error}") from None
 
