@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan import nodes as n
-from stancoreset.stan.bijectors import (
-    Bijector,
-    affine_constrain,
-    affine_unconstrain,
-    bijector,
-    bounded_constrain,
-    bounded_unconstrain,
-    stack_columns,
-    unstack_columns,
-)
+from stancoreset.stan.bijectors import Bijector, bijector
+from stancoreset.stan.column_order import stack_columns, unstack_columns
 from stancoreset.stan.declarations import declared
 from stancoreset.stan.expressions import Scope
 from stancoreset.stan.printer import expression
 from stancoreset.stan.program import StanProgram
+from stancoreset.stan.scalar_transforms import (
+    affine_constrain,
+    affine_unconstrain,
+    bounded_constrain,
+    bounded_unconstrain,
+)
 
 __all__ = ["Transforms"]
 
