@@ -44,7 +44,7 @@ from stancoreset.arviz_compat import psislw
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 
-__all__ = ["Certificate", "certify", "moved_by", "unseen_mass"]
+__all__ = ["Certificate", "certify", "leaves_no_doubt", "moved_by", "unseen_mass"]
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = 0.7
@@ -80,7 +80,8 @@ class Certificate:
     ess : float
         Effective number of draws of the *full* posterior in the coreset draws, 1 / Σ w̃².
     n_draws : int
-        Number of coreset draws that were looked at.
+        Number of coreset draws that were looked at: `CoresetModel.fit` looks at 250, and at 1,000
+        where these leave a doubt.
     heldout_error : float
         ‖b − Φw‖ / ‖b‖ on draws of the reference that selection did not see.
     verdict : str
@@ -220,6 +221,27 @@ def certify(
         unseen=unseen,
         mean_shift=moved[0],
         sd_change=moved[1],
+    )
+
+
+def leaves_no_doubt(certificate: Certificate) -> bool:
+    """Whether a certificate of some of the draws would not be another with more of them.
+
+    The log weights are all but equal, so that the noise of what they move, sd(r)/√n, is far
+    below the rule's bounds, and k̂, which needs many draws, does not matter.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> few = certify(0.01 * rng.standard_normal(250), 0.01, moved=(0.001, 0.001))
+    >>> leaves_no_doubt(few)
+    True
+    """
+    moved = max(certificate.mean_shift, certificate.sd_change)
+    return (
+        certificate.verdict == "certified"
+        and certificate.ess >= _ESS_CERTIFIED[-1][1] * certificate.n_draws
+        and moved <= 0.5 * _MOVED
     )
 
 

@@ -243,17 +243,15 @@ class Session:
         self,
         checked: StanData,
         coreset: Coreset,
-        posterior: Any,
-        count: int,
+        draws: Float,
         tick: Callable[[int], object] | None = None,
-    ) -> tuple[Float, np.ndarray, Float]:
-        """Log importance weights of `count` evenly spaced draws, which they are, and the draws.
+    ) -> Float:
+        """Log importance weights of draws of the coreset posterior, (S, P) → (S,).
 
         log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
         """
-        draws, index = self.unconstrained(checked, posterior, count)
         approximate = self.coreset_log_likelihood(checked, coreset, draws)
-        return self.full_data(checked).log_likelihood(draws, tick) - approximate, index, draws
+        return self.full_data(checked).log_likelihood(draws, tick) - approximate
 
     def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
         """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""

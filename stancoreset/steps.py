@@ -231,7 +231,8 @@ class Steps:
                 "full data, and data is None"
             )
         checked = self.read(data)
-        log_weights, index, theta = self._session.log_weights(checked, coreset, posterior, draws)
+        theta, index = self._session.unconstrained(checked, posterior, draws)
+        log_weights = self._session.log_weights(checked, coreset, theta)
         unseen = float("nan")
         if reference is not None:
             unseen = self._session.unseen(checked, coreset, reference, log_weights)
