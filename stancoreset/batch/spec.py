@@ -23,7 +23,7 @@ from stancoreset.batch.job import (
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.plan import Plan
 from stancoreset.sizes import AUTO
-from stancoreset.stan.data import near_misses
+from stancoreset.spelling import near_misses
 from stancoreset.stan.program import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]

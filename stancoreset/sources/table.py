@@ -21,8 +21,9 @@ from stancoreset.sources.executors import Executor, LocalThreads
 from stancoreset.sources.parts import Part, find_parts, require_columns
 from stancoreset.sources.stored import LoadedRows, StoredRows
 from stancoreset.sources.survey import Reader, merge_samples, part_levels, survey_part
-from stancoreset.stan.data import _INDEXED_COLUMN, as_value
+from stancoreset.stan.data import indexed_columns
 from stancoreset.stan.program import WeightedProgram
+from stancoreset.stan.values import as_value
 
 __all__ = ["Table", "table_from_file"]
 
@@ -191,11 +192,7 @@ class Table:
             return (given,) if isinstance(given, str) else tuple(given)
         if name in schema:
             return (name,)
-        indexed: dict[int, str] = {}
-        for column in schema:
-            match = _INDEXED_COLUMN.fullmatch(column)
-            if matrix and match and match["name"] == name:
-                indexed[int(match["dot"] or match["square"])] = column
+        indexed = indexed_columns(schema)[1].get(name, {}) if matrix else {}
         if indexed and sorted(indexed) != list(range(1, len(indexed) + 1)):
             raise DataError(
                 f"the columns of {name!r} are numbered {sorted(indexed)[:12]}; expected "

@@ -1,22 +1,19 @@
-"""Data for Stan programs: read, check against the declarations, hash, write as Stan JSON.
+"""Data for Stan programs: read from mappings, tables and files, hash, write as Stan JSON.
 
-Data are a plain dict: a variable's name to an ``int``, a ``float`` or a numpy array of
-int64 or float64. `read_data` makes one from whatever the user has, `check_data` holds it
-against a program's data block before Stan sees it, so that errors name the variable, the
-value seen and the value expected. Nothing here changes its input, and arrays that already
-have the right type are passed on without a copy.
+Data are a plain dict of a variable's name to its value (`stancoreset.stan.values`). What a
+program's data block asks of them is checked by `stancoreset.stan.declarations`, before Stan sees
+them. Nothing here changes its input.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
+from stancoreset.stan.values import Value, as_value, is_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["DataSource", "Value", "data_hash", "json_text", "read_data", "to_json"]
-
-#: One variable's value.
-Value = int | float | NDArray[Any]
 
 #: What `read_data` accepts: a mapping, a table, a path, or several of these.
 DataSource = Any
@@ -90,7 +85,7 @@ def _load(source: DataSource) -> Mapping[str, Any]:
     """One source as a mapping of still unchecked values."""
     if isinstance(source, Mapping):
         return source
-    if _is_pandas(source, "DataFrame"):
+    if is_pandas(source, "DataFrame"):
         return _table_columns(source)
     if not isinstance(source, str | os.PathLike):
         raise DataError(
@@ -172,17 +167,30 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
 _INDEXED_COLUMN = re.compile(r"(?P<name>[A-Za-z]\w*)(?:\.(?P<dot>\d+)|\[(?P<square>\d+)\])")
 
 
-def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
-    """A table as variables: indexed columns and columns of lists become matrices."""
-    columns: dict[str, Any] = {}
+def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[int, Any]]]:
+    """Labels of single columns, and those of matrices by their name and number.
+
+    Examples
+    --------
+    >>> indexed_columns(["y", "X.1", "X[2]"])
+    (['y'], {'X': {1: 'X.1', 2: 'X[2]'}})
+    """
+    single: list[Any] = []
     indexed: dict[str, dict[int, Any]] = {}
-    for label in frame.columns:
+    for label in labels:
         match = _INDEXED_COLUMN.fullmatch(str(label))
         if match:
-            index = int(match["dot"] or match["square"])
-            indexed.setdefault(match["name"], {})[index] = label
+            number = int(match["dot"] or match["square"])
+            indexed.setdefault(match["name"], {})[number] = label
         else:
-            columns[str(label)] = frame[label]
+            single.append(label)
+    return single, indexed
+
+
+def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
+    """A table as variables: indexed columns and columns of lists become matrices."""
+    single, indexed = indexed_columns(frame.columns)
+    columns: dict[str, Any] = {str(label): frame[label] for label in single}
     for name, labels in indexed.items():
         first = min(labels)
         expected = range(first, first + len(labels))
@@ -195,152 +203,6 @@ def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
             )
         columns[name] = frame[[labels[i] for i in expected]]
     return columns
-
-
-# --- one value ---------------------------------------------------------------------------
-
-
-def as_value(name: str, value: Any) -> Value:
-    """One variable's value as int, float, or a finite int64 or float64 array.
-
-    Raises
-    ------
-    DataError
-        The value is not numeric, ragged, complex, NaN or infinite.
-    """
-    array = _as_array(name, value)
-    kind = array.dtype.kind
-    if kind in "bi":
-        array = array.astype(np.int64, copy=False)
-    elif kind == "u":
-        if array.size and array.max() > np.iinfo(np.int64).max:
-            raise DataError(f"data variable {name!r}: {array.max()} does not fit an integer")
-        array = array.astype(np.int64, copy=False)
-    elif kind == "f":
-        array = array.astype(np.float64, copy=False)
-        _require_finite(name, array)
-    else:
-        raise DataError(f"data variable {name!r} {_not_numeric(array)}; expected numbers")
-    return array.item() if array.ndim == 0 else array
-
-
-def _as_array(name: str, value: Any) -> NDArray[Any]:
-    if _is_pandas(value, "DataFrame", "Series", "Index"):
-        return _from_pandas(name, value)
-    if isinstance(value, np.ndarray):
-        array = value
-    else:
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError, OverflowError) as error:
-            if isinstance(value, list | tuple):
-                raise DataError(f"data variable {name!r} {_ragged(value)}") from error
-            raise DataError(f"data variable {name!r} is not an array: {error}") from error
-        if array.dtype.kind in "US":  # numpy has turned the numbers beside a text into text
-            array = np.asarray(value, dtype=object)
-    return _from_objects(name, array) if array.dtype.kind == "O" else array
-
-
-def _from_pandas(name: str, value: Any) -> NDArray[Any]:
-    array = value.to_numpy()
-    if array.dtype.kind != "O":
-        return array
-    if array.ndim == 1 and _holds_rows(array):
-        return _from_objects(name, array)
-    try:  # nullable and mixed columns: missing values become NaN, refused with their index
-        return value.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (ValueError, TypeError):
-        return array
-
-
-def _holds_rows(array: NDArray[Any]) -> bool:
-    return bool(array.size) and isinstance(array.flat[0], list | tuple | np.ndarray)
-
-
-def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """A column of equally long lists as a matrix; other object arrays stay what they are."""
-    if array.ndim == 1 and _holds_rows(array):
-        lengths = [np.shape(row) for row in array]
-        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
-        if odd is not None:
-            raise DataError(
-                f"data variable {name!r} is ragged: row 0 has shape {lengths[0]}, "
-                f"row {odd} has shape {lengths[odd]} (counting from 0)"
-            )
-        return np.stack([np.asarray(row) for row in array])
-    return array
-
-
-def _ragged(value: Sequence[Any]) -> str:
-    """Where a nested list stops being rectangular."""
-
-    def shape(item: Any) -> tuple[int, ...] | None:
-        try:
-            return np.shape(item)
-        except ValueError:
-            return None
-
-    shapes = [shape(item) for item in value]
-    odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), 0)
-    if shapes[odd] is None:
-        return f"is ragged within element {odd} (counting from 0)"
-    return (
-        f"is ragged: element 0 has shape {shapes[0]}, element {odd} has shape {shapes[odd]} "
-        "(counting from 0)"
-    )
-
-
-def _not_numeric(array: NDArray[Any]) -> str:
-    """What a non-numeric array holds, in words, with the first such element."""
-    if array.dtype.kind == "c":
-        return "is complex, which is not supported"
-    if array.dtype.kind in "mM":
-        return "holds dates or times"
-    items = array.astype(object)
-    for at in np.ndindex(items.shape):
-        item = items[at]
-        if not isinstance(item, int | float | np.number | np.bool_):
-            where = f" at {_index(at)}" if at else ""
-            return f"holds {item!r} ({type(item).__name__}){where}"
-    return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
-
-
-def _require_finite(name: str, array: NDArray[np.float64]) -> None:
-    # the sum is finite if every element is (and, rarely, overflows: then look closely)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):
-            return
-    bad = ~np.isfinite(array)
-    if not bad.any():
-        return
-    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
-    count = int(bad.sum())
-    raise DataError(
-        f"data variable {name!r} has {array[first]} at {_index(first)} "
-        f"({count} of {array.size} values are not finite); "
-        "expected finite numbers: remove or impute these rows first"
-        if array.ndim
-        else f"data variable {name!r} is {array[()]}; expected a finite number"
-    )
-
-
-def _index(at: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, at))}] (counting from 0)"
-
-
-def _is_pandas(value: Any, *classes: str) -> bool:
-    """Whether `value` is one of these pandas classes, without importing pandas."""
-    return any(
-        base.__name__ in classes and base.__module__.split(".")[0] == "pandas"
-        for base in type(value).__mro__
-    )
-
-
-def near_misses(name: str, names: Iterable[str]) -> list[str]:
-    """Names that look like a misspelling of `name`."""
-    by_lower = {other.lower(): other for other in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.7)
-    return [by_lower[other] for other in close]
 
 
 # --- writing -----------------------------------------------------------------------------

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from stancoreset.errors import DataError
+from stancoreset.spelling import near_misses
 from stancoreset.stan import nodes as n
-from stancoreset.stan.data import DataSource, Value, as_value, near_misses, raw_data
+from stancoreset.stan.data import DataSource, raw_data
 from stancoreset.stan.expressions import Scope, evaluate_int
 from stancoreset.stan.printer import expression
+from stancoreset.stan.values import Value, as_value
 
 __all__ = ["check_data", "declared"]
 

@@ -27,7 +27,7 @@ from stancoreset.stan.contract import (
     observation_axes,
     observation_count,
 )
-from stancoreset.stan.data import DataSource, Value, raw_data
+from stancoreset.stan.data import DataSource, raw_data
 from stancoreset.stan.declarations import check_data
 from stancoreset.stan.source import (
     StanProgram,
@@ -35,6 +35,7 @@ from stancoreset.stan.source import (
     stan_model_path,
     without_comments,
 )
+from stancoreset.stan.values import Value
 
 __all__ = [
     "StanProgram",

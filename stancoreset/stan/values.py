@@ -1,0 +1,157 @@
+"""One data variable's value: an int, a float, or a finite array of int64 or float64.
+
+Whatever else a user may have (lists, pandas objects, booleans, columns of lists) becomes one of
+these, or an error that names the variable, the value seen and where. Nothing is changed in place,
+and an array of the right type is passed on without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import DataError
+
+__all__ = ["Value", "as_value", "is_pandas"]
+
+#: One variable's value.
+Value = int | float | NDArray[Any]
+
+
+def as_value(name: str, value: Any) -> Value:
+    """One variable's value as int, float, or a finite int64 or float64 array.
+
+    Raises
+    ------
+    DataError
+        The value is not numeric, ragged, complex, NaN or infinite.
+    """
+    array = _as_array(name, value)
+    kind = array.dtype.kind
+    if kind in "bi":
+        array = array.astype(np.int64, copy=False)
+    elif kind == "u":
+        if array.size and array.max() > np.iinfo(np.int64).max:
+            raise DataError(f"data variable {name!r}: {array.max()} does not fit an integer")
+        array = array.astype(np.int64, copy=False)
+    elif kind == "f":
+        array = array.astype(np.float64, copy=False)
+        _require_finite(name, array)
+    else:
+        raise DataError(f"data variable {name!r} {_not_numeric(array)}; expected numbers")
+    return array.item() if array.ndim == 0 else array
+
+
+def _as_array(name: str, value: Any) -> NDArray[Any]:
+    if is_pandas(value, "DataFrame", "Series", "Index"):
+        return _from_pandas(name, value)
+    if isinstance(value, np.ndarray):
+        array = value
+    else:
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            if isinstance(value, list | tuple):
+                raise DataError(f"data variable {name!r} {_ragged(value)}") from error
+            raise DataError(f"data variable {name!r} is not an array: {error}") from error
+        if array.dtype.kind in "US":  # numpy has turned the numbers beside a text into text
+            array = np.asarray(value, dtype=object)
+    return _from_objects(name, array) if array.dtype.kind == "O" else array
+
+
+def _from_pandas(name: str, value: Any) -> NDArray[Any]:
+    array = value.to_numpy()
+    if array.dtype.kind != "O":
+        return array
+    if array.ndim == 1 and _holds_rows(array):
+        return _from_objects(name, array)
+    try:  # nullable and mixed columns: missing values become NaN, refused with their index
+        return value.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (ValueError, TypeError):
+        return array
+
+
+def _holds_rows(array: NDArray[Any]) -> bool:
+    return bool(array.size) and isinstance(array.flat[0], list | tuple | np.ndarray)
+
+
+def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """A column of equally long lists as a matrix; other object arrays stay what they are."""
+    if array.ndim == 1 and _holds_rows(array):
+        lengths = [np.shape(row) for row in array]
+        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+        if odd is not None:
+            raise DataError(
+                f"data variable {name!r} is ragged: row 0 has shape {lengths[0]}, "
+                f"row {odd} has shape {lengths[odd]} (counting from 0)"
+            )
+        return np.stack([np.asarray(row) for row in array])
+    return array
+
+
+def _ragged(value: Sequence[Any]) -> str:
+    """Where a nested list stops being rectangular."""
+
+    def shape(item: Any) -> tuple[int, ...] | None:
+        try:
+            return np.shape(item)
+        except ValueError:
+            return None
+
+    shapes = [shape(item) for item in value]
+    odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), 0)
+    if shapes[odd] is None:
+        return f"is ragged within element {odd} (counting from 0)"
+    return (
+        f"is ragged: element 0 has shape {shapes[0]}, element {odd} has shape {shapes[odd]} "
+        "(counting from 0)"
+    )
+
+
+def _not_numeric(array: NDArray[Any]) -> str:
+    """What a non-numeric array holds, in words, with the first such element."""
+    if array.dtype.kind == "c":
+        return "is complex, which is not supported"
+    if array.dtype.kind in "mM":
+        return "holds dates or times"
+    items = array.astype(object)
+    for at in np.ndindex(items.shape):
+        item = items[at]
+        if not isinstance(item, int | float | np.number | np.bool_):
+            where = f" at {_index(at)}" if at else ""
+            return f"holds {item!r} ({type(item).__name__}){where}"
+    return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
+
+
+def _require_finite(name: str, array: NDArray[np.float64]) -> None:
+    # the sum is finite if every element is (and, rarely, overflows: then look closely)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
+    count = int(bad.sum())
+    raise DataError(
+        f"data variable {name!r} has {array[first]} at {_index(first)} "
+        f"({count} of {array.size} values are not finite); "
+        "expected finite numbers: remove or impute these rows first"
+        if array.ndim
+        else f"data variable {name!r} is {array[()]}; expected a finite number"
+    )
+
+
+def _index(at: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, at))}] (counting from 0)"
+
+
+def is_pandas(value: Any, *classes: str) -> bool:
+    """Whether `value` is one of these pandas classes, without importing pandas."""
+    return any(
+        base.__name__ in classes and base.__module__.split(".")[0] == "pandas"
+        for base in type(value).__mro__
+    )
