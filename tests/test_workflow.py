@@ -63,11 +63,21 @@ def test_the_coreset_posterior_is_the_full_posterior(fit, full):
         np.testing.assert_allclose(one[name].std(axis=0), sd, rtol=0.25)
 
 
-def test_the_certificate_says_so(fit):
+def test_the_certificate_says_so(model, data, fit):
     assert fit.certificate.verdict == "certified"
-    assert fit.certificate.n_draws == 1_000
-    assert fit.certificate.ess > 900
     assert fit.certificate.heldout_error == fit.coreset.heldout_error < 0.1
+    every = model.certify(data, fit.coreset, fit.posterior)
+    assert every.n_draws == 1_000
+    assert every.ess > 998
+
+
+def test_a_quarter_of_the_draws_is_enough_where_it_leaves_no_doubt(model, data, fit):
+    assert fit.certificate.n_draws == 250
+    assert fit.certificate.ess > 0.998 * 250
+    every = model.certify(data, fit.coreset, fit.posterior)
+    np.testing.assert_array_equal(fit.certificate.draw_index, every.draw_index[::4])
+    difference = fit.certificate.log_weights - every.log_weights[::4]
+    np.testing.assert_allclose(difference, difference[0], atol=1e-5)
 
 
 def test_stages_and_passes_are_reported(fit):
@@ -134,6 +144,7 @@ def test_inputs_are_left_alone(model):
 def test_uniform_rows_are_worse_and_the_certificate_knows(model, data):
     fit = model.fit(data, size=60, method="uniform", seed=1, control_variate=False, **QUICK)
     assert fit.certificate.verdict == "rejected"
+    assert fit.certificate.n_draws == 1_000
     assert fit.certificate.reasons
 
 
