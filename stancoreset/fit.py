@@ -48,7 +48,8 @@ class CoresetFit:
     passes : dict
         How often the full data were evaluated: ``densities`` and ``gradients``; and, where
         rows stay on disk, how often they were read: ``reads``. ``likelihood`` says by what, if
-        not by Stan alone.
+        not by Stan alone; ``distinct_rows``, how many rows are different, if at most half are:
+        equal rows are evaluated once.
     data : dict or None
         The coreset's rows as data of the weighted program, where the full data are not in
         memory; saved as ``coreset_data.json``.
@@ -137,6 +138,7 @@ class CoresetFit:
                 "mean_shift": certificate.mean_shift,
                 "sd_change": certificate.sd_change,
                 "reasons": list(certificate.reasons),
+                "against": certificate.against or None,
             },
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
@@ -199,18 +201,25 @@ class CoresetFit:
         lines += ["", "| stage | seconds |", "|---|---|"]
         lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
         lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
-        reads = self.passes.get("reads")
-        lines += [
-            f"Full-data evaluations: {self.passes.get('densities', 0)} log densities, "
-            f"{self.passes.get('gradients', 0)} gradients"
-            + ("." if reads is None else f"; the rows were read {reads} times."),
-            *(f"Likelihood: {self.passes[key]}." for key in ("likelihood",) if key in self.passes),
-            "",
-        ]
+        lines += [*self._passes_lines(), ""]
         lines += _markdown_table(self.summary())
         lines += ["", "| provenance | |", "|---|---|"]
         lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
         return "\n".join(lines) + "\n"
+
+    def _passes_lines(self) -> list[str]:
+        passes = self.passes
+        reads, distinct = passes.get("reads"), passes.get("distinct_rows")
+        lines = [
+            f"Full-data evaluations: {passes.get('densities', 0)} log densities, "
+            f"{passes.get('gradients', 0)} gradients"
+            + ("." if reads is None else f"; the rows were read {reads} times.")
+        ]
+        if "likelihood" in passes:
+            lines.append(f"Likelihood: {passes['likelihood']}.")
+        if distinct is not None:
+            lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
+        return lines
 
     def _rounds_table(self) -> list[str]:
         if len(self.rounds) < 2:

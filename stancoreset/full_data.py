@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stancoreset.distinct import DistinctRows, distinct_rows
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
 from stancoreset.errors import DataError, ReferenceFitError
 from stancoreset.glm import FoundGlm, rows_of
@@ -26,6 +27,7 @@ from stancoreset.row_sums import (
     MIN_ROWS_PER_CHUNK,
     ArrayChunks,
     BoundChunks,
+    DistinctKernel,
     RowSums,
     StanKernel,
     StoredChunks,
@@ -51,6 +53,7 @@ class _Passes:
     gradients: int = 0
     stored: StoredRows | None = None
     likelihood: str = ""
+    distinct: int = 0
     reads_before: int = 0
 
     def reset(self) -> None:
@@ -66,6 +69,8 @@ class _Passes:
             counts["reads"] = self.stored.reads - self.reads_before
         if self.likelihood:
             counts["likelihood"] = self.likelihood
+        if self.distinct:
+            counts["distinct_rows"] = self.distinct
         return counts
 
 
@@ -123,22 +128,25 @@ class FullData:
         if stored is not None:
             # Sums over chunks whatever the engine: no engine is asked to hold all rows.
             self.in_process = True
-            stan = StanKernel(compiled, weighted, stored.row_values, in_process)
-            self._sums = StoredChunks(stored, kernel or stan)
+            if kernel is None:
+                kernel = StanKernel(compiled, weighted, stored.row_values, in_process)
+            if self._repeats(stored.sample) is not None:
+                kernel = DistinctKernel(kernel, weighted.weights)
+            self._sums = StoredChunks(stored, kernel)
             return
         self.in_process = in_process
         self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
+        self._evaluated = self._without_repeats()
+        rows = weighted.n_obs(self._evaluated)
         count = 1
         if in_process:
-            least = -(-self.n_obs // MAX_ROWS_PER_CHUNK)
-            count = max(1, least, min(self._threads, self.n_obs // MIN_ROWS_PER_CHUNK))
-        self._slices = slices(self.n_obs, count)
-        self._bound = BoundChunks(self._bind, self._slices, self._threads)
+            least = -(-rows // MAX_ROWS_PER_CHUNK)
+            count = max(1, least, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
+        self._bound = BoundChunks(self._bind, slices(rows, count), self._threads)
         self._sums = self._bound
         if kernel is not None:
-            self._sums = ArrayChunks(
-                rows_of(weighted, data), self.n_obs, MAX_ROWS_PER_CHUNK, kernel, self._threads
-            )
+            arrays = rows_of(weighted, self._evaluated)
+            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, kernel, self._threads)
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
@@ -181,11 +189,25 @@ class FullData:
         columns = [np.asarray(data[name]) for name in self._weighted.rows]
         return [c for c in columns if c.ndim == 1 and c.size and np.issubdtype(c.dtype, np.integer)]
 
+    def _without_repeats(self) -> StanData:
+        """Equal rows as one, with the weight of all."""
+        found = self._repeats(self._data)
+        if found is None:
+            return self._data
+        self.passes.distinct = len(found)
+        return self._weighted.subset(self._data, found.first, found.summed(self._weights))
+
+    def _repeats(self, data: StanData) -> DistinctRows | None:
+        rows = rows_of(self._weighted, data)
+        del rows[self._weighted.weights]
+        return distinct_rows(rows)
+
     def _bind(self, rows: slice) -> BoundModel:
-        if len(self._slices) == 1:
-            return self._compiled.bind(self._data)
-        subset = self._weighted.subset(self._data, rows, self._weights[rows])
-        return self._compiled.bind(subset)
+        data = self._evaluated
+        if rows == slice(0, self._weighted.n_obs(data)):
+            return self._compiled.bind(data)
+        weights = data[self._weighted.weights][rows]
+        return self._compiled.bind(self._weighted.subset(data, rows, weights))
 
     @property
     def chunks(self) -> list[BoundModel]:

@@ -7,7 +7,7 @@ the number of times that the prior is in the sum; `stancoreset.full_data` takes 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import methodcaller
@@ -15,14 +15,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from stancoreset.distinct import distinct_rows
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
-from stancoreset.sources.executors import Kernel, Sums, add, ordered
+from stancoreset.sources.executors import Kernel, Sums, fold, ordered
 from stancoreset.sources.stored import StoredRows, stan_rows
+from stancoreset.sources.survey import row_count
 
 if TYPE_CHECKING:
     from stancoreset.stan.program import WeightedProgram
 
-__all__ = ["ArrayChunks", "BoundChunks", "RowSums", "StanKernel", "StoredChunks", "slices"]
+__all__ = [
+    "ArrayChunks",
+    "BoundChunks",
+    "DistinctKernel",
+    "RowSums",
+    "StanKernel",
+    "StoredChunks",
+    "slices",
+]
 
 Progress = Callable[[int], object]
 
@@ -30,6 +40,8 @@ Progress = Callable[[int], object]
 # memory for a moment while Stan reads them, and leave the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
+# From so many draws on, looking for equal rows in a chunk takes less time than it saves.
+_DRAWS_WORTH_A_LOOK = 10
 
 
 class RowSums(Protocol):
@@ -146,12 +158,12 @@ class ArrayChunks:
                 method, {name: value[cut] for name, value in self.rows.items()}, draws
             )
 
-        total: Sums | None = None
-        for cut, part in zip(cuts, ordered(work, cuts, self.threads), strict=True):
-            total = add(total, part)
-            tell(cut.stop - cut.start)
-        assert total is not None
-        return total
+        def evaluated() -> Iterator[Sums]:
+            for cut, sums in zip(cuts, ordered(work, cuts, self.threads), strict=True):
+                yield sums
+                tell(cut.stop - cut.start)
+
+        return fold(evaluated())
 
     def close(self) -> None:
         """See `RowSums.close`."""
@@ -195,17 +207,42 @@ class StanKernel:
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """See `Kernel.evaluate`."""
-        length = len(next(iter(chunk.values())))
+        length = row_count(chunk)
         pieces = -(-length // MAX_ROWS_PER_CHUNK) if self.in_process else 1
-        total: Sums | None = None
-        for cut in slices(length, pieces):
+
+        def piece(cut: slice) -> Sums:
             rows = {name: value[cut] for name, value in chunk.items()}
             with self.compiled.bind(stan_rows(self.program, self.values, rows)) as bound:
                 found = getattr(bound, method)(draws)
-            sums = (*found, 1) if isinstance(found, tuple) else (found, 1)
-            total = add(total, sums)
-        assert total is not None
-        return total
+            return (*found, 1) if isinstance(found, tuple) else (found, 1)
+
+        return fold(piece(cut) for cut in slices(length, pieces))
+
+
+@dataclass(frozen=True)
+class DistinctKernel:
+    """Another kernel, which sees equal rows of a chunk once; see `stancoreset.distinct`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    weights : str
+        The row variable that holds the weights.
+    """
+
+    kernel: Kernel
+    weights: str
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """See `Kernel.evaluate`."""
+        rows = {name: value for name, value in chunk.items() if name != self.weights}
+        found = distinct_rows(rows) if len(draws) >= _DRAWS_WORTH_A_LOOK else None
+        if found is None:
+            return self.kernel.evaluate(method, chunk, draws)
+        length = len(found.code)
+        few = {name: value[found.first] for name, value in rows.items()}
+        few[self.weights] = found.summed(chunk.get(self.weights, np.ones(length)))
+        return self.kernel.evaluate(method, few, draws)
 
 
 def _in_draws(progress: Progress | None, draws: int, rows: int) -> Progress:
