@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from stancoreset.engines.base import Float
 from stancoreset.errors import DataError, EngineError, EngineNotFoundError, OptionError
 from stancoreset.row_sums import StanKernel
-from stancoreset.sources.executors import Kernel, Sums, add, sum_part
+from stancoreset.sources.executors import Kernel, Sums, fold, sum_part
 from stancoreset.sources.parts import ArraysPart, FilePart, Part, find_parts
 from stancoreset.sources.stored import StoredRows
 from stancoreset.sources.survey import Reader
@@ -145,11 +145,7 @@ class DaskWorkers:
                 'engine="stanli"'
             )
         futures = [self._submit(sum_part, (reader, part, kernel, method, draws)) for part in parts]
-        total: Sums | None = None
-        for sums, _ in self._gather(futures, progress):
-            total = add(total, sums)
-        assert total is not None
-        return total
+        return fold(sums for sums, _ in self._gather(futures, progress))
 
     def _submit(self, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
         """The part comes second; a partition becomes a future that only its worker sees."""

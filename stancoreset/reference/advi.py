@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import Float
 from stancoreset.errors import OptionError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Progress, Reference
-from stancoreset.reference.draws import from_rows
-from stancoreset.reference.pathfinder import SPARE_DRAWS
-from stancoreset.reference.small_copy import recentred, small_copy, small_size
+from stancoreset.reference.small_copy import from_small_copy
 
 __all__ = ["advi"]
 
@@ -20,12 +23,8 @@ def advi(full: FullData, draws: int, seed: int, progress: Progress | None = None
 
     Parameters
     ----------
-    full : FullData
-    draws : int
-        Number of draws, S.
-    seed : int
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
+    full, draws, seed, progress
+        As in `stancoreset.reference.methods.fit_reference`.
 
     Raises
     ------
@@ -43,8 +42,8 @@ def advi(full: FullData, draws: int, seed: int, progress: Progress | None = None
             'reference="advi" needs CmdStan, the engine in use has no ADVI: use '
             'engine="cmdstan", or reference="pathfinder", which runs on every engine'
         )
-    with small_copy(full, seed) as small:
-        rows = small.variational(draws=draws + SPARE_DRAWS, seed=seed)  # type: ignore[attr-defined]
-    if small_size(full) < full.n_obs:
-        rows = recentred(full, rows, seed)
-    return from_rows(full, rows, "advi", draws, seed, progress)
+
+    def sample(small: Any, count: int) -> Float:
+        return np.asarray(small.variational(draws=count, seed=seed))
+
+    return from_small_copy(full, "advi", sample, draws, seed, progress)

@@ -22,13 +22,12 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import logsumexp
 
 from stancoreset.arviz_compat import psislw
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climb import Step, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import GaussianFit, Progress, Reference
-from stancoreset.reference.draws import from_rows
-from stancoreset.reference.small_copy import recentred, small_copy, small_size
+from stancoreset.reference.small_copy import from_small_copy
 
 __all__ = ["Path", "inverse_hessians", "pathfinder", "pathfinder_draws", "single_path"]
 
@@ -43,8 +42,6 @@ _INIT_TRIES = 100
 _PROPOSED = 2
 # Above this k̂ importance weights say nothing (Vehtari et al. 2024).
 _KHAT_USABLE = 0.7
-#: Draws that the references made of draws come with, beyond those asked for.
-SPARE_DRAWS = 2_000
 
 
 class Density(Protocol):
@@ -84,29 +81,23 @@ def pathfinder(
 ) -> Reference:
     """Multi-path Pathfinder as a reference.
 
-    The paths are those of a small copy of the data (`stancoreset.reference.small_copy`),
-    and their draws are then recentred to the full data; of data that are small themselves,
-    Pathfinder sees every row.
+    The paths are those of a small copy of the data, see `from_small_copy`.
 
     Parameters
     ----------
-    full : FullData
-    draws : int
-        Number of draws, S.
-    seed : int
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
+    full, draws, seed, progress
+        As in `stancoreset.reference.methods.fit_reference`.
 
     Raises
     ------
     ReferenceFitError
         If no path leads anywhere, or its draws cannot be used.
     """
-    with small_copy(full, seed) as small:
-        rows = pathfinder_draws(small, draws + SPARE_DRAWS, seed)
-    if small_size(full) < full.n_obs:
-        rows = recentred(full, rows, seed)
-    return from_rows(full, rows, "pathfinder", draws, seed, progress)
+
+    def sample(small: BoundModel, count: int) -> Float:
+        return pathfinder_draws(small, count, seed)
+
+    return from_small_copy(full, "pathfinder", sample, draws, seed, progress)
 
 
 def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS) -> Float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Progress, Reference
-from stancoreset.reference.draws import from_rows
-from stancoreset.reference.pathfinder import SPARE_DRAWS, pathfinder_draws
-from stancoreset.reference.small_copy import recentred, small_copy, small_size
+from stancoreset.reference.pathfinder import pathfinder_draws
+from stancoreset.reference.small_copy import from_small_copy
 
 __all__ = ["pilot"]
 
@@ -18,26 +18,23 @@ _MAX_TREEDEPTH = 7
 
 
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
-    """NUTS on a small copy of the data (`stancoreset.reference.small_copy`) as a reference.
+    """NUTS on a small copy of the data, see `from_small_copy`, as a reference.
 
     It follows any shape that NUTS does: skewness, heavy tails, funnels. Chains start at
-    draws of Pathfinder. Of data that are small themselves this is NUTS on every row.
+    draws of Pathfinder.
 
     Parameters
     ----------
-    full : FullData
-    draws : int
-        Number of draws, S.
-    seed : int
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
+    full, draws, seed, progress
+        As in `stancoreset.reference.methods.fit_reference`.
 
     Raises
     ------
     ReferenceFitError
         If the draws cannot be used.
     """
-    with small_copy(full, seed) as small:
+
+    def sample(small: BoundModel, count: int) -> Float:
         try:
             inits = pathfinder_draws(small, _CHAINS, seed)
         except ReferenceFitError:
@@ -45,13 +42,12 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
         result = small.sample(
             chains=_CHAINS,
             iter_warmup=_WARMUP,
-            iter_sampling=-(-(draws + SPARE_DRAWS) // _CHAINS),
+            iter_sampling=-(-count // _CHAINS),
             seed=seed,
             inits=inits,
             adapt_delta=0.9,
             max_treedepth=_MAX_TREEDEPTH,
         )
-    rows = result.unconstrained.reshape(-1, full.n_params)
-    if small_size(full) < full.n_obs:
-        rows = recentred(full, rows, seed)
-    return from_rows(full, rows, "pilot", draws, seed, progress)
+        return result.unconstrained.reshape(-1, full.n_params)
+
+    return from_small_copy(full, "pilot", sample, draws, seed, progress)

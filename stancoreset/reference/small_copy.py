@@ -4,12 +4,12 @@ Rough but robust approximations — Pathfinder, NUTS, ADVI — need thousands of
 which only a subsample can pay for. Its rows are weighted so that it is as informative as
 all rows: its posterior has the full posterior's shape and width, but its centre is off by
 as much as a posterior of m rows is wide, about √(N/m) standard deviations of the full one.
-The full data correct that with a few passes, see `recentred`.
+The full data correct that with a few passes, see `recentred`; `from_small_copy` does all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,15 +18,52 @@ from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climb import climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
-from stancoreset.reference.base import moments
+from stancoreset.reference.base import Progress, Reference, moments
+from stancoreset.reference.draws import from_rows
 
-__all__ = ["balanced_subsample", "recentred", "small_copy", "small_size"]
+__all__ = ["balanced_subsample", "from_small_copy", "recentred", "small_copy", "small_size"]
 
+# Draws at hand beyond those asked for: for the held-out error, and to add to the projection.
+_SPARE_DRAWS = 2_000
 _MIN_ROWS, _ROWS_PER_PARAMETER = 2_000, 100
 # Draws that recentring looks at.
 _PROBES = 16
 # Largest slope, in units of a posterior standard deviation, at which recentring ends.
 _SLOPE = 0.02
+
+
+def from_small_copy(
+    full: FullData,
+    method: str,
+    sample: Callable[[BoundModel, int], Float],
+    draws: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> Reference:
+    """Reference made of draws of a small copy's posterior, moved to the full data.
+
+    Of data that are small themselves the copy is every row, and the draws stay where they are.
+
+    Parameters
+    ----------
+    full : FullData
+    method : str
+        The reference's name.
+    sample : callable
+        ``sample(model, count)``: `count` unconstrained draws or a few more, (R, P).
+    draws, seed, progress
+        As in `stancoreset.reference.methods.fit_reference`.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the draws cannot be used.
+    """
+    with small_copy(full, seed) as small:
+        rows = sample(small, draws + _SPARE_DRAWS)
+    if small_size(full) < full.n_obs:
+        rows = recentred(full, rows, seed)
+    return from_rows(full, rows, method, draws, seed, progress)
 
 
 def small_size(full: FullData) -> int:

@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -17,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from stancoreset.engines.base import Float
 from stancoreset.parallel import available_cores
 from stancoreset.sources.parts import Part
-from stancoreset.sources.survey import Reader, Rows
+from stancoreset.sources.survey import Reader, Rows, row_count
 
-__all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "add", "ordered", "sum_part"]
+__all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "fold", "ordered", "sum_part"]
 
 #: Sums over rows: one or more arrays, and how often the prior is in them.
 Sums = tuple[Any, ...]
@@ -72,18 +75,25 @@ def sum_part(
     reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
 ) -> tuple[Sums, int]:
     """Sums over one part, and its number of rows."""
-    total: Sums | None = None
     rows = 0
-    for chunk in reader.chunks(part):
-        total = add(total, kernel.evaluate(method, chunk, draws))
-        rows += len(next(iter(chunk.values())))
-    assert total is not None
+
+    def evaluated() -> Iterator[Sums]:
+        nonlocal rows
+        for chunk in reader.chunks(part):
+            yield kernel.evaluate(method, chunk, draws)
+            rows += row_count(chunk)
+
+    total = fold(evaluated())
     return total, rows
 
 
-def add(left: Sums | None, right: Sums) -> Sums:
-    """Member by member."""
-    return right if left is None else tuple(a + b for a, b in zip(left, right, strict=True))
+def fold(several: Iterable[Sums]) -> Sums:
+    """Added member by member, from the first to the last."""
+
+    def add(one: Sums, other: Sums) -> Sums:
+        return tuple(a + b for a, b in zip(one, other, strict=True))
+
+    return reduce(add, several)
 
 
 @dataclass(frozen=True)
@@ -119,21 +129,18 @@ class LocalThreads:
 
         def work(item: tuple[int, Rows]) -> tuple[int, int, Sums]:
             number, chunk = item
-            length = len(next(iter(chunk.values())))
-            return number, length, kernel.evaluate(method, chunk, draws)
+            return number, row_count(chunk), kernel.evaluate(method, chunk, draws)
 
         chunks = ((i, chunk) for i, part in enumerate(parts) for chunk in reader.chunks(part))
-        per_part: list[Sums | None] = [None] * len(parts)
-        for number, length, sums in ordered(work, chunks, self.threads):
-            per_part[number] = add(per_part[number], sums)
-            if progress is not None:
-                progress(length)
-        total: Sums | None = None
-        for part_sums in per_part:
-            assert part_sums is not None
-            total = add(total, part_sums)
-        assert total is not None
-        return total
+
+        def evaluated() -> Iterator[tuple[int, Sums]]:
+            for number, length, sums in ordered(work, chunks, self.threads):
+                yield number, sums
+                if progress is not None:
+                    progress(length)
+
+        by_part = groupby(evaluated(), key=itemgetter(0))
+        return fold(fold(sums for _, sums in part) for _, part in by_part)
 
 
 def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:

@@ -19,7 +19,7 @@ from stancoreset.files import content_key
 from stancoreset.sources.columns import level_tables
 from stancoreset.sources.executors import Executor, Kernel, Sums
 from stancoreset.sources.parts import Part
-from stancoreset.sources.survey import PartSurvey, Reader, Rows, take_part
+from stancoreset.sources.survey import PartSurvey, Reader, Rows, row_count, take_part
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
 
@@ -231,7 +231,7 @@ class StoredRows(Mapping[str, Any]):
         columns: dict[str, Any] = {v.name: None for v in self._reader.variables}
         start = 0
         for chunk in self.chunks():
-            length = len(next(iter(chunk.values())))
+            length = row_count(chunk)
             for name, values in chunk.items():
                 if columns[name] is None:
                     columns[name] = np.empty((self.n_obs, *values.shape[1:]), values.dtype)
@@ -248,7 +248,7 @@ def content_hash(data: Mapping[str, Any]) -> str:
 
 def stan_rows(program: WeightedProgram, values: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """A chunk's rows as data of the weighted program."""
-    length = len(next(iter(rows.values())))
+    length = row_count(rows)
     moved = {
         name: np.moveaxis(v, 0, program.rows[name]) if program.rows.get(name) else v
         for name, v in rows.items()

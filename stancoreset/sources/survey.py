@@ -8,7 +8,7 @@ into chunks and whichever machine reads it (bottom-k reservoir sampling).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,24 @@ from stancoreset.errors import DataError
 from stancoreset.sources.columns import RowVariable, distinct, row_values
 from stancoreset.sources.parts import Part, require_columns
 
-__all__ = ["PartSurvey", "Reader", "merge_samples", "part_levels", "survey_part", "take_part"]
+__all__ = [
+    "PartSurvey",
+    "Reader",
+    "Rows",
+    "merge_samples",
+    "part_levels",
+    "row_count",
+    "survey_part",
+    "take_part",
+]
 
+#: Row variables by name, first axis the row.
 Rows = dict[str, NDArray[Any]]
+
+
+def row_count(rows: Mapping[str, NDArray[Any]]) -> int:
+    """How many rows these are."""
+    return len(next(iter(rows.values())))
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,7 @@ class Reader:
         start = 0
         for batch in part.batches(self.columns, self.chunk_rows):
             rows = row_values(self.variables, batch, part.name, start)
-            length = len(next(iter(rows.values())))
+            length = row_count(rows)
             if length:
                 yield rows
             start += length
@@ -95,7 +110,7 @@ def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -
     for chunk in reader.chunks(part):
         for name, values in chunk.items():
             digests[name].update(np.ascontiguousarray(values).data)
-        length = len(next(iter(chunk.values())))
+        length = row_count(chunk)
         new = rng.random(length)
         limit = np.inf if len(keys) < keep else keys.max()
         better = np.flatnonzero(new < limit)
@@ -132,7 +147,7 @@ def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
     found: list[Rows] = []
     start = done = 0
     for chunk in reader.chunks(part):
-        length = len(next(iter(chunk.values())))
+        length = row_count(chunk)
         end = int(np.searchsorted(numbers, start + length))
         if end > done:
             local = numbers[done:end] - start
