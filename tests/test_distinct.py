@@ -61,7 +61,8 @@ def test_the_rows_are_those_that_a_search_by_hand_finds():
     for n in range(5_000):
         seen.setdefault((rows["a"][n], *rows["b"][n].ravel()), []).append(n)
     found = distinct_rows(rows)
-    assert found is not None and len(found) == len(seen)
+    assert found is not None
+    assert len(found) == len(seen)
     sums = found.summed(values)
     for first, total in zip(found.first, sums, strict=True):
         same = seen[(rows["a"][first], *rows["b"][first].ravel())]
@@ -153,7 +154,8 @@ def test_rows_on_disk_chunk_by_chunk(model, monkeypatch):
 
     monkeypatch.setattr(StanKernel, "evaluate", counted)
     once = log_likelihood()
-    assert len(seen) == 4 and max(seen) < 120
+    assert len(seen) == 4
+    assert max(seen) < 120
     looked = []
     monkeypatch.setattr(
         "stancoreset.full_data.distinct_rows", lambda rows: looked.append(len(rows)) or None
