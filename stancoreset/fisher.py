@@ -57,17 +57,12 @@ def project_fisher(
 
     Parameters
     ----------
-    full : FullData
-    pool : BoundModel
-        The program with ``log_lik``, bound to the candidate rows.
-    candidates : ndarray of int, shape (M,)
-        Row numbers of the candidates, in the order of the pool's rows.
+    full, pool, candidates, progress
+        As in `stancoreset.projection.project`.
     reference : Reference
         Its draws are the θ_j; its standard deviations scale the steps of the differences.
     heldout : int
         Number of held-out features, from draws and coordinates of their own.
-    progress : callable, optional
-        Called with the number of draws done since the last call.
 
     Returns
     -------

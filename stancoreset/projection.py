@@ -32,6 +32,7 @@ __all__ = [
     "finite_log_lik",
     "heldout_error",
     "project",
+    "require_spread",
 ]
 
 
@@ -146,11 +147,7 @@ def project(
     heldout_phi, _ = centred(finite_log_lik(pool, unseen))
     target, _ = centred(reference.log_likelihood.copy())
     heldout_target, _ = centred(unseen_log_likelihood)
-    if not np.any(target) or not np.any(heldout_target):
-        raise ReferenceFitError(
-            "the log likelihood is the same at every reference draw: the reference has no spread, "
-            "or the data say nothing about the parameters"
-        )
+    require_spread(target, heldout_target)
     return Projection(
         phi=phi,
         target=target,
@@ -195,6 +192,20 @@ def extend(
         log_likelihood=log_likelihood,
         means=means,
     )
+
+
+def require_spread(*targets: Float | float) -> None:
+    """Refuse targets, or norms of targets, that are zero: there is nothing to approximate.
+
+    Raises
+    ------
+    ReferenceFitError
+    """
+    if not all(np.any(target) for target in targets):
+        raise ReferenceFitError(
+            "the log likelihood is the same at every reference draw: the reference has no spread, "
+            "or the data say nothing about the parameters"
+        )
 
 
 def centred(values: Float) -> tuple[Float, Float]:

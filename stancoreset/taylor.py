@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Float
-from stancoreset.errors import ReferenceFitError
 from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
-from stancoreset.projection import Projection, centred, finite_log_lik
+from stancoreset.projection import Projection, centred, finite_log_lik, require_spread
 from stancoreset.reference.base import Reference, evaluated
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
@@ -58,6 +57,8 @@ class TaylorProjection:
         errors are relative to.
     candidates : ndarray of int, shape (M,)
     n_obs : int
+    log_likelihood : ndarray, shape (S,)
+        As in `stancoreset.projection.Projection`.
     """
 
     beyond: Float = field(repr=False)
@@ -87,10 +88,12 @@ class TaylorProjection:
 
     def _stacked(self, penalty: float) -> Projection:
         root = np.sqrt(penalty)
-        phi = np.concatenate([centred_copy(self.beyond), root * centred_copy(self.second)])
-        target = np.concatenate(
-            [centred_copy(self.beyond_target), root * centred_copy(self.second_target)]
-        )
+
+        def stacked(beyond: Float, second: Float) -> Float:
+            return np.concatenate([centred(beyond.copy())[0], root * centred(second.copy())[0]])
+
+        phi = stacked(self.beyond, self.second)
+        target = stacked(self.beyond_target, self.second_target)
         return Projection(
             phi=phi,
             target=target,
@@ -104,11 +107,6 @@ class TaylorProjection:
             norm=self.norm,
             heldout_norm=self.heldout_norm,
         )
-
-
-def centred_copy(values: Float) -> Float:
-    """S^(-1/2)·(values − mean over draws)."""
-    return np.asarray((values - values.mean(axis=0)) / np.sqrt(len(values)))
 
 
 def project_taylor(
@@ -125,17 +123,10 @@ def project_taylor(
 
     Parameters
     ----------
-    full : FullData
-    pool : BoundModel
-        The program with ``log_lik``, bound to the candidate rows.
-    candidates : ndarray of int, shape (M,)
-    reference : Reference
+    full, pool, candidates, reference, heldout, progress
+        As in `stancoreset.projection.project`.
     expansion : Expansion
         Of the full log likelihood, at ψ₀.
-    heldout : int
-        Number of held-out draws, H.
-    progress : callable, optional
-        Called with the number of draws done since the last call.
 
     Raises
     ------
@@ -151,11 +142,7 @@ def project_taylor(
     heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
     norm = float(np.std(reference.log_likelihood))
     heldout_norm = float(np.std(unseen_log_likelihood))
-    if norm == 0 or heldout_norm == 0:
-        raise ReferenceFitError(
-            "the log likelihood is the same at every reference draw: the reference has no spread, "
-            "or the data say nothing about the parameters"
-        )
+    require_spread(norm, heldout_norm)
     return TaylorProjection(
         beyond=beyond,
         second=second,
