@@ -4,7 +4,9 @@
 
 ``STANCORESET_BENCH_ROWS=100000,1000000`` limits the sizes (10^7 needs 1 GB of disk),
 ``STANCORESET_BENCH_DIR`` says where the Parquet files are written. Every fit runs in a process
-of its own, whose peak memory is measured; the baseline is one read of the same file.
+of its own, whose peak memory is measured; the baselines are one read of the same file, and
+NUTS on all rows in memory: of 10^5 rows measured, of more rows extrapolated, in proportion to
+their number (gradients of more rows take no less for each row).
 """
 
 from __future__ import annotations
@@ -138,6 +140,24 @@ CHILD = textwrap.dedent(
     }))
     """
 )
+FULL = textwrap.dedent(
+    """
+    import sys, time
+    import pyarrow.parquet as pq
+    import stancoreset as sc
+
+    frame = pq.read_table(sys.argv[1]).to_pandas()
+    data = {
+        "N": len(frame), "D": 10, "X": frame[[f"x{j}" for j in range(10)]].to_numpy(),
+        "y": frame["y"].to_numpy(), "alpha_scale": 5.0, "beta_scale": 2.5,
+    }
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    model._session.compile()
+    started = time.perf_counter()
+    model.sample(data, seed=1)
+    print(time.perf_counter() - started)
+    """
+)
 READ = textwrap.dedent(
     """
     import sys, time
@@ -187,8 +207,16 @@ def child(code: str, *arguments: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_rows_on_disk_end_to_end(benchmark, file):
-    """``fit(size=100)`` with rows on disk, in multiples of one read of the file."""
+@pytest.fixture(scope="module")
+def seconds_a_row(tmp_path_factory):
+    """NUTS on all of 10^5 rows, 4 chains of 1,000 + 1,000 iterations, for each row."""
+    path = tmp_path_factory.mktemp("full") / "rows.parquet"
+    write_rows(path, 100_000)
+    return float(child(FULL, str(path))) / 100_000
+
+
+def test_rows_on_disk_end_to_end(benchmark, file, seconds_a_row):
+    """``fit(size=100)`` with rows on disk, against one read of the file and NUTS on all rows."""
     rows, path = file
     reads = [tuple(map(float, child(READ, str(path)).split())) for _ in range(3)]
     read, worked = map(min, zip(*reads, strict=True))
@@ -197,13 +225,17 @@ def test_rows_on_disk_end_to_end(benchmark, file):
     )
     result.update(rows=rows, read_seconds=read, reads_worth=result["seconds"] / read)
     result.update(processor_reads_worth=result["processor"] / worked)
+    full = rows * seconds_a_row
+    result.update(full_seconds=full, times_faster=full / result["seconds"])
     benchmark.extra_info.update(result)
     print(
         f"\n{rows:>10,} rows: {result['seconds']:.1f} s = {result['reads_worth']:.0f} x one read "
         f"({read:.2f} s), {result['processor_reads_worth']:.0f} x by processor time "
         f"({result['processor']:.1f} s), peak {result['peak']:.0f} MB "
         f"({result['empty']:.0f} MB without data), "
-        f"{result['verdict']}, ESS {result['ess']:.1f}, {result['passes']}\n{result['timings']}"
+        f"{result['verdict']}, ESS {result['ess']:.1f}, {result['passes']}\n{result['timings']}\n"
+        f"NUTS on all rows {full:,.0f} s{'' if rows == 100_000 else ' (extrapolated)'}: "
+        f"{result['times_faster']:.0f} times slower"
     )
     assert result["verdict"] == "certified"
 
