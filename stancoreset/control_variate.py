@@ -11,10 +11,10 @@ is replaced by h² (1 − exp(−t²/h²)), the same to third order, and never m
 With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
 by Lanczos' method: p² numbers would cost NUTS more than the rows do. What is left out is
 reported, and the certificate sees it.
- Only the likelihood is
-expanded; the prior stays exact in Stan. Its gradient and Hessian are those of the posterior
-less those of the prior, which the two log densities L + log prior and L_w + log prior have in
-common: R and g need no program of their own.
+
+Only the likelihood is expanded; the prior stays exact in Stan. Gradient and Hessian of a
+likelihood are those of the posterior less those of the prior, which L + log prior and
+L_w + log prior have in common: R and g need no program of their own.
 
 References
 ----------

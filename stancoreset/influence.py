@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float, StanData
+from stancoreset.row_log_lik import row_log_lik
 from stancoreset.session import Session
 
 __all__ = ["influential_rows"]
 
-# Draws that the residual is looked at, and numbers that one call to the engine may return.
-_DRAWS, _AT_ONCE = 32, 4_000_000
+# Draws that the residual is looked at.
+_DRAWS = 32
 
 
 def influential_rows(
@@ -47,12 +48,8 @@ def influential_rows(
     residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
     residual = residual - residual.mean()
     scores = np.empty(full.n_obs)
-    step = max(1, _AT_ONCE // len(few))
-    for start in range(0, full.n_obs, step):
-        rows = slice(start, min(start + step, full.n_obs))
-        subset = session.program.subset(checked, rows, np.ones(rows.stop - rows.start))
-        with session.with_log_lik().bind(subset) as bound:
-            scores[rows] = np.abs(residual @ bound.log_lik(few))
+    for rows, log_lik in row_log_lik(session, checked, few):
+        scores[rows] = np.abs(residual @ log_lik)
     scores = np.where(np.isfinite(scores), scores, 0.0)
     chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]
     return np.sort(chosen).astype(np.int64)

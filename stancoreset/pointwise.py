@@ -17,6 +17,7 @@ from stancoreset.arviz_compat.line import Container, build
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import CertificateError, DataError, OptionError
 from stancoreset.fit import CoresetFit
+from stancoreset.row_log_lik import row_log_lik
 from stancoreset.session import Session
 from stancoreset.stan import nodes as n
 from stancoreset.stan.densities import suffix
@@ -31,9 +32,8 @@ __all__ = [
     "with_log_likelihood",
 ]
 
-# Numbers that one call to the engine may return, and bytes that all of them may take if
-# nothing is said about the number of draws.
-_AT_ONCE, _BYTES = 4_000_000, 1_000_000_000
+# What the log likelihoods may take if nothing is said about the number of draws.
+_BYTES = 1_000_000_000
 _MIN_DRAWS = 100
 
 
@@ -168,12 +168,8 @@ def _draws(draws: int | None, n_obs: int, container: Container) -> int:
 def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
     """(S, N), rows in chunks: the engine never holds more than one chunk's values."""
     out = np.empty((len(theta), n_obs))
-    step = max(1, _AT_ONCE // len(theta))
-    for start in range(0, n_obs, step):
-        rows = slice(start, min(start + step, n_obs))
-        subset = session.program.subset(checked, rows, np.ones(rows.stop - rows.start))
-        with session.with_log_lik().bind(subset) as bound:
-            out[:, rows] = bound.log_lik(theta)
+    for rows, log_lik in row_log_lik(session, checked, theta):
+        out[:, rows] = log_lik
     return out
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from stancoreset.coreset import Coreset
 from stancoreset.projection import Projection
 from stancoreset.taylor import TaylorProjection
 
-__all__ = ["AUTO", "ERROR_GOAL", "smallest_adequate", "spread"]
+__all__ = ["AUTO", "ERROR_GOAL", "smallest_adequate"]
 
 #: The size that stands for a search.
 AUTO = "auto"
@@ -18,14 +16,6 @@ AUTO = "auto"
 #: is small enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
 _FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
-
-
-def spread(projection: Projection | TaylorProjection) -> float:
-    """Standard deviation of the full log likelihood over the held-out draws."""
-    if projection.heldout_norm is not None:
-        return projection.heldout_norm
-    assert isinstance(projection, Projection)
-    return float(np.linalg.norm(projection.heldout_target))
 
 
 def smallest_adequate(
@@ -49,7 +39,8 @@ def smallest_adequate(
     Coreset
         The one with the smallest held-out error, if none is good enough.
     """
-    scale = spread(projection)
+    # ‖b‖ is the standard deviation of the full log likelihood over the draws.
+    scale = projection.heldout_size
     best: Coreset | None = None
     for size in _sizes(min(n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))):
         coreset = choose(size)

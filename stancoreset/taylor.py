@@ -79,6 +79,11 @@ class TaylorProjection:
         """S, the number of draws that selection sees."""
         return len(self.beyond_target)
 
+    @property
+    def heldout_size(self) -> float:
+        """‖b‖ on the held-out draws."""
+        return self.heldout_norm
+
     def penalised(self, penalty: float) -> Projection:
         """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; kept, since sizes are tried."""
         if penalty not in self._penalised:

@@ -15,7 +15,7 @@ from problems import logistic_data
 from scipy.special import log_expit, logsumexp
 
 import stancoreset as sc
-from stancoreset import arviz_compat, pointwise
+from stancoreset import arviz_compat, pointwise, row_log_lik
 from stancoreset.arviz_compat import attrs_of, group_of, groups_of, variables_of
 from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError, DataError, OptionError
@@ -71,7 +71,7 @@ def test_log_likelihood_is_that_of_every_row(model, data, fit):
 
 def test_rows_come_in_chunks(model, data, fit, monkeypatch):
     whole = model.log_likelihood(data, fit, draws=40)
-    monkeypatch.setattr(pointwise, "_AT_ONCE", 40 * 333)
+    monkeypatch.setattr(row_log_lik, "_AT_ONCE", 40 * 333)
     pieces = model.log_likelihood(data, fit, draws=40)
     for container in (whole, pieces):
         assert variables_of(container)["beta"].shape == (2, 20, 3)
