@@ -48,6 +48,8 @@ __all__ = ["Certificate", "certify", "leaves_no_doubt", "moved_by", "unseen_mass
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = 0.7
+#: Fewer draws say nothing about the tail of their weights.
+LEAST_DRAWS = 100
 # ESS as a share of the draws that is asked for at a given k̂.
 _ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
 HELDOUT_CERTIFIED = 0.1
@@ -112,6 +114,9 @@ class Certificate:
         Largest change that `weights` make to the mean of an unconstrained coordinate, in
         standard deviations, and to its standard deviation, relative: by how much the draws'
         own are off. NaN if unknown.
+    against : str
+        What the draws were compared with, where that is not all rows of the data; empty where it
+        is; the last of `reasons` says so too.
     """
 
     khat: float
@@ -128,6 +133,7 @@ class Certificate:
     unseen: float = float("nan")
     mean_shift: float = float("nan")
     sd_change: float = float("nan")
+    against: str = ""
 
     def expectation(self, values: ArrayLike) -> Float:
         """Expectation under the full posterior of values at the certified draws.
@@ -159,6 +165,7 @@ class Certificate:
         return (
             f"{self.verdict}: Pareto k̂ {self.khat:.2f}, effective draws {self.ess:.1f} of "
             f"{self.n_draws}, held-out error {self.heldout_error:.2g}"
+            + (f"; against {self.against}" if self.against else "")
         )
 
 
@@ -171,6 +178,7 @@ def certify(
     n_transitions: int = 0,
     unseen: float = float("nan"),
     moved: tuple[float, float] = (float("nan"), float("nan")),
+    against: str = "",
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -187,6 +195,8 @@ def certify(
         From `unseen_mass`; more than 2 % means ``"rejected"``.
     moved : tuple of float
         From `moved_by`; without it ``"certified"`` takes an ESS of 0.99 · draws.
+    against : str
+        See `Certificate`.
 
     Raises
     ------
@@ -205,7 +215,7 @@ def certify(
     verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, max(moved))
     missed = _missed(divergences, n_transitions, unseen)
     verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
-    reasons = (*reasons, *missed)
+    caveat = (f"compared with {against}",) if against else ()
     return Certificate(
         khat=khat,
         ess=ess,
@@ -215,12 +225,13 @@ def certify(
         log_weights=raw,
         weights=weights,
         draw_index=np.arange(len(raw)) if draw_index is None else np.asarray(draw_index),
-        reasons=reasons,
+        reasons=(*reasons, *missed, *caveat),
         divergences=divergences,
         n_transitions=n_transitions,
         unseen=unseen,
         mean_shift=moved[0],
         sd_change=moved[1],
+        against=against,
     )
 
 
@@ -247,9 +258,10 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
 
 def _usable(log_weights: ArrayLike) -> Float:
     raw = np.asarray(log_weights, dtype=np.float64)
-    if raw.ndim != 1 or len(raw) < 100:
+    if raw.ndim != 1 or len(raw) < LEAST_DRAWS:
         raise CertificateError(
-            f"{raw.size} draws are too few for a certificate: give at least 100 (1,000 is usual)"
+            f"{raw.size} draws are too few for a certificate: give at least {LEAST_DRAWS} "
+            "(1,000 is usual)"
         )
     if np.any(np.isnan(raw)) or np.any(raw == np.inf) or not np.any(np.isfinite(raw)):
         bad = int(np.argmax(~np.isfinite(raw)))

@@ -53,6 +53,7 @@ def coreset_options(
     add("--iter-sampling", type=int, default=1000, help="draws a chain (1000)")
     add("--adapt-delta", type=float, default=0.8, help="NUTS target acceptance (0.8)")
     add("--max-treedepth", type=int, default=10, help="NUTS tree depth (10)")
+    add("--resume", action="store_true", help="go on where an interrupted run stopped")
     add("--overwrite", action="store_true", help="replace an earlier run in DIR")
     add("--no-plots", action="store_true", help="no pictures of weights and certificate")
     add("--quiet", action="store_true", help="say nothing")
@@ -86,7 +87,6 @@ def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | 
     )
     add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")
     add("--candidates", type=int, metavar="M", help="rows to choose from; default max(20000, 50 K)")
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")
 
 
 def sampler_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def merge(
             method=args.method,
             seed=args.seed,
             output_dir=Path(args.out),
+            resume=args.resume,
             overwrite=args.overwrite,
             stages=Stages(show_progress=False if args.quiet else None, on_done=say.stage),
             control_variate=not args.no_control_variate,

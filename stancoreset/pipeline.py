@@ -282,6 +282,7 @@ class Pipeline:
                     index[which],
                     unseen=session.unseen(checked, coreset, reference, found),
                     moved=moved_by(found, draws[which]),
+                    against=session.against,
                     **divergences(posterior),
                 )
 

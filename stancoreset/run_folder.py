@@ -246,6 +246,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "unseen": certificate.unseen,
             "mean_shift": certificate.mean_shift,
             "sd_change": certificate.sd_change,
+            **({"against": certificate.against} if certificate.against else {}),
         }
     )
     with atomic_path(path / "certificate.csv") as temporary:
@@ -262,6 +263,7 @@ def _load_certificate(path: Path) -> Certificate:
         n_transitions=int(table["n_transitions"].iloc[0]),
         unseen=float(table["unseen"].iloc[0]),
         moved=(float(table["mean_shift"].iloc[0]), float(table["sd_change"].iloc[0])),
+        against=str(table["against"].iloc[0]) if "against" in table else "",
     )
 
 

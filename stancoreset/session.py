@@ -72,6 +72,11 @@ class Session:
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
 
+    @property
+    def against(self) -> str:
+        """What stands for the full data, where it is not all their rows; see `Certificate`."""
+        return ""
+
     @cached_property
     def controlled(self) -> Controlled:
         """The program's density with room for a control variate."""
@@ -286,6 +291,7 @@ class Session:
             n_transitions=certificate.n_transitions,
             unseen=certificate.unseen,
             moved=moved_by(match.log_weights, match.draws),
+            against=certificate.against,
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
 

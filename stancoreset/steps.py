@@ -242,6 +242,7 @@ class Steps:
             index,
             unseen=unseen,
             moved=moved_by(log_weights, theta),
+            against=self._session.against,
             **divergences(posterior),
         )
 

@@ -206,8 +206,10 @@ def test_four_parts_of_a_logistic_regression_are_certified_on_all_data(model, da
     assert merged.coreset.size <= 40
     # The same as the ordinary way: on the data in one piece.
     again = model.certify(data, merged.coreset, merged.posterior)
+    looked_at = np.isin(again.draw_index, merged.certificate.draw_index)
+    assert looked_at.sum() == merged.certificate.n_draws >= 250
     np.testing.assert_allclose(
-        np.diff(again.log_weights), np.diff(merged.certificate.log_weights), atol=1e-6
+        np.diff(again.log_weights[looked_at]), np.diff(merged.certificate.log_weights), atol=1e-6
     )
     constant = arviz_compat.groups_of(merged.posterior)["constant_data"]
     np.testing.assert_array_equal(constant["coreset_row"].values, merged.coreset.indices)
@@ -328,21 +330,6 @@ def test_parts_of_different_programs(model, parts):
             pytest.raises(OptionError, match="another program than 'model'"),
         ):
             later.merge([(y, stranger)], **QUICK)
-
-
-def test_what_a_program_computes_from_all_rows_cannot_be_merged():
-    code = """
-data { int N; vector[N] x; vector[N] y; }
-transformed data { vector[N] z = x - mean(x); }
-parameters { real a; real b; }
-model { a ~ normal(0, 5); b ~ normal(0, 5); y ~ normal(a + b * z, 1); }
-"""
-    rng = np.random.default_rng(0)
-    data = {"N": 400, "x": rng.normal(size=400), "y": rng.normal(size=400)}
-    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
-        fit = model.fit(data, size=20, seed=1, **QUICK)
-        with pytest.raises(DataError, match="from all rows"):
-            model.merge([(data, fit)], **QUICK)
 
 
 # The command line ------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Parts of the data: what is at hand of each, and their coresets' rows as one data set."""
+"""Parts of the data: what is at hand of each, and data sets laid end to end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from stancoreset.stan.program import WeightedProgram
 if TYPE_CHECKING:
     from stancoreset.workflow import CoresetModel
 
-__all__ = ["Part", "read_part", "union_rows"]
+__all__ = ["Part", "laid_end_to_end", "read_part", "union_rows"]
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,15 @@ def read_part(model: CoresetModel, part: Any, number: int) -> Part:
             f"part {number} has {count} rows of data, but its coreset was selected from "
             f"{coreset.n_obs} rows and has {coreset.size}: expected the data of either"
         )
+    full = count == coreset.n_obs
     frozen = sorted(model.program.frozen)
-    if frozen:
+    if frozen and not full:
         raise DataError(
-            f"the program computes {', '.join(frozen[:3])} from all rows of the data it is given, "
-            "so that the rows of one part mean something else in another: compute it once for all "
-            "parts and pass it as data"
+            f"part {number} has kept the {coreset.size} rows of its coreset only, but the program "
+            f"computes {', '.join(frozen[:3])} from all rows of the data, which these do not tell: "
+            "give the full data of every part, or compute it once for all parts and pass it as data"
         )
-    return Part(coreset, checked, count == coreset.n_obs)
+    return Part(coreset, checked, full)
 
 
 def _kind(part: Any) -> str:
@@ -88,15 +89,27 @@ def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any
         )
         for part in parts
     ]
+    return laid_end_to_end(program, [d.name for d in program.program.data], cuts)
+
+
+def laid_end_to_end(
+    program: WeightedProgram, names: Collection[str], pieces: Sequence[StanData]
+) -> dict[str, Any]:
+    """Data sets as one: rows after one another, all else as it is in each of them.
+
+    Raises
+    ------
+    DataError
+        Something that is not a row differs between them.
+    """
     row_wise = {**program.rows, program.weights: 0}
-    rows: dict[str, Any] = {}
-    for decl in program.program.data:
-        name = decl.name
-        values = [np.asarray(cut[name]) for cut in cuts]
-        if name == program.obs:
-            rows[name] = sum(int(value) for value in values)
+    whole: dict[str, Any] = {}
+    for name in names:
+        values = [np.asarray(piece[name]) for piece in pieces]
+        if name == program.obs or name in program.shared:
+            whole[name] = sum(int(value) for value in values)
         elif name in row_wise and values[0].size:
-            rows[name] = np.concatenate(values, axis=row_wise[name])
+            whole[name] = np.concatenate(values, axis=row_wise[name])
         else:
             for number, value in enumerate(values[1:], 2):
                 if not np.array_equal(value, values[0]):
@@ -104,8 +117,8 @@ def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any
                         f"'{name}' is {_shown(values[0])} in part 1 and {_shown(value)} in part "
                         f"{number}: what is not a row must be the same in all parts"
                     )
-            rows[name] = cuts[0][name]
-    return rows
+            whole[name] = pieces[0][name]
+    return whole
 
 
 def _shown(value: np.ndarray) -> str:

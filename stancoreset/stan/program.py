@@ -196,7 +196,7 @@ class WeightedProgram:
         n_obs = self.n_obs(data)
         take, size = _selector(indices, n_obs)
         cut = {**data, **self._taken(data, take, n_obs)}
-        cut[self.obs] = size
+        cut |= dict.fromkeys((self.obs, *(self.shared & data.keys())), size)
         cut[self.weights] = self._valid_weights(np.ones(size) if weights is None else weights, size)
         return cut
 

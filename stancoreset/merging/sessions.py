@@ -1,0 +1,174 @@
+"""What Stan is asked about parts: on the union of their coresets, and on all of their data.
+
+`UnionSession` selects: its density is that of the coresets' rows, with the parts' quadratics
+beside the prior. `PartsSession` samples and judges: a coreset counts its rows through all
+parts, and the full log likelihood is the sum of the parts' own, of which only the rows of the
+coresets need be in one place. `WholeSession` has all rows in one place, and selects from those
+of the coresets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stancoreset.control_variate import ControlVariate
+from stancoreset.coreset import Coreset
+from stancoreset.engines.base import BoundModel, Float, StanData
+from stancoreset.full_data import FullData
+from stancoreset.merging.parts import Part
+from stancoreset.merging.union import sum_of_controls
+from stancoreset.session import Session
+from stancoreset.stages import Stages
+
+__all__ = ["PartsSession", "UnionSession", "WholeSession"]
+
+
+class _Derived(Session):
+    """A session with the program, engine and compiled code of another."""
+
+    def __init__(self, session: Session, union: Coreset) -> None:
+        super().__init__(session.program, session.engine, session.threads, session.glm)
+        self._compiled = session._compiled
+        self.union = union
+
+
+class UnionSession(_Derived):
+    """The union of the parts' coresets: its rows as data, the parts' quadratics as exact."""
+
+    def base_data(self) -> StanData:
+        """The parts' quadratics as data."""
+        base = self.union.control
+        return {} if base is None else super().control_data(base)
+
+    def control_data(self, control: ControlVariate) -> StanData:
+        """A further quadratic, and the parts'."""
+        return super().control_data(self._completed(control))
+
+    def _completed(self, control: ControlVariate) -> ControlVariate:
+        total = sum_of_controls([(control, 1.0), (self.union.control, 0.0)])
+        assert total is not None
+        return total
+
+    def through_all_parts(self, coreset: Coreset) -> Coreset:
+        """A coreset that was selected here, with every quadratic and rows of all parts."""
+        base = self.union.control
+        return replace(
+            coreset,
+            indices=self.union.indices[coreset.indices],
+            n_obs=self.union.n_obs,
+            control=base if coreset.control is None else self._completed(coreset.control),
+        )
+
+
+class PartsSession(_Derived):
+    """All rows of all parts, or their coresets where these are all that is at hand.
+
+    Parameters
+    ----------
+    session : Session
+    union : Coreset
+    parts : sequence of Part
+    selecting : UnionSession
+    on_union : mapping
+        The data of `selecting`: the coresets' rows, and the parts' quadratics.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        union: Coreset,
+        parts: Sequence[Part],
+        selecting: UnionSession,
+        on_union: StanData,
+    ) -> None:
+        super().__init__(session, union)
+        self.parts = parts
+        self.selecting = selecting
+        self.on_union = on_union
+        self._sum: _SumOfParts | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row is at hand."""
+        return all(part.full for part in self.parts)
+
+    @property
+    def against(self) -> str:
+        """What stands for the full data."""
+        union = f"the union of {len(self.parts)} coresets ({self.union.size} rows)"
+        return "" if self.whole else f"{union}, not all {self.union.n_obs} rows"
+
+    def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
+        """A coreset's rows, counted through all parts, among those of the union."""
+        if coreset is None:
+            return super().rows(checked, None)
+        within = np.searchsorted(self.union.indices, coreset.indices)
+        return super().rows(checked, replace(coreset, indices=within, n_obs=self.union.size))
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows, so that it may be merged again."""
+        return self.rows(checked, coreset)
+
+    def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
+        """All rows of all parts; or, as it stands for them, the union of their coresets."""
+        if self._sum is None:
+            prior = self.density().bind(self.program.prior_data(checked))
+            data = [part.data for part in self.parts] if self.whole else [self.on_union]
+            session = self if self.whole else self.selecting
+            self._sum = _SumOfParts(
+                prior, [_Derived(session, self.union).full_data(rows, stages) for rows in data]
+            )
+        return self._sum
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        if self._sum is not None:
+            self._sum.close()
+            self._sum = None
+
+
+class _SumOfParts(FullData):
+    """Σ_i L_i(θ) over the parts, and the prior once; densities only."""
+
+    def __init__(self, prior: BoundModel, parts: Sequence[FullData]) -> None:
+        self.prior = prior
+        self.n_params, self.param_names = prior.n_params, prior.param_names
+        self.n_obs = sum(part.n_obs for part in parts)
+        self.passes = parts[0].passes  # each part is evaluated as often as every other
+        self._parts = parts
+
+    def log_likelihood(
+        self, draws: Float, progress: Callable[[int], object] | None = None
+    ) -> Float:
+        """Σ_i [log p_i(θ) − log prior(θ)]: what is not the prior is a part's, quadratic or row."""
+        draws = np.atleast_2d(draws)
+        prior = self.log_prior(draws)
+        with np.errstate(invalid="ignore"):
+            total = np.sum([part.log_density(draws) - prior for part in self._parts], axis=0)
+        if progress is not None:
+            progress(len(draws))
+        return np.where(np.isfinite(prior), total, -np.inf)
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        for part in self._parts:
+            part.close()
+        self.prior.close()
+
+
+class WholeSession(_Derived):
+    """All rows of all parts in one place; the coresets' rows are the candidates."""
+
+    def pool(
+        self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
+    ) -> tuple[np.ndarray, BoundModel]:
+        """The rows of the coresets."""
+        rows = self.union.indices
+        return rows, self.with_log_lik().bind(self.program.subset(checked, rows))
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows."""
+        return self.rows(checked, coreset)

@@ -1,0 +1,119 @@
+"""Parts of programs that compute something from all rows: it is formed anew from all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_merge import QUICK, cut, draws_of
+
+import stancoreset as sc
+from stancoreset.errors import DataError
+
+# z is centred and scaled by the rows that are given; the posterior has a closed form.
+CENTRED = """
+data { int<lower=1> N; vector[N] x; vector[N] y; }
+transformed data { vector[N] z = (x - mean(x)) / sd(x); }
+parameters { real a; real b; }
+model {
+  a ~ normal(0, 5);
+  b ~ normal(0, 5);
+  y ~ normal(a + b * z, 1);
+}
+"""
+
+# As brms writes it: the design matrix without its first column, centred column by column.
+BRMS = """
+data {
+  int<lower=1> N;
+  array[N] int Y;
+  int<lower=1> K;
+  matrix[N, K] X;
+  int<lower=1> Kc;
+}
+transformed data {
+  matrix[N, Kc] Xc;
+  vector[Kc] means_X;
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
+  }
+}
+parameters { vector[Kc] b; real Intercept; }
+model {
+  target += bernoulli_logit_glm_lpmf(Y | Xc, Intercept, b);
+  target += student_t_lpdf(Intercept | 3, 0, 2.5);
+}
+generated quantities { real b_Intercept = Intercept - dot_product(means_X, b); }
+"""
+
+
+def line(rows: int) -> dict[str, object]:
+    """A covariate that grows with time: the parts' means are far from that of all rows."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 6.0, rows) + rng.normal(size=rows)
+    return {"N": rows, "x": x, "y": 1.0 - 0.5 * x + rng.normal(size=rows)}
+
+
+def line_posterior(data):
+    """Mean and covariance of (a, b): normal with a known standard deviation, normal prior."""
+    x = data["x"]
+    z = np.column_stack([np.ones(len(x)), (x - x.mean()) / x.std(ddof=1)])
+    cov = np.linalg.inv(z.T @ z + np.eye(2) / 25)
+    return cov @ z.T @ data["y"], cov
+
+
+@pytest.mark.parametrize("control_variate", [True, False])
+def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_parts(
+    control_variate, tmp_path
+):
+    data = line(3_000)
+    mean, cov = line_posterior(data)
+    options = {"size": 20, "seed": 1, "control_variate": control_variate, **QUICK}
+    with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
+        parts = [(p, model.fit(p, **options)) for p in cut(data, [0, 500, 1_800, 3_000])]
+        merged = model.merge(
+            parts, output_dir=tmp_path / "run", **{**options, "iter_sampling": 2_000}
+        )
+        again = model.certify(data, merged.coreset, merged.posterior)
+    assert merged.certificate.verdict == "certified"
+    assert merged.certificate.against == ""
+    assert merged.provenance["certified_against"] == "all 3000 rows of 3 parts"
+    draws = draws_of(merged)
+    both = np.column_stack([draws["a"], draws["b"]])
+    np.testing.assert_allclose(both.mean(axis=0), mean, atol=0.15 * np.sqrt(np.diag(cov)).min())
+    np.testing.assert_allclose(np.cov(both.T), cov, rtol=0.15, atol=0.1 * cov[0, 0])
+    union = sc.merge([fit.coreset for _, fit in parts])
+    assert set(merged.coreset.indices) <= set(union.indices)
+    assert merged.coreset.n_obs == 3_000
+    # The rows that are kept are those of the whole: centred by its mean.
+    np.testing.assert_array_equal(merged.data["x"], data["x"][merged.coreset.indices])
+    assert again.ess > 0.9 * again.n_draws
+    assert sc.load_fit(tmp_path / "run").data["N"] == merged.coreset.size
+
+
+def test_a_program_of_brms_in_parts_has_the_posterior_of_nuts_on_all_rows():
+    rng = np.random.default_rng(2)
+    rows, drift = 2_000, np.linspace(-1.5, 1.5, 2_000)
+    X = np.column_stack([np.ones(rows), rng.normal(drift), rng.normal(size=rows)])
+    Y = (rng.random(rows) < 1 / (1 + np.exp(-X @ [-0.5, 0.8, -0.4]))).astype(int)
+    data = {"N": rows, "K": 3, "Kc": 2, "X": X, "Y": Y}
+    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+        parts = [(p, model.fit(p, size=30, seed=1, **QUICK)) for p in cut(data, [0, 1_000, 2_000])]
+        merged = model.merge(parts, size=40, seed=1, **{**QUICK, "iter_sampling": 1_500})
+        full = model.sample(data, seed=2, chains=2, iter_warmup=200, iter_sampling=1_500)
+    assert merged.certificate.verdict == "certified"
+    table = sc.compare({"full": full, "merged": merged}).loc["merged"]
+    assert table["delta_mean"].abs().max() < 0.15
+    assert np.abs(np.log(table["sd_ratio"])).max() < 0.12
+
+
+def test_without_the_data_of_every_part_it_is_refused_and_says_why():
+    data = line(600)
+    with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
+        parts = [(p, model.fit(p, size=15, seed=1, **QUICK)) for p in cut(data, [0, 300, 600])]
+        kept = model.keep(*parts[1])
+        with pytest.raises(DataError, match=r"part 2 has kept the \d+ rows .* from all rows"):
+            model.merge([parts[0], kept], **QUICK)
+        (first, fit), second = parts[0], ({**parts[1][0], "x": parts[1][0]["x"][:5]}, parts[1][1])
+        with pytest.raises(DataError, match=r"part 2: .*x"):
+            model.merge([(first, fit), second], **QUICK)
