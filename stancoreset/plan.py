@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from stancoreset.certificate import LEAST_DRAWS
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.nuts import check_nuts, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.full_data import FullData
@@ -129,18 +132,17 @@ class Plan:
         ------
         OptionError, SolverError
         """
-        if self.size != AUTO and (isinstance(self.size, str) or not 1 <= self.size <= n_obs):
+        self._require_numbers()
+        if self.size != AUTO and not (_is_whole(self.size) and 1 <= int(self.size) <= n_obs):
             raise OptionError(
-                f"size is {self.size!r}, expected a number from 1 to {n_obs}, the rows of the "
-                f"data, or {AUTO!r}"
+                f"size is {self.size!r}, expected a whole number from 1 to {n_obs}, the rows of "
+                f"the data, or {AUTO!r}"
             )
         if self.size == AUTO and self.method in IN_THE_LOOP:
             raise OptionError(
                 f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
                 "could be found; give a number"
             )
-        if self.max_rounds < 1:
-            raise OptionError(f"max_rounds is {self.max_rounds}, expected at least 1")
         check_projection(self.projection)
         if self.projection == TAYLOR and not self.control_variate:
             raise OptionError(
@@ -163,6 +165,29 @@ class Plan:
                 f"projection is {self.projection!r}, but method {self.method!r} draws from the "
                 "coreset's own posterior and uses no projection; leave projection out"
             )
+
+    def _require_numbers(self) -> None:
+        """Refuse numbers out of range, and a word where True or False is expected."""
+        check_nuts({**self.sampler, "parallel_chains": self.parallel_chains, "seed": self.seed})
+        if self.chains * self.iter_sampling < LEAST_DRAWS:
+            raise OptionError(
+                f"iter_sampling is {self.iter_sampling}, which gives {self.chains} chains "
+                f"{self.chains * self.iter_sampling} draws: a certificate needs at least "
+                f"{LEAST_DRAWS}"
+            )
+        check_whole("max_rounds", self.max_rounds, 1)
+        if self.draws is not None:
+            check_whole("draws", self.draws, 2)
+        if self.candidates is not None:
+            check_whole("candidates", self.candidates, 1)
+        if not isinstance(self.control_variate, bool):
+            raise OptionError(
+                f"control_variate is {self.control_variate!r}, expected True or False"
+            )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def reference_name(reference: Any) -> str:

@@ -24,6 +24,7 @@ from stancoreset.engines.base import (
     SampleResult,
     StanData,
 )
+from stancoreset.engines.nuts import check_nuts
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
@@ -227,6 +228,7 @@ class Session:
         **options: Any,
     ) -> SampleResult:
         """NUTS on the coreset, or on all rows."""
+        check_nuts(options)
         where = None if output_dir is None else str(output_dir)
         with self.bind(checked, coreset) as bound:
             return bound.sample(output_dir=where, **options)

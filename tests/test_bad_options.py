@@ -1,0 +1,91 @@
+"""Options that cannot be used are refused at once, by name, before Stan is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset.errors import OptionError
+
+CODE = """
+data { int N; vector[N] y; }
+parameters { real mu; real<lower=0> sigma; }
+model { mu ~ normal(0, 5); sigma ~ exponential(1); y ~ normal(mu, sigma); }
+"""
+DATA = {"N": 300, "y": np.random.default_rng(0).normal(1.0, 2.0, 300)}
+
+
+@pytest.fixture(scope="module")
+def model() -> sc.CoresetModel:
+    return sc.CoresetModel(stan_code=CODE, engine="stanli")
+
+
+OUT_OF_RANGE: list[tuple[str, Any]] = [
+    ("chains", 0),
+    ("chains", -1),
+    ("chains", 2.5),
+    ("chains", True),
+    ("iter_warmup", -5),
+    ("iter_sampling", 0),
+    ("adapt_delta", 1.5),
+    ("adapt_delta", 0.0),
+    ("adapt_delta", "high"),
+    ("max_treedepth", 0),
+    ("parallel_chains", 0),
+    ("seed", -1),
+    ("seed", 1.5),
+    ("seed", 2**32),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
+def test_nuts_options_out_of_range_are_refused_by_fit_and_sample(
+    model: sc.CoresetModel, name: str, value: Any
+) -> None:
+    with pytest.raises(OptionError, match=f"{name} is {value!r}, expected"):
+        model.fit(DATA, size=20, **{name: value})
+    with pytest.raises(OptionError, match=f"{name} is {value!r}, expected"):
+        model.sample(DATA, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("size", 20.5),
+        ("size", True),
+        ("size", "big"),
+        ("draws", 1),
+        ("draws", 99.5),
+        ("candidates", 0),
+        ("max_rounds", 0),
+        ("max_rounds", 1.5),
+        ("control_variate", "yes"),
+    ],
+)
+def test_options_of_a_fit_out_of_range(model: sc.CoresetModel, name: str, value: Any) -> None:
+    given = {"size": 20, name: value}
+    with pytest.raises(OptionError, match=f"{name} is {value!r}, expected"):
+        model.fit(DATA, **given)
+
+
+def test_too_few_draws_for_a_certificate_are_refused_before_they_are_drawn(
+    model: sc.CoresetModel,
+) -> None:
+    with pytest.raises(OptionError, match=r"iter_sampling is 20.*at least 100"):
+        model.fit(DATA, size=20, iter_sampling=20)
+    assert model.sample(DATA, iter_sampling=20, chains=1).posterior.sizes["draw"] == 20
+
+
+def test_an_unknown_option_of_nuts_is_named_with_what_was_meant(model: sc.CoresetModel) -> None:
+    with pytest.raises(OptionError, match=r"'iter_samples' is not known.*mean iter_sampling"):
+        model.sample(DATA, iter_samples=500)
+
+
+def test_numpy_numbers_are_numbers(model: sc.CoresetModel) -> None:
+    fit = model.fit(
+        DATA, size=np.int64(20), seed=np.int32(3), chains=np.int64(2), adapt_delta=np.float64(0.9)
+    )
+    assert fit.coreset.size <= 20
