@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.arviz_compat import attrs_of, dataset_of, is_container
+from stancoreset.arviz_compat.reading import listing
 from stancoreset.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -162,8 +163,8 @@ def common_variables(
         names = [name for name in ours if name in theirs]
         if not names:
             raise DataError(
-                f"no parameters in common: {first.name!r} has {_few(ours)}; "
-                f"{other.name!r} has {_few(theirs)}"
+                f"no parameters in common: {first.name!r} has {listing(ours)}; "
+                f"{other.name!r} has {listing(theirs)}"
             )
     else:
         names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
@@ -171,8 +172,8 @@ def common_variables(
             missing = [name for name in names if name not in available]
             if missing or not names:
                 raise DataError(
-                    f"posterior {posterior.name!r} has no parameter {_few(missing)}; "
-                    f"it has {_few(available)}"
+                    f"posterior {posterior.name!r} has no parameter {listing(missing)}; "
+                    f"it has {listing(available)}"
                 )
     for name in names:
         shapes = [posterior.dataset[name].shape[2:] for posterior in (first, other)]
@@ -235,8 +236,3 @@ def scalars(
                 )
             columns[label] = values[(..., *cell)]
     return columns
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
-    return (shown + (", ..." if len(names) > 12 else "")) or "none"

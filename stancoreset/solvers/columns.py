@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Columns", "column_blocks", "column_norms"]
+__all__ = ["Columns", "column_blocks", "column_norms", "product"]
 
 # Columns worked on at a time where a pass over Φ needs a temporary array.
 BLOCK = 1024
@@ -46,6 +46,18 @@ def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
         block = block / np.where(largest > 0, largest, 1.0)
         norms[cut] = largest * np.sqrt(np.einsum("sn,sn->n", block, block))
     return norms
+
+
+def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Φᵀ v in double precision, computed in Φ's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> product(np.ones((2, 3), dtype=np.float32), np.array([1.0, 2.0]))
+    array([3., 3., 3.])
+    """
+    return (phi.T @ vector.astype(phi.dtype, copy=False)).astype(np.float64, copy=False)
 
 
 class Columns:
@@ -86,13 +98,12 @@ class Columns:
         self._b = target
         self._scale = float(np.linalg.norm(target))
         self.weights_sum = weights_sum
-        self._dtype = phi.dtype
         if weights_sum is None:
             self.target = target
             self.norms = norms
             return
         self._shift = target / weights_sum
-        squared = norms**2 - 2.0 * self._phi_dot(self._shift) + self._shift @ self._shift
+        squared = norms**2 - 2.0 * product(phi, self._shift) + self._shift @ self._shift
         squared = np.maximum(squared, 0.0)
         self._tau = float(np.sqrt(squared.mean()))
         self.norms = np.sqrt(squared + self._tau**2)
@@ -111,9 +122,9 @@ class Columns:
     def correlate(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ⟨a_n, residual⟩ for every column: one pass over Φ, in Φ's own precision."""
         if self.weights_sum is None:
-            return self._phi_dot(residual)
+            return product(self._phi, residual)
         head, last = residual[:-1], residual[-1]
-        return self._phi_dot(head) + (self._tau * last - self._shift @ head)
+        return product(self._phi, head) + (self._tau * last - self._shift @ head)
 
     def relative_error(self, residual: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
         """Return ‖b − Φ w‖ / ‖b‖ for the weights that `coreset_weights` makes of `weights`."""
@@ -131,7 +142,3 @@ class Columns:
         if self.weights_sum is None or total <= 0:
             return weights
         return weights * (self.weights_sum / total)
-
-    def _phi_dot(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        product = self._phi.T @ vector.astype(self._dtype, copy=False)
-        return product.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Products with Φ, and Φ compressed to the directions that count."""
+"""Φ compressed to the directions that count."""
 
 from __future__ import annotations
 
@@ -10,19 +10,7 @@ from scipy.linalg import eigh
 
 from .columns import column_blocks
 
-__all__ = ["Compression", "compress", "product"]
-
-
-def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Φᵀ v in double precision, computed in Φ's own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> product(np.ones((2, 3), dtype=np.float32), np.array([1.0, 2.0]))
-    array([3., 3., 3.])
-    """
-    return (phi.T @ vector.astype(phi.dtype, copy=False)).astype(np.float64, copy=False)
+__all__ = ["Compression", "compress"]
 
 
 @dataclass(frozen=True)

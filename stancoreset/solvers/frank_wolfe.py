@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import SolverError
 from .base import Fit, Problem, register
-from .compression import product
+from .columns import product
 
 __all__ = ["frank_wolfe"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .base import Fit, Problem, register
-from .compression import product
+from .columns import product
 
 __all__ = ["giga"]
 

@@ -40,7 +40,8 @@ from ..errors import SolverError
 from .base import Fit, Problem, register
 from .blas import single_threaded
 from .checks import check_count
-from .compression import compress, product
+from .columns import product
+from .compression import compress
 from .nnls import largest
 from .projections import best_groups, project, project_simplex
 
