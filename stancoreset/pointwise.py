@@ -65,7 +65,8 @@ def with_log_likelihood(
         )
     container = _container(posterior)
     container = thinned(container, _draws(draws, n_obs, container))
-    sizes = groups_of(container)["posterior"].sizes
+    drawn = groups_of(container)["posterior"]
+    sizes = drawn.sizes
     theta, _ = session.unconstrained(checked, container, None)
     values = _log_lik(session, checked, theta, n_obs)
     observed = outcomes(original, session.program.rows)
@@ -76,7 +77,8 @@ def with_log_likelihood(
         "log_likelihood",
         {name: values.reshape(sizes["chain"], sizes["draw"], n_obs)},
         dims={name: ["row"]},
-        coords=rows,
+        # Labelled as the posterior's draws are: xarray joins by labels.
+        coords={**rows, "chain": drawn["chain"].values, "draw": drawn["draw"].values},
         overwrite=True,
     )
     data = {

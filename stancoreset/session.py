@@ -42,6 +42,7 @@ from stancoreset.stan.program import WeightedProgram
 __all__ = ["Session"]
 
 _SHOWN_DRAWS = 4_000
+_CORESET_DIM = "coreset_dim"
 # Below, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
 _GLM_ROWS = 10_000
 
@@ -329,8 +330,14 @@ class Session:
             if coreset is not None
             else None
         )
+        # One dimension for both: a row and its weight belong together.
+        shared = {name: [_CORESET_DIM] for name in constant or ()}
         return arviz_compat.from_result(
-            replace(result, variables=kept), constant_data=constant, attrs=provenance, **labels
+            replace(result, variables=kept),
+            constant_data=constant,
+            attrs=provenance,
+            coords=labels.get("coords"),
+            dims={**(labels.get("dims") or {}), **shared},
         )
 
     def reference_container(

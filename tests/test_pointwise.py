@@ -80,6 +80,15 @@ def test_rows_come_in_chunks(model, data, fit, monkeypatch):
     )
 
 
+def test_draws_are_labelled_alike_in_all_groups(model, data, fit):
+    """Arithmetic between groups joins them by label: thinned draws must not get lost."""
+    found = model.log_likelihood(data, fit, draws=40)
+    alpha, values = group_of(found, "posterior")["alpha"], group_of(found, "log_likelihood")["y"]
+    assert (alpha * values).shape == (2, 20, 2_500)
+    for dim in ("chain", "draw"):
+        np.testing.assert_array_equal(values[dim], alpha[dim])
+
+
 def test_loo_by_arviz_agrees_with_its_definition(model, data, fit):
     """With 2,500 rows and 4 parameters, plain importance sampling LOO is as good as PSIS."""
     found = model.log_likelihood(data, fit)
@@ -100,6 +109,7 @@ def test_arviz_reads_what_we_hand_out(model, data, fit):
     constant = group_of(fit.posterior, "constant_data")
     np.testing.assert_array_equal(constant["coreset_row"], fit.coreset.indices)
     np.testing.assert_array_equal(constant["coreset_weight"], fit.coreset.weights)
+    assert constant["coreset_row"].dims == constant["coreset_weight"].dims
     predictive = model.generate_quantities(data, fit, ["y_rep"], draws=50)
     both = arviz_compat.add_group(
         model.log_likelihood(data, fit, draws=50), "posterior_predictive", predictive
