@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -180,16 +180,15 @@ class Session:
         if control is None or control.param_names == bound.param_names:
             return bound
         bound.close()
-        raise ControlError(
-            f"the coreset's control variate belongs to {len(control.param_names)} other "
-            f"parameters ({_listed(control.param_names)}); program and data have "
-            f"{len(bound.param_names)} ({_listed(bound.param_names)}): select the coreset again "
-            "with this program and these data"
-        )
+        raise _other_parameters(control, bound.param_names)
 
     def control_data(self, control: ControlVariate) -> StanData:
         """A control variate as data of the program."""
         columns, start = self.controlled.coordinates(control.param_names)
+        if len(columns) != len(control.gradient):  # Stan would say it of sizes that nobody knows
+            raise _other_parameters(
+                control, [declared.name for declared in self.program.program.parameters]
+            )
         return self.controlled.data(
             start,
             control.centre[columns],
@@ -371,5 +370,14 @@ class Session:
             self._full = None
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:
+    return ControlError(
+        f"the coreset's control variate belongs to {len(control.param_names)} other "
+        f"parameters ({_listed(control.param_names)}); program and data have "
+        f"{len(names)} ({_listed(names)}): select the coreset again "
+        "with this program and these data"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

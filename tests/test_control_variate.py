@@ -449,6 +449,15 @@ def test_a_coreset_of_another_program_is_refused(model, data, reference):
     other = logistic_data(d=5)
     with pytest.raises(ControlError, match=r"other parameters .*select the coreset again"):
         model.sample(other, done)
+    code = """
+    data { int N; array[N] int<lower=0, upper=1> y; } parameters { real a; }
+    model { a ~ normal(0, 5); y ~ bernoulli_logit(a); }
+    """
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as stranger,
+        pytest.raises(ControlError, match=r"other parameters .*have 1 \(a\).*select the coreset"),
+    ):
+        stranger.sample({"N": data["N"], "y": data["y"]}, done)
 
 
 def test_bad_options(model, data):
