@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stancoreset.errors import OutputError
 
@@ -124,11 +124,11 @@ def _umask() -> int:
     return mask
 
 
-def read_numbers(path: str | Path, **options: Any) -> pd.DataFrame:
+def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:
     """A CSV file of numbers, read to the last bit; `options` go to ``pandas.read_csv``."""
     import pandas as pd
 
     # From version 3 on that is what pandas does by itself, and the option is deprecated.
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"
-    return pd.read_csv(path, **options)
+    return pd.read_csv(source, **options)

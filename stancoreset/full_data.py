@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FullData", "central_hessian"]
 
-# Draws between two reports of progress.
-_BLOCK_OF_DRAWS = 50
+# Draws between two reports of progress; processes read their rows anew for each block.
+_BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
 
 
 @dataclass
@@ -86,10 +86,10 @@ class FullData:
     data : mapping or StoredRows
         Checked data, every row; or rows on disk, which each pass reads anew.
     in_process : bool
-        True: chunks of bounded size. False: one chunk, which the engine's processes read
-        from a file.
+        True: chunks of bounded size. False: a chunk for each of the processes that evaluate
+        them side by side, each of which reads its rows from a file.
     threads : int, optional
-        Default: the available cores.
+        Chunks evaluated at the same time; default: the available cores.
     glm : FoundGlm, optional
         Evaluates chunks of rows in place of the engine, if there is one.
 
@@ -138,11 +138,13 @@ class FullData:
         self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
         self._evaluated = self._without_repeats()
         rows = weighted.n_obs(self._evaluated)
-        count = 1
+        count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
         if in_process:
-            least = -(-rows // MAX_ROWS_PER_CHUNK)
-            count = max(1, least, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
-        self._bound = BoundChunks(self._bind, slices(rows, count), self._threads)
+            count = max(count, -(-rows // MAX_ROWS_PER_CHUNK))
+        # To read the rows takes a process as long as many draws, so that few rows for all the
+        # draws are better than all rows for a few; threads share what they have read.
+        self._share = self._threads if in_process else self._threads // count
+        self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
         self._sums = self._bound
         if kernel is not None:
             arrays = rows_of(weighted, self._evaluated)
@@ -204,10 +206,9 @@ class FullData:
 
     def _bind(self, rows: slice) -> BoundModel:
         data = self._evaluated
-        if rows == slice(0, self._weighted.n_obs(data)):
-            return self._compiled.bind(data)
-        weights = data[self._weighted.weights][rows]
-        return self._compiled.bind(self._weighted.subset(data, rows, weights))
+        if rows != slice(0, self._weighted.n_obs(data)):
+            data = self._weighted.subset(data, rows, data[self._weighted.weights][rows])
+        return self._compiled.bind(data, threads=self._share)
 
     @property
     def chunks(self) -> list[BoundModel]:
@@ -240,7 +241,8 @@ class FullData:
         out = np.empty(len(draws))
         # Blocks of draws only so that progress can be told; one block costs nothing extra
         # where chunks are bound, and a whole pass where they are not.
-        blocks = max(1, len(draws) // _BLOCK_OF_DRAWS) if self._sums is self._bound else 1
+        at_once = _BLOCK_OF_DRAWS if self.in_process else _BLOCK_FOR_PROCESSES
+        blocks = max(1, len(draws) // at_once) if self._sums is self._bound else 1
         for block in np.array_split(np.arange(len(draws)), blocks):
             rows = draws[block]
             total, priors = self._sums.sums("log_density", rows, progress)
@@ -282,10 +284,11 @@ class FullData:
         )
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
-        """The mode by the engine's own optimizer, for engines that hold all rows in one chunk."""
+        """The mode by the engine's own optimizer, which is given all rows at once."""
         if self._bound is None:
             raise DataError("the rows are not in memory: no engine can look for their mode alone")
-        return self._bound.chunks[0].mode(init=init, seed=seed)
+        with self._compiled.bind(self._evaluated) as whole:
+            return whole.mode(init=init, seed=seed)
 
     def close(self) -> None:
         """Release the engine's copies of the data."""

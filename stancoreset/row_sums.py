@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +16,7 @@ import numpy as np
 
 from stancoreset.distinct import distinct_rows
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.parallel import side_by_side
 from stancoreset.sources.executors import Kernel, Sums, fold, ordered
 from stancoreset.sources.stored import StoredRows, stan_rows
 from stancoreset.sources.survey import row_count
@@ -80,40 +80,37 @@ class BoundChunks:
         Slice of rows → bound model.
     cuts : list of slice
     threads : int
+        How much is evaluated at the same time.
+    share : int
+        How many of the threads a bound model uses itself, given draws enough.
     """
 
     def __init__(
-        self, bind: Callable[[slice], BoundModel], cuts: Sequence[slice], threads: int
+        self,
+        bind: Callable[[slice], BoundModel],
+        cuts: Sequence[slice],
+        threads: int,
+        share: int,
     ) -> None:
         self._bind = bind
         self._cuts = cuts
         self._threads = threads
+        self._one_by_one = len(cuts) * share > threads
         self._chunks: list[BoundModel] | None = None
 
     @property
     def chunks(self) -> list[BoundModel]:
         """The chunks, bound to the engine on first use."""
         if self._chunks is None:
-            self._chunks = self._each(self._bind, self._cuts)
+            self._chunks = side_by_side(self._bind, self._cuts, self._threads)
         return self._chunks
-
-    def _each(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Side by side, results in order."""
-        workers = min(self._threads, len(items))
-        if workers == 1:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, items))
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
         evaluate, chunks = methodcaller(method, draws), self.chunks
-        # The engine spreads many draws over threads itself, but not a few.
-        parts = (
-            [evaluate(chunk) for chunk in chunks]
-            if len(draws) >= self._threads
-            else self._each(evaluate, chunks)
-        )
+        # Chunks that use all threads for many draws do not use them for a few.
+        at_once = 1 if self._one_by_one and len(draws) >= self._threads else self._threads
+        parts = side_by_side(evaluate, chunks, at_once)
         if progress is not None:
             progress(len(draws))
         if method == "log_density":
@@ -212,7 +209,9 @@ class StanKernel:
 
         def piece(cut: slice) -> Sums:
             rows = {name: value[cut] for name, value in chunk.items()}
-            with self.compiled.bind(stan_rows(self.program, self.values, rows)) as bound:
+            data = stan_rows(self.program, self.values, rows)
+            # Processes are one for a chunk: as many chunks as threads are evaluated at a time.
+            with self.compiled.bind(data, threads=None if self.in_process else 1) as bound:
                 found = getattr(bound, method)(draws)
             return (*found, 1) if isinstance(found, tuple) else (found, 1)
 

@@ -288,7 +288,7 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
             np.testing.assert_allclose(rows.std(axis=0), fit.sd, rtol=bound)
         with small_copy(full, seed=1) as small:
             ours = pathfinder_draws(small, 1_000, seed=1)
-            theirs = small._model.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
+            theirs = small._fitter.model.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
             stans = small.unconstrain(
                 {name: theirs.stan_variable(name) for name in ("alpha", "beta")}
             )
@@ -326,9 +326,10 @@ def test_unusable_draws_are_refused_by_name(rows, words):
 
 
 def test_the_command_line_lists_every_reference():
-    from stancoreset.cli import _parser
+    from stancoreset.cli import HANDLERS
+    from stancoreset.cli_parser import make_parser
 
-    commands = _parser()._subparsers._group_actions[0].choices
+    commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
     option = next(a for a in commands["fit"]._actions if a.dest == "reference")
     assert set(option.choices) == set(METHODS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult
 from stancoreset.errors import EngineNotFoundError, OptionError
+from stancoreset.parallel import available_cores
 
 __all__ = ["BoundModel", "Compiled", "Engine", "SampleResult", "resolve_engine"]
 
@@ -14,10 +15,11 @@ _HOW_TO = (
 )
 
 
-def resolve_engine(engine: str | Engine = "auto") -> Engine:
+def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) -> Engine:
     """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
 
-    ``"auto"`` is CmdStan if it is installed, else stanli.
+    ``"auto"`` is CmdStan if it is installed, else stanli. `threads` is how many draws it
+    evaluates at the same time; default: the available cores.
 
     Raises
     ------
@@ -36,16 +38,16 @@ def resolve_engine(engine: str | Engine = "auto") -> Engine:
     if engine == "cmdstan":
         from stancoreset.engines.cmdstan import CmdStanEngine
 
-        return CmdStanEngine()
+        return CmdStanEngine(threads=threads or available_cores())
     if engine == "stanli":
         from stancoreset.engines.stanli import StanliEngine
 
-        return StanliEngine()
+        return StanliEngine(threads=threads or available_cores())
     if engine != "auto":
         raise OptionError(f"engine is {engine!r}, expected 'auto', 'cmdstan' or 'stanli'")
     for name in ("cmdstan", "stanli"):
         try:
-            return resolve_engine(name)
+            return resolve_engine(name, threads)
         except EngineNotFoundError:
             continue
     raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}")

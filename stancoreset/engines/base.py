@@ -142,8 +142,11 @@ class Compiled(Protocol):
         """The program's name, for messages."""
         ...
 
-    def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
-        """Join the program to its data; raises `DataError` with Stan's own message."""
+    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
+        """Join the program to its data; raises `DataError` with Stan's own message.
+
+        `threads` is how many draws are evaluated at the same time; default: the engine's.
+        """
         ...
 
 
@@ -164,6 +167,11 @@ class Engine(Protocol):
     @property
     def stan_version(self) -> tuple[int, int]:
         """Version of the Stan language whose constraining transforms the engine uses."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many draws a bound model evaluates at the same time, by default."""
         ...
 
     @property

@@ -108,16 +108,17 @@ class StanliCompiled:
     threads: int
     log_lik: str = "log_lik"
 
-    def bind(self, data: StanData, *, seed: int = 0) -> StanliBound:
+    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> StanliBound:
         """Join the program to data; raises `DataError` with Stan's own message."""
-        return StanliBound(self, data, seed)
+        return StanliBound(self, data, seed, threads or self.threads)
 
 
 class StanliBound:
     """A translated program with its data; see `stancoreset.engines.base.BoundModel`."""
 
-    def __init__(self, compiled: StanliCompiled, data: StanData, seed: int) -> None:
+    def __init__(self, compiled: StanliCompiled, data: StanData, seed: int, threads: int) -> None:
         self._compiled = compiled
+        self._threads = threads
         self._data = data
         self._seed = seed
         self._model: Any = self._construct()
@@ -160,7 +161,7 @@ class StanliBound:
                 f"draws have {rows.shape[1]} columns, but '{self._compiled.name}' has "
                 f"{self.n_params} unconstrained parameters"
             )
-        return map_rows(function, rows, self._compiled.threads)
+        return map_rows(function, rows, self._threads)
 
     def log_density(self, draws: Float) -> Float:
         """See `BoundModel.log_density`."""
@@ -219,7 +220,7 @@ class StanliBound:
                 ) from None
             out[index] = values[keep]
 
-        with ThreadPoolExecutor(self._compiled.threads) as pool:
+        with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(one, range(len(rows))))
         result, start = {}, 0
         for name in names:
@@ -306,7 +307,7 @@ class StanliBound:
                 delta=adapt_delta,
                 max_depth=max_treedepth,
                 metric=metric,
-                parallel_chains=parallel_chains or min(chains, self._compiled.threads),
+                parallel_chains=parallel_chains or min(chains, self._threads),
                 refresh=0,
             )
         except RuntimeError as error:

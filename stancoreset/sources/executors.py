@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from threadpoolctl import threadpool_limits
 
 from stancoreset.engines.base import Float
-from stancoreset.parallel import available_cores
+from stancoreset.parallel import available_cores, side_by_side, team
 from stancoreset.sources.parts import Part
 from stancoreset.sources.survey import Reader, Rows, row_count
 
@@ -111,10 +111,7 @@ class LocalThreads:
 
     def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
         """See `Executor.each`."""
-        if self.threads == 1 or len(items) == 1:
-            return [function(*item) for item in items]
-        with ThreadPoolExecutor(min(self.threads, len(items))) as pool:
-            return list(pool.map(lambda item: function(*item), items))
+        return side_by_side(lambda item: function(*item), items, self.threads)
 
     def sums(
         self,
@@ -148,16 +145,12 @@ def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> I
 
     Linear algebra is left one thread in each: parallelism is over the items.
     """
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with threadpool_limits(1, user_api="blas"), team(threads) as pool:
         waiting: deque[Future[Any]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                del item
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            del item
+            if len(waiting) > threads:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()

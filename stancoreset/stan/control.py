@@ -197,8 +197,8 @@ class CompiledWithControl:
         """The program's name, for messages."""
         return self.compiled.name
 
-    def bind(self, data: StanData, *, seed: int = 0) -> BoundModel:
+    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
         """Join the program to its data."""
         if self.controlled.covered and self.controlled.names["size"] not in data:
             data = {**data, **self.controlled.nothing()}
-        return self.compiled.bind(data, seed=seed)
+        return self.compiled.bind(data, seed=seed, threads=threads)
