@@ -18,7 +18,8 @@ from test_plots import assert_nothing_clipped
 
 import stancoreset as sc
 from stancoreset import arviz_compat, plots
-from stancoreset.cli import _parser, main
+from stancoreset.cli import HANDLERS, main
+from stancoreset.cli_parser import make_parser
 from stancoreset.errors import DataError, OptionError
 from stancoreset.plot_run import KINDS, covariates, plot_run
 
@@ -85,7 +86,7 @@ def test_other_posteriors_beside_it(run, tmp_path, monkeypatch):
 
 
 def test_the_command_line_lists_every_kind():
-    commands = _parser()._subparsers._group_actions[0].choices
+    commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
     option = next(a for a in commands["plot"]._actions if a.dest == "kind")
     assert set(option.choices) == set(KINDS)
 
