@@ -117,3 +117,53 @@ def test_without_the_data_of_every_part_it_is_refused_and_says_why():
         (first, fit), second = parts[0], ({**parts[1][0], "x": parts[1][0]["x"][:5]}, parts[1][1])
         with pytest.raises(DataError, match=r"part 2: .*x"):
             model.merge([(first, fit), second], **QUICK)
+
+
+# As brms writes several outcomes: each has its own count of the same rows.
+TWO_OUTCOMES = """
+data {
+  int<lower=1> N;
+  int<lower=1> N_y1; vector[N_y1] Y_y1;
+  int<lower=1> N_y2; array[N_y2] int Y_y2;
+  int<lower=1> N_1; array[N_y1] int<lower=1> J_1_y1;
+}
+parameters { vector[N_1] z_1; real Intercept_y2; }
+model {
+  vector[N_y1] mu_y1 = rep_vector(0.0, N_y1);
+  for (n in 1:N_y1) mu_y1[n] += z_1[J_1_y1[n]];
+  target += normal_lpdf(Y_y1 | mu_y1, 1);
+  target += poisson_log_lpmf(Y_y2 | Intercept_y2);
+  target += normal_lpdf(z_1 | 0, 10);
+  target += normal_lpdf(Intercept_y2 | 0, 10);
+}
+"""
+
+
+def test_several_counts_of_the_same_rows_grow_together():
+    rng = np.random.default_rng(3)
+    rows, group = 1_500, np.resize([1, 2, 3], 1_500)
+    data = {"N": rows, "N_y1": rows, "N_y2": rows, "N_1": 3, "J_1_y1": group}
+    data |= {"Y_y1": rng.normal(group / 2.0), "Y_y2": rng.poisson(2.5, rows)}
+    with sc.CoresetModel(stan_code=TWO_OUTCOMES, engine="stanli") as model:
+        pieces = [
+            {**piece, "N_y1": piece["N"], "N_y2": piece["N"]}
+            for piece in cut(data, [0, 400, 1_500])
+        ]
+        fits = [model.keep(p, model.fit(p, size=30, seed=1, **QUICK)) for p in pieces]
+        assert fits[0].data["N_y1"] == fits[0].data["N_y2"] == fits[0].coreset.size
+        blind = model.merge(fits, size=30, seed=1, **QUICK)
+        pairs = list(zip(pieces, fits, strict=True))
+        merged = model.merge(pairs, size=30, seed=1, **{**QUICK, "iter_sampling": 2_000})
+        again = model.certify(data, blind.coreset, blind.posterior)
+    assert merged.certificate.verdict == blind.certificate.verdict == again.verdict == "certified"
+    # In closed form: normal means with a wide prior, and log of a gamma.
+    draws = draws_of(merged)
+    for number in (1, 2, 3):
+        own = data["Y_y1"][group == number]
+        variance = 1 / (len(own) + 0.01)
+        z = draws["z_1"][:, number - 1]
+        assert abs(z.mean() - own.sum() * variance) < 0.15 * variance**0.5
+        np.testing.assert_allclose(z.std(), variance**0.5, rtol=0.1)
+    rate = np.exp(draws["Intercept_y2"])
+    np.testing.assert_allclose(rate.mean(), data["Y_y2"].mean(), rtol=0.005)
+    np.testing.assert_allclose(rate.std(), (data["Y_y2"].mean() / rows) ** 0.5, rtol=0.1)
