@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.arviz_compat.line import Container
+from stancoreset.engines.base import SAMPLER_STATS
 from stancoreset.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 SAMPLE_DIMS = ("chain", "draw")
-
-#: CmdStan's sampler columns under ArviZ's names.
-_STAT_NAMES = {
-    "lp__": "lp",
-    "accept_stat__": "acceptance_rate",
-    "stepsize__": "step_size",
-    "treedepth__": "tree_depth",
-    "n_leapfrog__": "n_steps",
-    "divergent__": "diverging",
-    "energy__": "energy",
-}
 
 
 def is_container(obj: Any) -> bool:
@@ -312,7 +302,9 @@ def sample_stats_of(posterior: Any) -> dict[str, NDArray[Any]]:
         # cmdstanpy keeps these as (draws, chains)
         columns = posterior.method_variables()
         stats = {
-            name: np.asarray(columns[key]).T for key, name in _STAT_NAMES.items() if key in columns
+            name: np.asarray(columns[key]).T
+            for key, name in SAMPLER_STATS.items()
+            if key in columns
         }
         if "diverging" in stats:
             stats["diverging"] = stats["diverging"].astype(bool)

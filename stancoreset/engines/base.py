@@ -22,12 +22,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BoundModel", "Compiled", "Engine", "Float", "SampleResult", "StanData"]
+__all__ = ["SAMPLER_STATS", "BoundModel", "Compiled", "Engine", "Float", "SampleResult", "StanData"]
 
 Float = NDArray[np.float64]
 
 #: Data for a Stan program: a variable's name to an int, a float or an array.
 StanData = Mapping[str, Any]
+
+#: Stan's sampler columns, and ArviZ's names for them.
+SAMPLER_STATS = {
+    "lp__": "lp",
+    "accept_stat__": "acceptance_rate",
+    "stepsize__": "step_size",
+    "treedepth__": "tree_depth",
+    "n_leapfrog__": "n_steps",
+    "divergent__": "diverging",
+    "energy__": "energy",
+}
 
 
 @dataclass(frozen=True)

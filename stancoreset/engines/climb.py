@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 from stancoreset.engines.base import Float
 
-__all__ = ["Step", "Summit", "climb"]
+__all__ = ["INIT_TRIES", "Density", "Step", "Summit", "climb", "stan_init"]
+
+#: As many random inits as Stan tries.
+INIT_TRIES = 100
+
+
+class Density(Protocol):
+    """What is climbed: a bound model, or anything else that has these."""
+
+    @property
+    def n_params(self) -> int: ...
+
+    def log_density(self, draws: Float) -> Float: ...
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]: ...
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,28 @@ class Summit:
     gradient: Float
     evaluations: int
     message: str
+
+
+def stan_init(model: Density, rng: np.random.Generator, first: Float | None = None) -> Float:
+    """A point where the density is not zero, as Stan looks for inits: uniform on (−2, 2).
+
+    Parameters
+    ----------
+    model : Density
+    rng : numpy.random.Generator
+    first : ndarray, shape (P,), optional
+        Tried before any random point.
+
+    Returns
+    -------
+    ndarray, shape (P,)
+        Unconstrained; the last one tried, if there is none in 100.
+    """
+    for attempt in range(INIT_TRIES):
+        start = rng.uniform(-2, 2, model.n_params) if attempt or first is None else first
+        if np.isfinite(model.log_density(start[None])[0]):
+            break
+    return start
 
 
 def climb(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float, SampleResult
+from stancoreset.engines.base import SAMPLER_STATS, Float, SampleResult
 from stancoreset.errors import EngineError
 from stancoreset.stan.transforms import Transforms
 
@@ -25,16 +25,6 @@ __all__ = ["SIG_FIGS", "Fitter", "hushed"]
 
 #: Log likelihoods are differenced: every digit of a double is wanted.
 SIG_FIGS = 18
-
-_STATS = {
-    "lp__": "lp",
-    "accept_stat__": "acceptance_rate",
-    "stepsize__": "step_size",
-    "treedepth__": "tree_depth",
-    "n_leapfrog__": "n_steps",
-    "divergent__": "diverging",
-    "energy__": "energy",
-}
 
 
 @dataclass(frozen=True)
@@ -141,9 +131,9 @@ class Fitter:
             for name, value in fit.stan_variables().items()
         }
         stats: dict[str, Any] = {
-            _STATS[name]: np.asarray(value).T
+            SAMPLER_STATS[name]: np.asarray(value).T
             for name, value in fit.method_variables().items()
-            if name in _STATS
+            if name in SAMPLER_STATS
         }
         for count in ("tree_depth", "n_steps"):
             stats[count] = stats[count].astype(np.int64)

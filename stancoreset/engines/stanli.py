@@ -18,28 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float, SampleResult, StanData
-from stancoreset.engines.climb import climb
+from stancoreset.engines.base import SAMPLER_STATS, Float, SampleResult, StanData
+from stancoreset.engines.climb import INIT_TRIES, climb, stan_init
 from stancoreset.engines.layout import Layout
 from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores, map_rows
 from stancoreset.stan.data import json_text
 
 __all__ = ["StanliBound", "StanliCompiled", "StanliEngine"]
-
-# stanli's sampler columns under the names that ArviZ gives to CmdStan's.
-_STATS = {
-    "lp__": "lp",
-    "accept_stat__": "acceptance_rate",
-    "stepsize__": "step_size",
-    "treedepth__": "tree_depth",
-    "n_leapfrog__": "n_steps",
-    "divergent__": "diverging",
-    "energy__": "energy",
-}
-
-# As many random inits as Stan tries.
-_INIT_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -259,18 +245,12 @@ class StanliBound:
         Not by stanli's own optimizer, which crashes the process when it is called from
         another thread than the one that first imported stanli (seen with 0.24).
         """
-        rng = np.random.default_rng(seed)
-        # Stan's inits: uniform on (−2, 2) in unconstrained coordinates.
-        start = rng.uniform(-2, 2, self.n_params) if init is None else init
-        for _ in range(_INIT_TRIES):
-            if np.isfinite(self.log_density(start[None])[0]):
-                break
-            start = rng.uniform(-2, 2, self.n_params)
+        start = stan_init(self, np.random.default_rng(seed), init)
         summit = climb(self._value_and_gradient, start, max_iter=max_iter)
         if not np.isfinite(summit.value):
             raise EngineError(
                 f"no starting point with a finite log density was found for "
-                f"'{self._compiled.name}' in {_INIT_TRIES} tries"
+                f"'{self._compiled.name}' in {INIT_TRIES} tries"
             )
         return summit.theta
 
@@ -315,7 +295,7 @@ class StanliBound:
         seconds = time.perf_counter() - started
         variables = {name: np.asarray(fit.draws(name)) for name in fit.variables}
         stats: dict[str, Any] = {
-            _STATS[column]: fit.sampler_stats[:, :, i]
+            SAMPLER_STATS[column]: fit.sampler_stats[:, :, i]
             for i, column in enumerate(stanli.SAMPLER_COLUMNS)
         }
         for count in ("tree_depth", "n_steps"):

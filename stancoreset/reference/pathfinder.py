@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -23,7 +22,7 @@ from scipy.special import logsumexp
 
 from stancoreset.arviz_compat import psislw
 from stancoreset.engines.base import BoundModel, Float
-from stancoreset.engines.climb import Step, climb
+from stancoreset.engines.climb import Density, Step, climb, stan_init
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import GaussianFit, Progress, Reference
@@ -37,22 +36,10 @@ _HISTORY = 30
 _ELBO_DRAWS = 10
 _MAX_ITER = 200
 _PATHS = 4
-_INIT_TRIES = 100
 # Draws proposed for each that is wanted.
 _PROPOSED = 2
 # Above this k̂ importance weights say nothing (Vehtari et al. 2024).
 _KHAT_USABLE = 0.7
-
-
-class Density(Protocol):
-    """What Pathfinder asks of a model."""
-
-    @property
-    def n_params(self) -> int: ...
-
-    def log_density(self, draws: Float) -> Float: ...
-
-    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]: ...
 
 
 @dataclass(frozen=True)
@@ -127,7 +114,7 @@ def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS)
     rng = np.random.default_rng([seed, 23])
     found = []
     for _ in range(paths):
-        path = single_path(model, _start(model, rng), rng)
+        path = single_path(model, stan_init(model, rng), rng)
         if path is not None:
             found.append(path)
     if not found:
@@ -150,15 +137,6 @@ def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS)
     shares = rng.multinomial(count, np.exp(elbo - logsumexp(elbo)))
     drawn = [path.gaussian.draw(n, rng) for path, n in zip(found, shares, strict=True)]
     return rng.permutation(np.concatenate(drawn))
-
-
-def _start(model: Density, rng: np.random.Generator) -> Float:
-    """Stan's inits: uniform on (−2, 2) in unconstrained coordinates, where p is not zero."""
-    for _ in range(_INIT_TRIES):
-        start = rng.uniform(-2, 2, model.n_params)
-        if np.isfinite(model.log_density(start[None])[0]):
-            break
-    return start
 
 
 def single_path(
