@@ -46,6 +46,8 @@ class Coreset:
         The same on draws they were not fitted to; the one to trust.
     trace : tuple of float
         Relative error after each round of the algorithm.
+    sizes : tuple of int
+        Rows after each of these rounds; empty if unknown.
     rows : dict of str to int
         Data variables that carry observations, and on which axis.
     obs : str
@@ -74,6 +76,7 @@ class Coreset:
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
     norm: float | None = field(default=None, repr=False)
     control: ControlVariate | None = None
+    sizes: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def size(self) -> int:
@@ -149,6 +152,7 @@ class Coreset:
             "relative_error": self.relative_error,
             "heldout_error": self.heldout_error,
             "trace": list(self.trace),
+            "sizes": list(self.sizes),
             "rows": dict(self.rows),
             "obs": self.obs,
             "weights_name": self.weights_name,
@@ -176,7 +180,11 @@ class Coreset:
             return cls(
                 indices=table["row"].to_numpy(np.int64),
                 weights=table["weight"].to_numpy(np.float64),
-                **{**about, "trace": tuple(about["trace"])},
+                **{
+                    **about,
+                    "trace": tuple(about["trace"]),
+                    "sizes": tuple(about.get("sizes", ())),
+                },
             )
         except FileNotFoundError as error:
             raise DataError(f"no coreset at {path}: {error.filename} does not exist") from None
@@ -249,5 +257,6 @@ def select(
         relative_error=projection.error(result.indices, result.weights),
         heldout_error=heldout_error(projection, result.indices, result.weights),
         trace=tuple(float(e) for e in result.trace),
+        sizes=tuple(int(k) for k in result.sizes),
         norm=projection.heldout_size,
     )

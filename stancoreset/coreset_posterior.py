@@ -134,6 +134,7 @@ def select_in_the_loop(
             relative_error=result.relative_error,
             heldout_error=unseen.relative_error,
             trace=tuple(float(e) for e in result.trace),
+            sizes=tuple(int(k) for k in result.sizes),
             rows=session.program.rows,
             obs=session.program.obs,
         )

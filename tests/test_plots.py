@@ -333,6 +333,27 @@ class TestPath:
             plots.plot_path(np.array([1, 0.5])).lines[0].get_ydata(), [1, 0.5]
         )
 
+    def test_a_coreset_that_grew_and_was_pruned(self):
+        """The line goes by rows, back too, and ends in the coreset, whose errors are named."""
+        core = SimpleNamespace(
+            trace=(1.0, 0.1, 0.01, 0.05),
+            sizes=(5, 9, 12, 8),
+            indices=np.arange(8),
+            n_obs=2_000,
+            heldout_error=0.06,
+        )
+        ax = plots.plot_path(core)
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), [5, 9, 12, 8])
+        assert ax.get_xlabel() == "rows"
+        assert ax.get_title() == "8 of 2,000 rows (ring); held-out error 0.06"
+        np.testing.assert_array_equal(ax.lines[1].get_xydata(), [[8, 0.05]])
+        assert_nothing_clipped(ax.figure)
+
+    def test_rounds_at_one_size_are_rounds(self):
+        ax = plots.plot_path(SimpleNamespace(trace=(1.0, 0.5, 0.2), sizes=(7, 7, 7)))
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), [1, 2, 3])
+        assert ax.get_xlabel() == "round"
+
     def test_results_of_several_sizes(self):
         results = [
             SimpleNamespace(indices=np.arange(k), relative_error=1 / k, heldout_error=2 / k)

@@ -120,6 +120,8 @@ def test_coreset_round_trip_and_subset(parts, tmp_path):
     coreset = replace(select(parts[-1], 25, seed=3), rows={"X": 0, "y": 0}, provenance={"seed": 3})
     coreset.save(tmp_path / "coreset.csv")
     back = Coreset.load(tmp_path / "coreset.csv")
+    assert back.sizes == coreset.sizes
+    assert len(back.sizes) == len(back.trace) > 0
     np.testing.assert_array_equal(back.indices, coreset.indices)
     np.testing.assert_array_equal(back.weights, coreset.weights)  # to the last bit
     assert back.describe() == coreset.describe()

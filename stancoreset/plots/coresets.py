@@ -230,7 +230,8 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     trace_or_results : object
-        A `SolverResult` or `Coreset` (its ``trace``); a sequence of errors; a sequence of
+        A `SolverResult` or `Coreset` (its ``trace``: where the algorithm goes beyond the size
+        and takes rows away again, so does the line); a sequence of errors; a sequence of
         results or coresets of different sizes, of which relative and held-out errors are
         drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
     ax : matplotlib Axes, optional
@@ -258,6 +259,8 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     ]
     if not any(len(errors) for *_, errors in curves):
         raise DataError("no errors to draw: the trace is empty")
+    from matplotlib.ticker import MaxNLocator
+
     if ax is None:
         ax = new_axes(width=6.4, height=4.2)
     for i, name, kind, sizes, errors in curves:
@@ -272,8 +275,12 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
         )
     ax.set_yscale("log")
     ax.set_xlabel("rows" if all(curve[3] is not None for curve in curves) else "round")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylabel("relative error  ‖b − Φw‖ / ‖b‖")
     tidy(ax)
+    chosen = getattr(trace_or_results, "indices", None)
+    if chosen is not None and len(curves) == 1:
+        _mark_end(ax, trace_or_results, len(chosen))
     ax.grid(axis="y", color="0.92", linewidth=0.8)
     ax.set_axisbelow(True)
     if len(curves) > 1:
@@ -281,12 +288,33 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
+    """A ring around what the path came to, and words for it."""
+    line = ax.lines[-1]
+    ax.plot(
+        *line.get_xydata()[-1],
+        marker="o",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgecolor=line.get_color(),
+        linestyle="none",
+        label="_",
+    )
+    n_obs, heldout = getattr(coreset, "n_obs", None), getattr(coreset, "heldout_error", np.nan)
+    title = f"{size:,}{f' of {n_obs:,}' if n_obs is not None else ''} rows (ring)"
+    ax.set_title(
+        f"{title}; held-out error {heldout:.2g}" if np.isfinite(heldout) else title, fontsize=11
+    )
+
+
 def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
     """(kind, sizes or None, errors) of one thing that has errors."""
     if hasattr(source, "trace") and not callable(source.trace):
         errors = np.asarray(source.trace, dtype=float)
         sizes = np.asarray(getattr(source, "sizes", ()), dtype=float)
-        return [("", sizes if sizes.size == errors.size and sizes.size else None, errors)]
+        # An algorithm that works on one size all the time has rounds to show, and no path.
+        grew = sizes.size == errors.size and np.unique(sizes).size > 1
+        return [("", sizes if grew else None, errors)]
     if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 1:
         return [("", *_pair(*source))]
     items = [getattr(item, "coreset", item) for item in source]
