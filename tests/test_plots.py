@@ -166,6 +166,21 @@ class TestDensity:
         for i, box in enumerate(boxes):
             assert not any(box.overlaps(other) for other in boxes[:i])
 
+    def test_long_numbers_do_not_run_into_each_other(self):
+        rng = np.random.default_rng(0)
+        centres = np.array([-0.4219, 0.2721, -0.992, -1234.5])
+        x = {"b": rng.normal(centres, [0.0143, 0.0148, 0.013, 0.9], size=(4, 200, 4))}
+        panels = plots.plot_density({"coreset": x})
+        panels[0].figure.canvas.draw()
+        boxes = []
+        for panel in panels:
+            low, high = panel.get_xlim()
+            for tick in panel.xaxis.get_major_ticks():
+                if low <= tick.get_loc() <= high:
+                    boxes.append(tick.label1.get_window_extent().padded(5))
+        for i, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:i])
+
     @pytest.mark.parametrize("count", [1, 2, 5, 7, 12])
     def test_spare_panels_are_removed(self, count):
         draws = {"b": np.random.default_rng(0).normal(size=(1, 100, 20))}
