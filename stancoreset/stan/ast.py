@@ -145,22 +145,9 @@ class _Reader:
         line = self.line()
         match sexp:
             case ["Assignment", *rest]:
-                left, op, right = record(rest, "assign_lhs", "assign_op", "assign_rhs")
-                match op:
-                    case "Assign":
-                        sign = "="
-                    case ["OperatorAssign", name] if name in OPERATORS:
-                        sign = OPERATORS[name] + "="
-                    case _:
-                        raise unknown("an assignment", op)
-                return n.Assign(self.lvalue(left), sign, self.expr(right), line=line)
+                return self.assignment(rest, line)
             case ["Tilde", *rest]:
-                arg, name, args, cut = record(rest, "arg", "distribution", "args", "truncation")
-                lower, upper = self.truncation(cut)
-                return n.Tilde(
-                    self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
-                    lower, upper, line=line,
-                )  # fmt: skip
+                return self.tilde(rest, line)
             case ["TargetPE", value]:
                 return n.TargetAdd(self.expr(value), line=line)
             case ["JacobianPE", value]:
@@ -168,12 +155,7 @@ class _Reader:
             case ["NRFunApp", _, name, args]:
                 return n.VoidCall(name_of(name), self.exprs(args), line=line)
             case ["IfThenElse", condition, yes, no]:
-                test = self.expr(condition)
-                first = self.block(yes)
-                last = self.one(no[0]) if no else None
-                if last is not None and not isinstance(last, n.If | n.Block):
-                    last = n.Block((last,), line=last.line)
-                return n.If(test, first, last, line=line)
+                return self.conditional(condition, yes, no, line)
             case ["While", condition, body]:
                 return n.While(self.expr(condition), self.block(body), line=line)
             case ["For", *rest]:
@@ -204,6 +186,33 @@ class _Reader:
             case ["FunDef", *rest]:
                 return self.function(rest, line)
         raise unknown("a statement", sexp)
+
+    def assignment(self, sexp: Sexp, line: int) -> n.Assign:
+        left, op, right = record(sexp, "assign_lhs", "assign_op", "assign_rhs")
+        match op:
+            case "Assign":
+                sign = "="
+            case ["OperatorAssign", name] if name in OPERATORS:
+                sign = OPERATORS[name] + "="
+            case _:
+                raise unknown("an assignment", op)
+        return n.Assign(self.lvalue(left), sign, self.expr(right), line=line)
+
+    def tilde(self, sexp: Sexp, line: int) -> n.Tilde:
+        arg, name, args, cut = record(sexp, "arg", "distribution", "args", "truncation")
+        lower, upper = self.truncation(cut)
+        return n.Tilde(
+            self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
+            lower, upper, line=line,
+        )  # fmt: skip
+
+    def conditional(self, condition: Sexp, yes: Sexp, no: Sexp, line: int) -> n.If:
+        test = self.expr(condition)
+        first = self.block(yes)
+        last = self.one(no[0]) if no else None
+        if last is not None and not isinstance(last, n.If | n.Block):
+            last = n.Block((last,), line=last.line)
+        return n.If(test, first, last, line=line)
 
     def printable(self, sexp: Sexp) -> n.Expr | str:
         match sexp:

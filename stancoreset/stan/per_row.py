@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stancoreset.stan import nodes as n
 from stancoreset.stan.dependence import Dep
 from stancoreset.stan.elementwise import FILLED
@@ -129,7 +127,3 @@ def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))
     base = e if isinstance(e, n.Var | n.Index) else n.Paren(e, type=e.type)
     return n.Index(base, cut, type=e.type)
-
-
-def with_type(e: n.Expr, kind: n.Type) -> n.Expr:
-    return replace(e, type=kind)

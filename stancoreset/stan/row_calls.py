@@ -44,6 +44,21 @@ def short(e: n.Expr) -> str:
     return out if len(out) < 60 else out[:57] + "..."
 
 
+def _all_rows(values: Sequence[Dep], axis: int | None) -> bool:
+    return all(d.kind == "rowwise" and d.axis == axis for d in values)
+
+
+def _not_row_by_row(e: n.Call) -> Dep:
+    """Why a function of rows cannot be taken apart, in the words that fit."""
+    if e.name in _SERIES:
+        return coupled(f"`{short(e)}` depends on the order of the observations")
+    if e.name.startswith(("ode_", "integrate_ode", "dae")):
+        return coupled("one ODE is solved over all observations")
+    if e.name.startswith(("gp_", "cov_exp_quad")):
+        return coupled("a Gaussian process ties all observations together")
+    return coupled(f"`{short(e)}` looks at all observations at once")
+
+
 class CallRules(ABC):
     """Rules for calls; the rules for other expressions are `rows.Rows`."""
 
@@ -145,83 +160,74 @@ class CallRules(ABC):
         return rowwise(axis, filler.stat)
 
     def builtin(self, e: n.Call, deps: list[Dep]) -> Dep:
-        args = e.args
-        values = [self.as_value(d, a) for d, a in zip(deps, args, strict=True)]
-        first = values[0]
+        """One of Stan's functions, its arguments being values that look at rows."""
+        values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
         for dep in values:
             if dep.kind == "coupled":
                 return dep
-        rowlike = [d for d in values if d.kind == "rowwise"]
-        if not rowlike:
+        if not any(d.kind == "rowwise" for d in values):
             return join(*values)
-        ranks = [a.type.rank for a in args]
-        name = e.name
-        if name in UNARY and len(args) == 1:
-            return first
+        # Products first: rows_dot_product of matrices is one, of vectors it is entry by entry.
+        for rule in (self.contracted, self.entrywise, self.rearranged):
+            found = rule(e, values)
+            if found is not None:
+                return found
+        if e.name in BLOCKS and self.whole_block(e, deps):
+            return rowwise(0, max(d.stat for d in values))
+        return _not_row_by_row(e)
+
+    def entrywise(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Functions of each entry by itself, or of entries side by side."""
+        ranks = [a.type.rank for a in e.args]
+        if (e.name in UNARY and len(values) == 1) or e.name == "identity":
+            return values[0]
+        if e.name in BINARY and len(values) > 1 and e.type.rank == max(ranks):
+            return self.broadcast(list(zip(e.args, values, strict=True)), e)
+        return None
+
+    def contracted(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Sums over entries, and products."""
+        name, first, stat = e.name, values[0], max(d.stat for d in values)
+        ranks = [a.type.rank for a in e.args]
         if name == "dot_product" and ranks == [1, 1]:
-            return (
-                SUM.with_stat(max(d.stat for d in values))
-                if len(rowlike) == 2
-                else coupled(
-                    f"`{short(e)}` sums over observations with coefficients that are not rows"
-                )
+            if all(d.kind == "rowwise" for d in values):
+                return SUM.with_stat(stat)
+            return coupled(
+                f"`{short(e)}` sums over observations with coefficients that are not rows"
             )
         if name in REDUCTIONS and (ranks[0] == 1 or name == "sum"):
             return SUM.with_stat(first.stat)
-        if name == "rows_dot_product" or (
-            name == "columns_dot_product" and first.kind == "rowwise"
-        ):
-            if name == "rows_dot_product" and all(d == rowlike[0] and d.axis == 0 for d in values):
-                return rowwise(0, first.stat)
-            if name == "columns_dot_product" and all(
-                d == rowlike[0] and d.axis == 1 for d in values
-            ):
-                return rowwise(0, first.stat)
-        if name in BINARY and len(args) > 1 and e.type.rank == max(ranks):
-            return self.broadcast(list(zip(args, values, strict=True)), e)
+        axis = {"rows_dot_product": 0, "columns_dot_product": 1}.get(name)
+        if _all_rows(values[:1], axis) and all(d == first for d in values):
+            return rowwise(0, first.stat)
+        if name == "diag_pre_multiply" and _all_rows(values, 0):
+            return rowwise(0, stat)
+        if name == "diag_post_multiply" and _all_rows(values[:1], 0):
+            return join(first, values[1]) if values[1].kind == "free" else coupled("")
+        if name == "multiply" and len(values) == 2:
+            return self.binary(n.Binary(e.args[0], "*", e.args[1], type=e.type))
+        return None
+
+    def rearranged(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Entries in another container: the same, cut out, or put together."""
+        name, first, stat = e.name, values[0], max(d.stat for d in values)
+        ranks = [a.type.rank for a in e.args]
         if name in ("to_vector", "to_row_vector", "to_array_1d") and ranks[0] == 1:
             return first
-        if name == "to_matrix" and len(args) == 1 and ranks[0] == 2:
+        if name == "to_matrix" and len(values) == 1 and ranks[0] == 2:
             return first
-        if (
-            name == "col"
-            and first.kind == "rowwise"
-            and first.axis == 0
-            and values[1].kind == "free"
-        ):
-            return rowwise(0, max(d.stat for d in values))
-        if (
-            name == "row"
-            and first.kind == "rowwise"
-            and first.axis == 1
-            and values[1].kind == "free"
-        ):
-            return rowwise(0, max(d.stat for d in values))
+        axis = {"col": 0, "row": 1}.get(name)
+        if _all_rows(values[:1], axis) and values[1].kind == "free":
+            return rowwise(0, stat)
         if name in ("append_col", "append_row"):
-            along = 1 if name == "append_col" else 0
-            if args[0].type.rank == 1 and args[1].type.rank == 1 and e.type.rank == 1:
+            across = 0 if name == "append_col" else 1
+            if ranks[:2] == [1, 1] and e.type.rank == 1:
                 return coupled(f"`{short(e)}` strings observations together")
-            if all(d.kind == "rowwise" and d.axis == 1 - along for d in values):
-                return rowwise(1 - along, max(d.stat for d in values))
-        if name == "diag_pre_multiply" and all(d.kind == "rowwise" and d.axis == 0 for d in values):
-            return rowwise(0, max(d.stat for d in values))
-        if name == "diag_post_multiply" and first.kind == "rowwise" and first.axis == 0:
-            return join(first, values[1]) if values[1].kind == "free" else coupled("")
-        if name in ("multiply",) and len(args) == 2:
-            return self.binary(n.Binary(args[0], "*", args[1], type=e.type))
+            if _all_rows(values, across):
+                return rowwise(across, stat)
         if name == "transpose":
-            return self.transpose(first, args[0].type)
-        if name == "identity":
-            return first
-        if name in BLOCKS and self.whole_block(e, deps):
-            return rowwise(0, max(d.stat for d in values))
-        if name in _SERIES:
-            return coupled(f"`{short(e)}` depends on the order of the observations")
-        if name.startswith(("ode_", "integrate_ode", "dae")):
-            return coupled("one ODE is solved over all observations")
-        if name.startswith(("gp_", "cov_exp_quad")):
-            return coupled("a Gaussian process ties all observations together")
-        return coupled(f"`{short(e)}` looks at all observations at once")
+            return self.transpose(first, e.args[0].type)
+        return None
 
     def whole_block(self, e: n.Call, deps: Sequence[Dep]) -> bool:
         """Whether ``block(X, 1, j, N, k)`` and its like take all rows of what they cut."""

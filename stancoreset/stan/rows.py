@@ -291,21 +291,23 @@ class Rows(CallRules):
                         )
                     result = join(result, *(self.value(b) for b in bounds))
                     out += 1
+        if base.kind == "rowwise" and not seen:
+            gone = sum(isinstance(i, n.Single) and not i.index.type.array for i in e.indices)
+            axis_out = base.axis - gone
+        return self.indexed(e, base, result.with_stat(stat), axis_out)
+
+    def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
+        """An element or part of `base`, picked by indices; rows lie on `axis`, none if below 0."""
+        mixed = coupled(f"`{short(e)}` combines one observation with others")
         if base.kind == "rowwise":
-            if not seen:
-                gone = sum(isinstance(i, n.Single) and not i.index.type.array for i in e.indices)
-                axis_out = base.axis - gone
-            if axis_out >= 0:
-                result = join(result, FREE)
-                if result.kind != "free":
-                    return coupled(f"`{short(e)}` combines one observation with others")
-                return rowwise(axis_out, max(stat, result.stat))
-            return result.with_stat(stat)
-        if axis_out >= 0:
-            if join(result, base).kind not in ("free", "unset"):
-                return coupled(f"`{short(e)}` combines one observation with others")
-            return rowwise(axis_out, max(stat, result.stat))
-        return join(base, result)
+            if axis < 0:
+                return picked
+            picked = join(picked, FREE)
+            return rowwise(axis, picked.stat) if picked.kind == "free" else mixed
+        if axis < 0:
+            return join(base, picked)
+        together = join(picked, base)
+        return rowwise(axis, picked.stat) if together.kind in ("free", "unset") else mixed
 
     def own_row(self, index: n.Indexing) -> str:
         """The loop over observations of ``[n:n]``, the row n as a container of one; or empty."""

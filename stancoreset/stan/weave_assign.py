@@ -86,6 +86,18 @@ class Assignments(Accumulation):
         done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
         return [done], [done]
 
+    def written_within(self, target: n.Index, old: Dep, value: Dep, inner: Dep) -> Dep:
+        """After a value went to a part of a variable that no index of a row has picked."""
+        if old.kind != "rowwise":
+            return join(UNSET if old.stale else old, value, inner)
+        if any(isinstance(i, n.Single) and p == old.axis for p, i in enumerate(target.indices)):
+            return coupled(
+                f"`{text(target)}` writes into single observations, which values go there depends "
+                "on the row (missing values as parameters belong to their rows: integrate them "
+                "out, or leave these rows out)"
+            )
+        return old if value.kind in ("free", "unset") else join(old, value)
+
     def written(self, s: n.Assign, name: str, value: Dep) -> Dep:
         """Dependence of variable `name` after a value was written into (part of) it."""
         old = self.env.get(name, UNSET)
@@ -129,20 +141,8 @@ class Assignments(Accumulation):
             return inner
         if axis < 0 and value.kind == "rowwise":
             axis = len(s.target.indices) + value.axis - out
-        if axis < 0:  # part of something that is not (yet) rows
-            if old.kind == "rowwise":
-                if any(
-                    isinstance(i, n.Single) and p == old.axis
-                    for p, i in enumerate(s.target.indices)
-                ):
-                    return coupled(
-                        f"`{text(s.target)}` writes into single observations, which values go "
-                        "there depends on the row (missing values as parameters belong to their "
-                        "rows: integrate them out, or leave these rows out)"
-                    )
-                return old if value.kind in ("free", "unset") else join(old, value)
-            base = UNSET if old.stale else old
-            return join(base, value, inner)
+        if axis < 0:
+            return self.written_within(s.target, old, value, inner)
         if inner.kind == "row" or (value.kind == "row" and value.loop != self.loop):
             return coupled(f"`{text(s.target)}` mixes observations")
         if value.kind == "rowwise" and self.loop:
