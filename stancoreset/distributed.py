@@ -60,8 +60,10 @@ class Distributed:
     client: Any = field(repr=False)
     retries: int = 2
 
-    def open_for(self, program: WeightedProgram) -> StoredRows:
+    def open_for(self, program: WeightedProgram, *, threads: int | None = None) -> StoredRows:
         """See `stancoreset.sources.table.Table.open_for`; the rows stay on the workers.
+
+        How many `threads` work at a time is the cluster's affair.
 
         Raises
         ------

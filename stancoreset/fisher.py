@@ -29,11 +29,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.base import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, finite_log_lik
 from stancoreset.reference.base import Reference
+from stancoreset.row_log_lik import RowModel
 
 __all__ = ["extend_fisher", "project_fisher", "random_coordinates"]
 
@@ -46,7 +47,7 @@ _BLOCK = 4_000_000
 
 def project_fisher(
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     candidates: NDArray[np.int64],
     reference: Reference,
     *,
@@ -98,7 +99,7 @@ def project_fisher(
 def extend_fisher(
     projection: Projection,
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     reference: Reference,
     draws: Float,
     progress: Callable[[int], object] | None = None,
@@ -143,7 +144,7 @@ def random_coordinates(count: int, n_params: int, rng: np.random.Generator) -> N
 
 def _features(
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     reference: Reference,
     draws: Float,
     stream: int,

@@ -17,7 +17,7 @@ from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.certificate import Certificate, certify, leaves_no_doubt, moved_by
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import select_in_the_loop
-from stancoreset.engines.base import BoundModel, Float, SampleResult, StanData
+from stancoreset.engines.base import Float, SampleResult, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
@@ -25,6 +25,7 @@ from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, TAYLOR
 from stancoreset.projection import Projection, default_candidates
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import Change, Round
+from stancoreset.row_log_lik import RowModel
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
@@ -169,12 +170,12 @@ class Pipeline:
         """Select what the quadratic does not carry."""
         plan, full, expansion = self.plan, selection.full, selection.expansion
 
-        def make(pool: BoundModel, rows: np.ndarray, tick: Any) -> TaylorProjection:
+        def make(pool: RowModel, rows: np.ndarray, tick: Any) -> TaylorProjection:
             return project_taylor(
                 full, pool, rows, reference, expansion, heldout=HELDOUT_DRAWS, progress=tick
             )
 
-        def widen(p: TaylorProjection, pool: BoundModel, more: Float, tick: Any) -> Any:
+        def widen(p: TaylorProjection, pool: RowModel, more: Float, tick: Any) -> Any:
             return extend_taylor(p, full, pool, expansion, more, tick)
 
         def choose(projection: TaylorProjection) -> Coreset:
@@ -190,10 +191,10 @@ class Pipeline:
         plan = self.plan
         project_, extend_ = PROJECTIONS[plan.projection or "loglik"]
 
-        def make(pool: BoundModel, rows: np.ndarray, tick: Any) -> Projection:
+        def make(pool: RowModel, rows: np.ndarray, tick: Any) -> Projection:
             return project_(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
 
-        def widen(p: Projection, pool: BoundModel, more: Float, tick: Any) -> Projection:
+        def widen(p: Projection, pool: RowModel, more: Float, tick: Any) -> Projection:
             return extend_(p, full, pool, reference, more, tick)
 
         def choose(projection: Projection) -> Coreset:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.base import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference, evaluated
+from stancoreset.row_log_lik import RowModel
 
 __all__ = [
     "Projection",
@@ -114,7 +115,7 @@ def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: F
 
 def project(
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     candidates: NDArray[np.int64],
     reference: Reference,
     *,
@@ -126,7 +127,7 @@ def project(
     Parameters
     ----------
     full : FullData
-    pool : BoundModel
+    pool : RowModel
         The program with ``log_lik``, bound to the candidate rows.
     candidates : ndarray of int, shape (M,)
         Row numbers of the candidates, in the order of the pool's rows.
@@ -163,7 +164,7 @@ def project(
 def extend(
     projection: Projection,
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
@@ -216,7 +217,7 @@ def centred(values: Float) -> tuple[Float, Float]:
     return values, means
 
 
-def finite_log_lik(pool: BoundModel, draws: Float) -> Float:
+def finite_log_lik(pool: RowModel, draws: Float) -> Float:
     """Log likelihood of each draw and candidate, (S, M), or an error that names the culprit.
 
     Raises

@@ -1,18 +1,100 @@
-"""Every row's log likelihood at draws, as many rows at a time as one call should return."""
+"""Rows' log likelihoods at draws: of candidates that stay bound, and of all rows, run by run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from stancoreset.engines.base import Float, StanData
-from stancoreset.session import Session
+from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.parallel import side_by_side
+from stancoreset.row_sums import MIN_ROWS_PER_CHUNK, slices
+from stancoreset.sources.executors import ordered
 
-__all__ = ["row_log_lik"]
+if TYPE_CHECKING:
+    from stancoreset.session import Session
+    from stancoreset.stan.program import WeightedProgram
 
-# Numbers that one call to the engine may return.
+__all__ = ["RowModel", "bind_rows", "row_log_lik"]
+
+# Numbers that the engine may return at a time.
 _AT_ONCE = 4_000_000
+
+
+class RowModel(Protocol):
+    """Rows whose log likelihoods can be asked for, one by one: candidates for a coreset."""
+
+    def log_lik(self, draws: Float) -> Float:
+        """The rows' log likelihoods without weights, (S, P) → (S, n)."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and temporary files; calling it twice is harmless."""
+        ...
+
+    def __enter__(self) -> RowModel: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class _RowChunks:
+    """A `RowModel` whose rows are bound in chunks, evaluated side by side."""
+
+    def __init__(self, chunks: Sequence[BoundModel]) -> None:
+        self._chunks = chunks
+
+    def log_lik(self, draws: Float) -> Float:
+        """See `RowModel.log_lik`."""
+        parts = side_by_side(lambda c: c.log_lik(draws), self._chunks, len(self._chunks))
+        return np.concatenate(parts, axis=1)
+
+    def close(self) -> None:
+        """See `RowModel.close`."""
+        for chunk in self._chunks:
+            chunk.close()
+
+    def __enter__(self) -> _RowChunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def bind_rows(
+    compiled: Compiled,
+    program: WeightedProgram,
+    data: StanData,
+    rows: np.ndarray,
+    *,
+    processes: int,
+) -> RowModel:
+    """Some rows, without weights, bound to a program that has their log likelihoods.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    program : WeightedProgram
+    data : mapping
+        Every row.
+    rows : ndarray of int
+        Which, in order.
+    processes : int
+        How many evaluate at a time, each its share of the rows; 0: threads of this one.
+    """
+    count = max(1, min(processes, len(rows) // MIN_ROWS_PER_CHUNK))
+    share = max(1, processes // count) if processes else None
+    chunks = [
+        compiled.bind(program.subset(data, rows[cut], np.ones(len(rows[cut]))), threads=share)
+        for cut in slices(len(rows), count)
+    ]
+    return chunks[0] if count == 1 else _RowChunks(chunks)
 
 
 def row_log_lik(session: Session, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
@@ -26,9 +108,13 @@ def row_log_lik(session: Session, checked: StanData, draws: Float) -> Iterator[t
     draws : ndarray, shape (S, P)
     """
     n_obs = session.program.n_obs(checked)
-    step = max(1, _AT_ONCE // len(draws))
-    for start in range(0, n_obs, step):
-        rows = slice(start, min(start + step, n_obs))
+    compiled, processes = session.with_log_lik(), session.processes
+    at_once = max(1, _AT_ONCE // (max(1, processes) * len(draws)))
+
+    def evaluate(rows: slice) -> tuple[slice, Float]:
         subset = session.program.subset(checked, rows, np.ones(rows.stop - rows.start))
-        with session.with_log_lik().bind(subset) as bound:
-            yield rows, bound.log_lik(draws)
+        with compiled.bind(subset, threads=1 if processes else None) as bound:
+            return rows, bound.log_lik(draws)
+
+    runs = (slice(a, min(a + at_once, n_obs)) for a in range(0, n_obs, at_once))
+    yield from ordered(evaluate, runs, processes) if processes else map(evaluate, runs)

@@ -33,6 +33,7 @@ from stancoreset.glm import FoundGlm, find_glm
 from stancoreset.moment_matching import moment_match
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
+from stancoreset.row_log_lik import RowModel, bind_rows
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.bijectors import ILR_SIMPLEX
@@ -55,7 +56,7 @@ class Session:
     program : WeightedProgram
     engine : Engine
     threads : int, optional
-        Chunks of the full data evaluated at the same time; default: the available cores.
+        Chunks of the full data evaluated at the same time; default: as the engine has it.
     glm : bool
         Whether generalised linear models are evaluated by `stancoreset.glm`.
     """
@@ -69,7 +70,7 @@ class Session:
     ) -> None:
         self.program = program
         self.engine = engine
-        self.threads = threads
+        self.threads = threads or engine.threads
         self.glm = glm
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
@@ -78,6 +79,11 @@ class Session:
     def against(self) -> str:
         """What stands for the full data, where it is not all their rows; see `Certificate`."""
         return ""
+
+    @property
+    def processes(self) -> int:
+        """How many processes evaluate rows at the same time; 0 if this one does it itself."""
+        return 0 if self.engine.in_process else self.threads
 
     @cached_property
     def controlled(self) -> Controlled:
@@ -133,7 +139,7 @@ class Session:
 
     def pool(
         self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
-    ) -> tuple[np.ndarray, BoundModel]:
+    ) -> tuple[np.ndarray, RowModel]:
         """A random pool of candidate rows and some others, and the whole program bound to them."""
         n_obs = self.program.n_obs(checked)
         if candidates < 1:
@@ -146,8 +152,12 @@ class Session:
         rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
         if extra is not None:
             rows = np.union1d(rows, extra)
-        ones = np.ones(len(rows))
-        return rows, self.with_log_lik().bind(self.program.subset(checked, rows, ones))
+        return rows, self.bind_rows(checked, rows)
+
+    def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
+        """The whole program bound to some rows, without weights."""
+        compiled = self.with_log_lik()
+        return bind_rows(compiled, self.program, checked, rows, processes=self.processes)
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """The coreset's rows, or all rows as they came."""

@@ -60,7 +60,7 @@ class Steps:
         """
         if not isinstance(data, Source):
             return self._adopted.complete(self.program.check(data), self.engine)
-        opened = data.open_for(self.program)
+        opened = data.open_for(self.program, threads=self._session.threads)
         if isinstance(opened, StoredRows):
             return opened
         return opened.with_data(self._adopted.complete(self.program.check(opened), self.engine))

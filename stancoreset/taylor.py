@@ -22,11 +22,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.base import Float
 from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, centred, finite_log_lik, require_spread
 from stancoreset.reference.base import Reference, evaluated
+from stancoreset.row_log_lik import RowModel
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 
@@ -34,8 +35,8 @@ __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 PENALTIES = (0.01, 0.1, 1.0)
 # Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
 _STEP = 1e-2
-# Draws evaluated at once: three log likelihoods of every candidate are held for each.
-_BLOCK = 50
+# Log likelihoods evaluated at once: of every candidate at some draws, three times.
+_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class TaylorProjection:
 
 def project_taylor(
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     candidates: NDArray[np.int64],
     reference: Reference,
     expansion: Expansion,
@@ -166,7 +167,7 @@ def project_taylor(
 def extend_taylor(
     projection: TaylorProjection,
     full: FullData,
-    pool: BoundModel,
+    pool: RowModel,
     expansion: Expansion,
     draws: Float,
     progress: Callable[[int], object] | None = None,
@@ -194,13 +195,14 @@ def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[
     return log_likelihood - expansion.value - first - second, second
 
 
-def _columns(pool: BoundModel, expansion: Expansion, draws: Float) -> tuple[Float, Float]:
+def _columns(pool: RowModel, expansion: Expansion, draws: Float) -> tuple[Float, Float]:
     """Beyond second order, and second order, of every candidate: (S, M) each."""
     centre = finite_log_lik(pool, expansion.centre[None])[0]
     beyond = np.empty((len(draws), len(centre)))
     second = np.empty_like(beyond)
-    for start in range(0, len(draws), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    width = max(1, _AT_ONCE // len(centre))
+    for start in range(0, len(draws), width):
+        block = slice(start, start + width)
         step = _STEP * expansion.displacements(draws[block])
         ahead = finite_log_lik(pool, expansion.centre + step)
         behind = finite_log_lik(pool, expansion.centre - step)

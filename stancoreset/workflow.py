@@ -54,8 +54,8 @@ class CoresetModel(Steps):
         Name of the data integer that counts observations; found by itself unless
         ambiguous.
     threads : int, optional
-        Chunks of the full data that are evaluated at the same time; default: the available
-        cores.
+        Chunks of the full data that are evaluated at the same time, by threads of this process
+        or by processes of CmdStan; default: the available cores.
     glm : bool
         Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal) on the full
         data by matrix products, once their values have equalled Stan's; False: always by Stan.
@@ -116,7 +116,7 @@ class CoresetModel(Steps):
         )
         self._adopted = adopt(program, obs=obs)
         self.program = self._adopted.weighted
-        self.engine = resolve_engine(engine)
+        self.engine = resolve_engine(engine, threads)
         self._session = Session(self.program, self.engine, threads, glm)
 
     merge = merge_parts

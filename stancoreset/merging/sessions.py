@@ -20,6 +20,7 @@ from stancoreset.engines.base import BoundModel, Float, StanData
 from stancoreset.full_data import FullData
 from stancoreset.merging.parts import Part
 from stancoreset.merging.union import sum_of_controls
+from stancoreset.row_log_lik import RowModel
 from stancoreset.session import Session
 from stancoreset.stages import Stages
 
@@ -164,10 +165,10 @@ class WholeSession(_Derived):
 
     def pool(
         self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
-    ) -> tuple[np.ndarray, BoundModel]:
+    ) -> tuple[np.ndarray, RowModel]:
         """The rows of the coresets."""
         rows = self.union.indices
-        return rows, self.with_log_lik().bind(self.program.subset(checked, rows))
+        return rows, self.bind_rows(checked, rows)
 
     def kept(self, checked: StanData, coreset: Coreset) -> StanData:
         """The coreset's rows."""

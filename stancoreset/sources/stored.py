@@ -30,7 +30,9 @@ __all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
 class Source(Protocol):
     """What `CoresetModel` takes for data besides dicts and files: rows that can be opened."""
 
-    def open_for(self, program: WeightedProgram) -> StoredRows | LoadedRows:
+    def open_for(
+        self, program: WeightedProgram, *, threads: int | None = None
+    ) -> StoredRows | LoadedRows:
         """The rows as data of a program; see `stancoreset.sources.table.Table.open_for`."""
         ...
 

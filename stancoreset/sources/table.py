@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.errors import DataError, OptionError
+from stancoreset.parallel import available_cores
 from stancoreset.sources.columns import (
     RowVariable,
     is_categorical,
@@ -100,7 +101,7 @@ class Table:
                 raise OptionError(f"{name} is {value}, expected at least 1")
 
     def open_for(
-        self, program: WeightedProgram, executor: Executor | None = None
+        self, program: WeightedProgram, *, threads: int | None = None
     ) -> StoredRows | LoadedRows:
         """Read the rows once: count, check, hash and sample them; load them if they are few.
 
@@ -108,8 +109,9 @@ class Table:
         ----------
         program : WeightedProgram
             Says which variables carry observations.
-        executor : Executor, optional
-            Who reads; default: threads of this process.
+        threads : int, optional
+            Chunks that are evaluated at the same time, where the table does not say; default:
+            the available cores.
 
         Returns
         -------
@@ -122,13 +124,18 @@ class Table:
             not numbers, or of an unseen category; the message names file, column and row.
         """
         parts = find_parts(self.rows)
-        return self.open_parts(parts, program, executor)
+        return self.open_parts(parts, program, threads=threads)
 
     def open_parts(
-        self, parts: Sequence[Part], program: WeightedProgram, executor: Executor | None = None
+        self,
+        parts: Sequence[Part],
+        program: WeightedProgram,
+        executor: Executor | None = None,
+        *,
+        threads: int | None = None,
     ) -> StoredRows | LoadedRows:
-        """`open_for` with the parts given."""
-        here = executor or LocalThreads(*(() if self.threads is None else (self.threads,)))
+        """`open_for` with the parts given, and who reads them: default, threads of this process."""
+        here = executor or LocalThreads(self.threads or threads or available_cores())
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
         variables = self._variables(program, schema, parts[0].name, example)
         reads = 0
