@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,17 +61,14 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
+    name = f".{path.stem}-{_myself()}-{secrets.token_hex(4)}{path.suffix}"
+    temporary = path.with_name(name)
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{path.stem}-{os.getpid()}-", suffix=path.suffix, dir=path.parent
-        )
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
@@ -81,7 +78,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-_TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)-\w{8}(\.\w+)?")
+_TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)(_(?P<birth>\d+))?-\w{8}(\.\w+)?")
 
 
 def is_temporary(path: Path) -> bool:
@@ -93,22 +90,34 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of `atomic_path` whose process is gone."""
     for path in folder.iterdir():
         match = _TEMPORARY.fullmatch(path.name)
-        if match is not None and not _alive(int(match["pid"])):
+        if match is not None and not _alive(int(match["pid"]), match["birth"]):
             path.unlink(missing_ok=True)
 
 
 def remove_all_leftovers(folder: Path) -> None:
-    """Remove every temporary file below a folder that a lock keeps for the caller alone.
-
-    A killed process has a number for some moments after its locks and files are released,
-    and for ever where nobody reaps it, so its number says nothing here.
-    """
+    """Remove every temporary file below a folder that a lock keeps for the caller alone."""
     for path in folder.rglob(".*-*"):
         if is_temporary(path):
             path.unlink(missing_ok=True)
 
 
-def _alive(pid: int) -> bool:
+def _myself() -> str:
+    """This process as `_TEMPORARY` has it: its number and, where the system tells, its birth."""
+    status = _status(os.getpid())
+    return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
+
+
+def _alive(pid: int, birth: str | None) -> bool:
+    """Whether a process is still at work.
+
+    A number alone does not tell: a killed process keeps it until it is reaped, for ever where
+    nobody does that, and afterwards another may have it (after a restart of a container, the
+    next run of the same program).
+    """
+    status = _status(pid)
+    if status is not None:
+        state, began = status
+        return state not in "ZX" and birth in (None, began)
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -118,10 +127,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _status(pid: int) -> tuple[str, str] | None:
+    """State and start time, in ticks since the system's; None where there is no /proc to ask."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], fields[19]
 
 
 def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:

@@ -170,10 +170,10 @@ class CoresetFit:
             If the folder is not ours, or holds another fit.
         """
         folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
-        folder.once("reference", lambda: self.reference)
-        folder.once("coreset", lambda: self.coreset)
-        folder.once("posterior", lambda: self.posterior)
-        folder.once("certificate", lambda: self.certificate)
+        folder.keep("reference", self.reference)
+        folder.keep("coreset", self.coreset)
+        folder.keep("posterior", self.posterior)
+        folder.keep("certificate", self.certificate)
         path = Path(path)
         arviz_compat.save(self.laplace, path / "laplace.nc")
         if self.data is not None:

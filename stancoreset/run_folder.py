@@ -170,13 +170,16 @@ class RunFolder:
         stage : {"reference", "coreset", "posterior", "certificate"}
         compute : callable
         """
-        if self.path is None:
-            return compute()
-        if self.finished(stage):
+        if self.path is not None and self.finished(stage):
             return load_stage(self.path, stage)  # type: ignore[no-any-return]
         value = compute()
-        _SAVE[stage](value, self.path)
+        self.keep(stage, value)
         return value
+
+    def keep(self, stage: str, value: Any) -> None:
+        """Write a stage's result, unless it is there."""
+        if self.path is not None and not self.finished(stage):
+            _SAVE[stage](value, self.path)
 
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage is there (each appears only when it is whole)."""

@@ -170,6 +170,11 @@ def test_files_that_are_no_jobs(place, capsys):
         read_jobs(jobs_file(place, "size == 3"))
     with pytest.raises(OptionError, match="there are no jobs"):
         read_jobs(jobs_file(place, ""))
+    (place / "jobs.toml").write_text(DEFAULTS + "[[jobs]]\nsize = 3\n", encoding="utf-8-sig")
+    assert len(read_jobs(place / "jobs.toml")) == 1, "as editors on Windows write it"
+    (place / "plain").write_text(DEFAULTS)
+    assert main(["batch", str(place / "plain")]) == 2
+    assert "is a file; name a folder for the batch (--out)" in capsys.readouterr().err
     with pytest.raises(OptionError, match="model is missing"):
         read_jobs(jobs_file(place, "[[jobs]]\nsize = 3\n"))
     with pytest.raises(OptionError, match="jobs is 0"):
@@ -290,6 +295,37 @@ def test_a_crash_takes_one_job_with_it(place):
     assert "killed by signal 9" in table["error"].iloc[0]
 
 
+def test_what_libraries_print_while_they_are_imported_does_no_harm(place, monkeypatch):
+    """A worker's events have the same way out as what is printed before it begins."""
+    (place / "noise").mkdir()
+    (place / "noise" / "sitecustomize.py").write_text("print('hello');print('[1]');print('{}')\n")
+    monkeypatch.syspath_prepend(str(place / "noise"))
+    table = sc.run_batch(jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 9\n"), place / "work")
+    assert table["state"].tolist() == ["done"]
+
+
+def test_a_worker_that_dies_takes_its_children_along(place, monkeypatch):
+    """What a killed process had started, as CmdStan, does not go on."""
+    text = DEFAULTS + "[[jobs]]\nsize = 9\niter_sampling = 50_000_000\n"
+    (place / "child").mkdir()
+    (place / "child" / "sitecustomize.py").write_text(
+        "import os, subprocess\n"
+        f"started = subprocess.Popen(['sleep', '600'], stdout=-3)\n"
+        f"open({str(place / 'number')!r}, 'w').write(str(started.pid))\n"
+    )
+    monkeypatch.syspath_prepend(str(place / "child"))
+
+    def kill(event: Event) -> None:
+        if event.kind == "begin" and event.stage == "sample":
+            journal = place / "work/.stancoreset-batch/journal" / f"{event.job.name}.jsonl"
+            os.kill(json.loads(journal.read_text().splitlines()[0])["pid"], signal.SIGKILL)
+
+    table = sc.run_batch(jobs_file(place, text), place / "work", on_event=kill)
+    assert table["state"].tolist() == ["failed"]
+    assert "killed by signal 9" in table["error"].iloc[0]
+    wait_until_gone(int((place / "number").read_text()))
+
+
 # Being killed ------------------------------------------------------------------------------
 
 
@@ -404,7 +440,7 @@ def test_interrupted_it_ends_its_workers_and_says_how_to_go_on(place, zygote):
     text = DEFAULTS + "seed = 1\n[[jobs]]\nsize = [8, 9]\niter_sampling = 50_000_000\n"
     path, work = jobs_file(place, text), place / "work"
     pid = zygote.start("batch", path, "--out", work, "--jobs", 2, "--quiet")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while len(stamps(work)) < 6:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -444,6 +480,21 @@ def workers_of(work: Path, pid: int) -> list[int]:
     return found
 
 
+def at_work(pid: int) -> bool:
+    """Whether a process is there and no zombie: not everywhere somebody reaps orphans."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    until = time.monotonic() + 60
+    while at_work(pid):
+        assert time.monotonic() < until, f"process {pid} is still at work"
+        time.sleep(0.02)
+
+
 def with_group_gone(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
@@ -464,7 +515,7 @@ def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
         [sys.executable, "-m", "stancoreset.cli", "batch", str(path), "--quiet"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not (work / "a" / "coreset.json").exists():
         assert process.poll() is None
         assert time.monotonic() < until
@@ -483,7 +534,7 @@ def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
     jobs_file(place, text.replace("50_000_000", "150"))
     table = sc.run_batch(path, work, resume=True)
     assert table["state"].tolist() == ["done"]
-    assert not Path(f"/proc/{workers[0]}").exists()
+    wait_until_gone(workers[0])
     assert stamps(work).items() >= before.items()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import time
@@ -131,6 +132,58 @@ def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_p
         assert theirs.exists()
         assert not dead.exists()
     assert {p.name for p in tmp_path.iterdir()} == {"a.csv", theirs.name}
+
+
+def test_a_number_that_another_process_has_by_now_keeps_nothing(tmp_path):
+    """After a restart of a container the next run often has the number of the last."""
+    with atomic_path(tmp_path / "a.csv") as mine:
+        (birth,) = re.findall(rf"-{os.getpid()}_(\d+)-", mine.name)
+        earlier = tmp_path / mine.name.replace(f"_{birth}-", f"_{int(birth) - 1}-")
+        earlier.write_text("half")
+        remove_leftovers(tmp_path)
+        assert mine.exists()
+        assert not earlier.exists()
+
+
+def test_the_dead_that_nobody_has_reaped_keep_nothing(tmp_path):
+    """Until somebody waits for it, a killed process is there by its number."""
+    ready, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with atomic_path(tmp_path / "a.csv"):
+                os.write(tell, b".")
+                time.sleep(600)
+        finally:
+            os._exit(1)
+    os.read(ready, 1)
+    (left,) = tmp_path.iterdir()
+    remove_leftovers(tmp_path)
+    assert left.exists(), "of a process at work"
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # dead, and not reaped
+    os.kill(child, 0)
+    remove_leftovers(tmp_path)
+    assert not left.exists()
+    os.waitpid(child, 0)
+
+
+def test_a_file_gets_the_rights_that_others_get(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with atomic_path(tmp_path / "a.csv") as temporary:
+            temporary.write_text("x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_is_finished_is_not_written_again(tmp_path):
+    folder = RunFolder.open(tmp_path / "run", SETTINGS)
+    folder.keep("reference", reference(10))
+    folder.keep("reference", reference(20))
+    assert len(folder.once("reference", lambda: pytest.fail("computed again")).draws) == 10
+    RunFolder(None, SETTINGS).keep("reference", reference(10))
 
 
 def test_killed_before_the_marker_the_folder_is_still_ours(tmp_path):

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -50,7 +51,7 @@ class WorkFolder:
     def check(self) -> None:
         """Raise if the folder cannot be used; nothing is written."""
         if self.path.exists() and not self.path.is_dir():
-            raise OutputError(f"{self.path} is a file; name a folder for the batch")
+            raise OutputError(f"{self.path} is a file; name a folder for the batch (--out)")
         if (self.path / _STATE).is_dir():
             if not self._resume:
                 raise OutputError(
@@ -69,31 +70,39 @@ class WorkFolder:
             for folder in (state, state / "journal", state / "log"):
                 folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+            self._take(state)
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            remove_all_leftovers(self.path)
+            self.temporary.mkdir(exist_ok=True)
         except OSError as error:
+            self._release()
             raise OutputError(f"cannot write to {self.path}: {error.strerror}") from None
-        self._take(state)
-        shutil.rmtree(self.temporary, ignore_errors=True)
-        remove_all_leftovers(self.path)
-        self.temporary.mkdir(exist_ok=True)
+        except BaseException:
+            self._release()
+            raise
         return self
 
     def _take(self, state: Path) -> None:
-        lock = self.lock
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() < until:
-                    time.sleep(0.05)
-                    continue
-            owner = (state / "lock").read_text().strip() or "unknown"
-            os.close(lock)
+                if time.monotonic() >= until:
+                    owner = (state / "lock").read_text().strip() or "unknown"
+                    raise OutputError(
+                        f"another batch (process {owner}) is at work in {self.path}"
+                    ) from None
+            time.sleep(0.05)
+        os.ftruncate(self.lock, 0)
+        with suppress(OSError):  # it is for the message alone
+            os.pwrite(self.lock, str(os.getpid()).encode(), 0)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
             self._lock = None
-            raise OutputError(f"another batch (process {owner}) is at work in {self.path}")
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
 
     def __exit__(
         self,
@@ -102,9 +111,7 @@ class WorkFolder:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self.temporary, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._release()
 
     @property
     def lock(self) -> int:

@@ -98,9 +98,9 @@ def run_jobs(
                     _give(worker, pending, folder, on_event)
                 for ready, _ in selector.select(timeout=0.5):
                     worker = workers[ready.fd]
-                    if not _hear(worker, folder, on_event):
+                    if not _hear(worker, on_event):
                         selector.unregister(ready.fileobj)
-                        _end(workers.pop(ready.fd))
+                        _gone(workers.pop(ready.fd), folder, on_event)
                     elif worker.job is None and pending:
                         _give(worker, pending, folder, on_event)
                     elif worker.job is None:
@@ -156,29 +156,40 @@ def _subject(job: Job) -> tuple[Any, ...]:
     return (job.model, job.engine, job.obs, job.data)
 
 
-def _hear(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> bool:
+def _hear(worker: _Worker, on_event: Callable[[Event], object]) -> bool:
     """Pass on what a worker says; False if it is gone."""
     content = os.read(worker.process.stdout.fileno(), 1 << 16)
     *lines, worker.buffer = (worker.buffer + content).split(b"\n")
     for line in lines:
-        said = json.loads(line)
+        said = _event(line)
+        if said is None:
+            continue
         if said["event"] == "free":
             worker.job = None
             continue
         seconds = said.get("seconds", time.monotonic() - worker.since)
         stage = said["stage"] if said["event"] in ("begin", "stage") else ""
         on_event(Event(said["event"], worker.job, stage, seconds, said.get("error", "")))
-    if content:
-        return True
-    if worker.job is not None:
-        _crashed(worker, worker.job, folder, on_event)
-    return False
+    return bool(content)
 
 
-def _crashed(
-    worker: _Worker, job: Job, folder: WorkFolder, on_event: Callable[[Event], object]
-) -> None:
-    code = worker.process.wait()
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a worker says; not what a library prints while it is imported."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and "event" in said else None
+
+
+def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> None:
+    """A worker has ended by itself: if it had a job, it has crashed."""
+    if hasattr(os, "waitid"):
+        # Not reaped before its group is ended: until then nobody else can have its number.
+        os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
+    code, job = _end(worker), worker.job
+    if job is None:
+        return
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = f"the job's process {how}; what it said last is in {folder.log(job)}"
     # With a full disk the job counts as interrupted, and is run again.
@@ -187,11 +198,13 @@ def _crashed(
     on_event(Event("failed", job, seconds=time.monotonic() - worker.since, error=said))
 
 
-def _end(worker: _Worker) -> None:
-    """End a worker and everything that it started."""
+def _end(worker: _Worker) -> int:
+    """End a worker and everything that it started; returns its exit code."""
     process = worker.process
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()  # it goes by itself, should it not lead its group yet
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdin.close()
+    code = int(process.wait())
     process.stdout.close()
+    return code
