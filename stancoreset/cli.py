@@ -162,18 +162,11 @@ def _weave(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from stancoreset import arviz_compat
     from stancoreset.comparison import compare, summarise
-    from stancoreset.fit import load_fit
     from stancoreset.outputs import write_comparison
+    from stancoreset.places import posteriors_at
 
-    posteriors: dict[str, Any] = {}
-    for place in args.posteriors:
-        path = Path(place)
-        name = path.stem if path.is_file() else path.resolve().name
-        if name in posteriors:
-            raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")
-        posteriors[name] = load_fit(path) if not path.is_file() else arviz_compat.load(path)
+    posteriors = posteriors_at(args.posteriors)
     if args.out:
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)

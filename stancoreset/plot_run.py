@@ -13,6 +13,7 @@ from stancoreset import arviz_compat, plots
 from stancoreset.errors import DataError, OptionError
 from stancoreset.fit import CoresetFit, load_fit
 from stancoreset.outputs import save_picture
+from stancoreset.places import posteriors_at
 from stancoreset.stan.data import read_data
 
 if TYPE_CHECKING:
@@ -123,11 +124,7 @@ def plot_run(
         posteriors["full"] = arviz_compat.load(full)
     method = fit.reference.method
     posteriors |= {"coreset": fit, "reference" if method == "draws" else method: fit.laplace}
-    for place in map(Path, also):
-        name = place.stem if place.is_file() else place.resolve().name
-        if name in posteriors:
-            raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")
-        posteriors[name] = arviz_compat.load(place) if place.is_file() else load_fit(place)
+    posteriors |= posteriors_at(also, taken=posteriors)
     axes = KINDS[kind](Request(fit, posteriors, var_names, data, columns))
     save_picture(axes, output)
     return output

@@ -229,11 +229,13 @@ def _colors(count: int) -> list[str]:
     return [COLORS[i % len(COLORS)] for i in range(count)]
 
 
-def _handles(names: Sequence[str], colors: Sequence[str]) -> list[Any]:
+def _handles(
+    names: Sequence[str], colors: Sequence[str], lines: Sequence[str] = LINES
+) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=color, linestyle=LINES[i % 4], linewidth=2, label=name)
+        Line2D([], [], color=color, linestyle=lines[i % len(lines)], linewidth=2, label=name)
         for i, (name, color) in enumerate(zip(names, colors, strict=True))
     ]
 
@@ -241,14 +243,12 @@ def _handles(names: Sequence[str], colors: Sequence[str]) -> list[Any]:
 def _legend_above(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
     if len(names) < 2:
         return
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=color, linewidth=2.5, label=name)
-        for name, color in zip(names, colors, strict=True)
-    ]
     ax.legend(
-        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False
+        handles=_handles(names, colors, lines=("-",)),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=4,
+        frameon=False,
     )
 
 

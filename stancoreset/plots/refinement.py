@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stancoreset.certificate import HELDOUT_CERTIFIED
 from stancoreset.errors import DataError, OptionError
 from stancoreset.plots.figures import COLORS, VERDICTS, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_refinement"]
 
@@ -63,10 +67,26 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
         if panels.size < 2:
             raise OptionError(f"the trace of a refinement needs 2 axes, ax holds {panels.size}")
         panels = panels[:2]
-    x = np.arange(len(rows))
-    colors = [VERDICTS.get(row["verdict"], COLORS[6]) for row in rows]
     top, bottom = panels
+    colors = [VERDICTS.get(row["verdict"], COLORS[6]) for row in rows]
+    _draw_khat(top, rows, colors)
+    _draw_error(bottom, rows, colors)
+    bottom.set_xticks(np.arange(len(rows)), [_label(row) for row in rows], fontsize=8)
+    bottom.set_xlim(-0.6, len(rows) - 0.4)
+    bottom.set_xlabel("round")
+    for panel in panels:
+        tidy(panel)
+    seconds = np.cumsum([float(row["seconds"]) for row in rows])
+    parts = [f"{rows[0]['verdict']} after {seconds[0]:,.0f} s"]
+    if len(rows) > 1:
+        parts.append(f"{rows[-1]['verdict']} after {seconds[-1]:,.0f} s")
+    top.set_title(" → ".join(parts), fontsize=11)
+    return panels
 
+
+def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
+    """Pareto k̂ over its two bounds; what is beyond the picture stands at its edge."""
+    x = np.arange(len(rows))
     khat = np.array([float(row["khat"]) for row in rows])
     shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
     for level in (0.5, 0.7):
@@ -88,9 +108,13 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
     low, high = min(0.0, shown.min()), max(0.75, shown.max())
     top.set_ylim(low - 0.08 * (high - low), high + 0.3 * (high - low))
 
+
+def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
+    """The held-out error over the bound that a certificate asks for."""
+    x = np.arange(len(rows))
     error = np.array([float(row["heldout_error"]) for row in rows])
     drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
-    bottom.axhline(0.1, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+    bottom.axhline(HELDOUT_CERTIFIED, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
     bottom.plot(x, drawn, color="0.6", linewidth=1.0, zorder=1)
     bottom.scatter(x, drawn, c=colors, s=55, zorder=2)
     bottom.set_yscale("log")
@@ -99,17 +123,6 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
     bottom.set_ylim(10 ** np.floor(np.log10(known.min())), 10 ** np.ceil(np.log10(known.max())))
     bottom.minorticks_off()
     bottom.set_ylabel("held-out error")
-    bottom.set_xticks(x, [_label(row) for row in rows], fontsize=8)
-    bottom.set_xlim(-0.6, len(rows) - 0.4)
-    bottom.set_xlabel("round")
-    for panel in panels:
-        tidy(panel)
-    seconds = np.cumsum([float(row["seconds"]) for row in rows])
-    parts = [f"{rows[0]['verdict']} after {seconds[0]:,.0f} s"]
-    if len(rows) > 1:
-        parts.append(f"{rows[-1]['verdict']} after {seconds[-1]:,.0f} s")
-    top.set_title(" → ".join(parts), fontsize=11)
-    return panels
 
 
 def _label(row: Mapping[str, Any]) -> str:
