@@ -45,7 +45,8 @@ class DistinctRows:
 
     def summed(self, values: Float) -> Float:
         """Sums over equal rows: (N,) → (U,)."""
-        return np.bincount(self.code, weights=values, minlength=len(self))
+        sums = np.bincount(self.code, weights=values, minlength=len(self))
+        return np.asarray(sums, dtype=np.float64)
 
 
 def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:

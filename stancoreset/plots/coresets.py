@@ -292,7 +292,7 @@ def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
     """A ring around what the path came to, and words for it."""
     line = ax.lines[-1]
     ax.plot(
-        *line.get_xydata()[-1],
+        *np.asarray(line.get_xydata())[-1],
         marker="o",
         markersize=9,
         markerfacecolor="none",
