@@ -137,7 +137,7 @@ class Table:
         """`open_for` with the parts given, and who reads them: default, threads of this process."""
         here = executor or LocalThreads(self.threads or threads or available_cores())
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
-        variables = self._variables(program, schema, parts[0].name, example)
+        variables = self._variables(program, schema, parts[0].name)
         reads = 0
         variables, looked = self._with_levels(variables, parts, example, here)
         reads += looked
@@ -154,7 +154,7 @@ class Table:
             reader=reader,
             parts=tuple(parts),
             surveys=tuple(surveys),
-            values=self._values(program, variables),
+            values=self._values(variables),
             sample=(numbers, sample),
             executor=here,
             reads=reads + 1,
@@ -167,7 +167,7 @@ class Table:
     # Resolution of names -----------------------------------------------------------------
 
     def _variables(
-        self, program: WeightedProgram, schema: Sequence[str], where: str, example: _Example
+        self, program: WeightedProgram, schema: Sequence[str], where: str
     ) -> tuple[RowVariable, ...]:
         declared = {d.name: d for d in program.program.data}
         carried = [n for n in program.rows if n not in program.frozen]
@@ -243,7 +243,7 @@ class Table:
             int(bool(missing)),
         )
 
-    def _values(self, program: WeightedProgram, variables: Sequence[RowVariable]) -> dict[str, Any]:
+    def _values(self, variables: Sequence[RowVariable]) -> dict[str, Any]:
         values = {name: as_value(name, value) for name, value in self.values.items()}
         levels = {v.columns[0]: v.levels for v in variables if v.levels is not None}
         for name, column in self.counts.items():

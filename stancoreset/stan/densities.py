@@ -68,17 +68,12 @@ class GLM:
     """A fused regression density: its base density and where its arguments stand.
 
     `args` names the arguments after the outcome; ``x``, ``alpha``, ``beta`` form the linear
-    predictor ``alpha + x * beta``; the others are passed on to `base`. `kept` are arguments
-    that stand before the predictor in the base density.
+    predictor ``alpha + x * beta``; the others are passed on to `base`.
     """
 
     base: str
     args: tuple[str, ...]
     matrix_beta: bool = False
-
-    @property
-    def x(self) -> int:
-        return self.args.index("x") + 1
 
 
 GLMS: dict[str, GLM] = {

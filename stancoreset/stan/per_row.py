@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.dependence import Dep
 from stancoreset.stan.elementwise import FILLED
 from stancoreset.stan.rows import Rows
 from stancoreset.stan.tree import bare
@@ -83,7 +82,7 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
             sign = op if parts[0].type.rank and parts[1].type.rank else _SCALAR_OPS.get(op, op)
             return n.Binary(parts[0], sign, parts[1], type=kind)
         case n.Index(base=base, indices=indices):
-            return _index_at(e, base, indices, dep, i, rows)
+            return _index_at(e, base, indices, i, rows)
         case n.Call(name="rep_vector" | "rep_row_vector", args=args):
             return args[0]
         case n.Call(name="rep_array", args=args) if len(args) == 2:
@@ -96,7 +95,7 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
 
 
 def _index_at(
-    e: n.Index, base: n.Expr, indices: tuple[n.Indexing, ...], dep: Dep, i: n.Expr, rows: Rows
+    e: n.Index, base: n.Expr, indices: tuple[n.Indexing, ...], i: n.Expr, rows: Rows
 ) -> n.Expr:
     """``x[:, k]`` → ``x[i, k]``; ``a[group]`` → ``a[group[i]]``."""
     kind = e.type.element()

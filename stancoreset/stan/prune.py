@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from stancoreset.stan import nodes as n
@@ -61,23 +61,30 @@ def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
                     out.append(s)
             case n.Break() | n.Continue():
                 out.append(s)
-            case n.If():
-                yes = _keep((s.yes,), live)
-                no = _keep((s.no,), live) if s.no is not None else []
-                if yes or no:
-                    first = yes[0] if yes else n.Block((), line=s.line)
-                    out.append(replace(s, yes=first, no=no[0] if no else None))
-            case n.For() | n.ForEach() | n.While():
-                inner = _keep((s.body,), live)
-                if inner:
-                    out.append(replace(s, body=inner[0]))
-            case n.Block() | n.Profile():
-                inner = _keep(s.body, live)
-                if any(not isinstance(x, n.Break | n.Continue) for x in inner) or (
-                    inner and isinstance(s, n.Block)
-                ):
-                    out.append(replace(s, body=tuple(inner)))
+            case _:
+                out += _around(s, lambda body: _keep(body, live)) or []
     return out
+
+
+def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
+    """A compound statement around what `inside` leaves of its parts, none if that is nothing.
+
+    None for a statement without parts.
+    """
+    match s:
+        case n.If():
+            yes, no = inside((s.yes,)), inside(() if s.no is None else (s.no,))
+            if not (yes or no):
+                return []
+            first = yes[0] if yes else n.Block((), line=s.line)
+            return [replace(s, yes=first, no=no[0] if no else None)]
+        case n.For() | n.ForEach() | n.While():
+            inner = inside((s.body,))
+            return [replace(s, body=inner[0])] if inner else []
+        case n.Block() | n.Profile():
+            inner = inside(s.body)
+            return [replace(s, body=tuple(inner))] if inner else []
+    return None
 
 
 def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
@@ -91,22 +98,9 @@ def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
             case n.Assign():
                 if not {v.name for v in target_vars(s.target)} <= names:
                     out.append(s)
-            case n.If():
-                yes = without((s.yes,), names)
-                no = without((s.no,), names) if s.no is not None else []
-                if yes or no:
-                    first = yes[0] if yes else n.Block((), line=s.line)
-                    out.append(replace(s, yes=first, no=no[0] if no else None))
-            case n.For() | n.ForEach() | n.While():
-                inner = without((s.body,), names)
-                if inner:
-                    out.append(replace(s, body=inner[0]))
-            case n.Block() | n.Profile():
-                inner = without(s.body, names)
-                if inner:
-                    out.append(replace(s, body=tuple(inner)))
             case _:
-                out.append(s)
+                left = _around(s, lambda body: without(body, names))
+                out += [s] if left is None else left
     return out
 
 

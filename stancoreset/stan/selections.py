@@ -38,6 +38,8 @@ class Selections:
         Transformed data that hold how often each row was selected: for the full data.
     origin : dict of int to statement
         New increment, by its id → the user's statement.
+    calls : tuple of UserCall
+        User's densities that are now called with one row at a time.
     """
 
     program: n.Program

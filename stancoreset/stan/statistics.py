@@ -41,9 +41,6 @@ class Statistics:
 
         With `as_size`, an `e` that is the number of rows itself stays what it is.
         """
-        return self._hoist(e, as_size)
-
-    def _hoist(self, e: n.Expr, as_size: bool) -> n.Expr:
         dep = self.rows.of(e)
         if dep.kind == "count" and (as_size or self.rows.pure_sums):
             return e
@@ -59,7 +56,7 @@ class Statistics:
         for f in fields(e):
             value = getattr(e, f.name)
             if isinstance(value, n.Expression):
-                updates[f.name] = self._hoist(value, as_size=not operands)
+                updates[f.name] = self.hoist(value, as_size=not operands)
             elif isinstance(value, tuple) and value and isinstance(value[0], n.Node):
                 updates[f.name] = tuple(self._hoist_part(v, not operands) for v in value)
         changed = {k: v for k, v in updates.items() if v != getattr(e, k)}
@@ -67,9 +64,9 @@ class Statistics:
 
     def _hoist_part(self, part: Any, as_size: bool) -> Any:
         if isinstance(part, n.Expression):
-            return self._hoist(part, as_size)
+            return self.hoist(part, as_size)
         inner = {
-            f.name: self._hoist(v, True)
+            f.name: self.hoist(v)
             for f in fields(part)
             if isinstance(v := getattr(part, f.name), n.Expression)
         }

@@ -108,7 +108,7 @@ class Terms(Emission, SamplingStatements):
             if stat == BY_DATA or outcome.stat:
                 self.refuse_statistic(s, BY_DATA, refuse)
             self.refuse_frozen_outcome(s, e, refuse)
-            arguments = tuple(self._hoist(a, as_size=False) for a in s.args)
+            arguments = tuple(self.hoist(a, as_size=False) for a in s.args)
             cut = [None if b is None else self.hoist(b, False) for b in (s.lower, s.upper)]
             arg = self.hoist(s.arg, False)
             return [replace(s, arg=arg, args=arguments, lower=cut[0], upper=cut[1])], []
@@ -246,7 +246,7 @@ class Terms(Emission, SamplingStatements):
             return self.glm_term(known.glm, e, why)
         if any(matrix_of(a) is not None for a in e.args) and self.rows.flattened(name, e.args):
             return self.flat_term(name + kind, e, why)
-        args = tuple(self._hoist(a, as_size=False) for a in e.args)
+        args = tuple(self.hoist(a, as_size=False) for a in e.args)
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
         if not (isinstance(s, n.Tilde) and s.truncated):
             args = tuple(
