@@ -336,6 +336,7 @@ class CoresetModel(Steps):
             checked,
             original=None if woven is None else self._adopted.original,
             freeze=lambda rows: self._adopted.complete(rows, self.engine),
+            numbered=woven is not None and woven.numbered,
             points=points,
             seed=seed,
             tolerance=TOLERANCE if woven is None or not woven.uses_solver else SOLVER_TOLERANCE,

@@ -355,3 +355,29 @@ def test_weights_that_do_not_behave_fail_closed():
         pytest.raises(IdentityError, match="prior"),
     ):
         model.fit(ordinal_data(100), size=10)
+
+
+@pytest.mark.parametrize("upper", ["<lower=1, upper=N>", ""])
+def test_rows_picked_by_number_are_checked_on_data_of_any_size(upper):
+    """Numbers of rows beyond the few that are checked: some rows are no data for the original."""
+    code = f"""
+    data {{ int N; int K; vector[N] x; vector[N] y; array[K] int{upper} observed; }}
+    parameters {{ real a; real b; real<lower=0> s; }}
+    model {{
+      vector[N] mu = a + b * x;
+      a ~ normal(0, 2); b ~ normal(0, 2); s ~ exponential(1);
+      y[observed] ~ normal(mu[observed], s);
+    }}
+    """
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    y = 1 + 0.5 * x + rng.normal(size=400)
+    observed = rng.permutation(400)[:300] + 1
+    data = {"N": 400, "K": 300, "x": x, "y": y, "observed": observed}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        table = model.identities(data, points=3, seed=1)
+        assert {"original", "original gradient"} <= set(table["name"])
+        assert table["passed"].all()
+        fit = model.fit(data, size=20, seed=1, chains=2, iter_warmup=300, iter_sampling=300)
+    assert fit.certificate.verdict == "certified"
+    assert set(fit.coreset.indices + 1) <= set(observed)

@@ -116,6 +116,7 @@ def check_identities(
     *,
     original: StanProgram | None = None,
     freeze: Freeze | None = None,
+    numbered: bool = False,
     points: int = 5,
     seed: int = 0,
     tolerance: float = TOLERANCE,
@@ -134,6 +135,8 @@ def check_identities(
     freeze : callable, optional
         Computes the frozen variables of a data set; the original reduces over the very rows
         it is given, so it is compared on rows whose frozen variables are their own.
+    numbered : bool
+        The original picks rows by their numbers in the full data: it is compared on all of them.
     points : int
         Parameter values to check at; those without a finite density do not count.
     seed : int
@@ -159,7 +162,11 @@ def check_identities(
         thetas = random_points(bound.density(setting.rows_a), points, rng)
         found = errors(setting, evaluate(setting, bound, thetas))
         if original is not None:
-            rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
+            rows: Mapping[str, Any]
+            if numbered:
+                rows = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
+            else:
+                rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
             found |= against_original(rows, bound, engine, original, thetas)
     return [
         Identity(name, _MEANING[name][0], error, bool(error <= tolerance), _MEANING[name][1])

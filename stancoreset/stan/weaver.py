@@ -215,6 +215,7 @@ class Weaver:
             log_lik=self.names.log_lik,
             tree=tree,
             shared=frozenset(self.merged),
+            numbered=bool(self.selections.counts),
         )
 
     def comment(self, frozen: Sequence[str]) -> str:

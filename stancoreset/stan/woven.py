@@ -41,6 +41,9 @@ class Woven:
         Syntax tree of `code`, before formatting.
     shared : frozenset of str
         Further data integers that count the same rows and must equal `obs`.
+    numbered : bool
+        Whether rows are picked by their numbers in the full data: some rows alone are then no
+        data for the original program.
     """
 
     code: str
@@ -53,6 +56,7 @@ class Woven:
     log_lik: str = "log_lik"
     tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
     shared: frozenset[str] = frozenset()
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
