@@ -146,9 +146,9 @@ class FullData:
         self._share = self._threads if in_process else self._threads // count
         self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
         self._sums = self._bound
-        if kernel is not None:
+        if glm is not None and glm.kernel is not None:
             arrays = rows_of(weighted, self._evaluated)
-            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, kernel, self._threads)
+            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, glm.kernel, self._threads)
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from stancoreset.distinct import distinct_rows
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.glm.kernel import GlmKernel
+from stancoreset.glm.predictor import GlmRows
 from stancoreset.parallel import side_by_side
 from stancoreset.sources.executors import Kernel, Sums, fold, ordered
 from stancoreset.sources.stored import StoredRows, stan_rows
@@ -128,37 +131,42 @@ class BoundChunks:
 
 @dataclass(frozen=True)
 class ArrayChunks:
-    """Chunks of arrays in memory, evaluated by a kernel in threads.
+    """Chunks of arrays in memory, evaluated as a generalised linear model in threads.
 
     Parameters
     ----------
     rows : dict of str to ndarray
         Row variables, first axis the row.
     n_obs, chunk_rows : int
-    kernel : Kernel
+    kernel : GlmKernel
     threads : int
     """
 
     rows: dict[str, Any] = field(repr=False)
     n_obs: int
     chunk_rows: int
-    kernel: Kernel
+    kernel: GlmKernel
     threads: int
+
+    @cached_property
+    def _chunks(self) -> list[GlmRows]:
+        """Kept: building them takes as long as a gradient."""
+        cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
+        pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
+        return list(ordered(self.kernel.prepare, pieces, self.threads))
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
-        cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
         tell = _in_draws(progress, len(draws), self.n_obs)
 
-        def work(cut: slice) -> Sums:
-            return self.kernel.evaluate(
-                method, {name: value[cut] for name, value in self.rows.items()}, draws
-            )
+        def work(chunk: GlmRows) -> Sums:
+            return self.kernel.evaluate(method, chunk, draws)
 
         def evaluated() -> Iterator[Sums]:
-            for cut, sums in zip(cuts, ordered(work, cuts, self.threads), strict=True):
+            chunks = self._chunks
+            for chunk, sums in zip(chunks, ordered(work, chunks, self.threads), strict=True):
                 yield sums
-                tell(cut.stop - cut.start)
+                tell(len(chunk))
 
         return fold(evaluated())
 

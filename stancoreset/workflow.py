@@ -57,8 +57,9 @@ class CoresetModel(Steps):
         Chunks of the full data that are evaluated at the same time, by threads of this process
         or by processes of CmdStan; default: the available cores.
     glm : bool
-        Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal) on the full
-        data by matrix products, once their values have equalled Stan's; False: always by Stan.
+        Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal; also with
+        effects of groups) on the full data by matrix products, once their values have equalled
+        Stan's; False: always by Stan.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import stancoreset as sc
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, GlmKernel, find_glm, rows_of
 from stancoreset.glm import kernel as kernels
-from stancoreset.glm.kernel import Coefficients, Term
+from stancoreset.glm.predictor import Coefficients, Term
 from stancoreset.glm.series import REMAINDER, Series, order_needed
 
 N, D = 12_000, 4
@@ -33,10 +33,23 @@ def data() -> dict[str, Any]:
         "counts": rng.poisson(np.exp(eta)),
         "real": eta + rng.normal(size=N),
         "g": rng.integers(1, 4, N),
+        "h": rng.integers(1, 6, N),
+        "rare": np.where(np.arange(N) % 4_001 == 7, 3, rng.integers(1, 3, N)),
+        "of": np.array([1, 2, 1]),
+        "size": np.array([1.0, 1.0, 2.0]),
         "sd": 1.3,
+        "tau_scale": 1.0,
         "alpha_scale": 5.0,
         "beta_scale": 2.5,
         "sigma_scale": 1.0,
+        # What brms calls them.
+        "K": D,
+        "Kc": D - 1,
+        "N_1": 3,
+        "M_1": 2,
+        "prior_only": 0,
+        "Z_1_1": np.ones(N),
+        "Z_1_2": x[:, 3],
     }
 
 
@@ -51,6 +64,57 @@ X, YB, YC, YR = "matrix[N, D] X;", "array[N] int y01;", "array[N] int counts;", 
 YR = "vector[N] outcome;"
 AB = "real a; vector[D] b;"
 PRIOR = "a ~ normal(0, 5); b ~ student_t(3, 0, 1); "
+
+BRMS = """
+data {
+  int<lower=1> N;
+  array[N] int Y;
+  int<lower=1> K;
+  matrix[N, K] X;
+  int<lower=1> Kc;
+  int<lower=1> N_1;
+  int<lower=1> M_1;
+  array[N] int<lower=1> J_1;
+  vector[N] Z_1_1;
+  vector[N] Z_1_2;
+  int prior_only;
+}
+transformed data {
+  matrix[N, Kc] Xc;
+  vector[Kc] means_X;
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
+  }
+}
+parameters {
+  vector[Kc] b;
+  real Intercept;
+  vector<lower=0>[M_1] sd_1;
+  array[M_1] vector[N_1] z_1;
+}
+transformed parameters {
+  vector[N_1] r_1_1;
+  vector[N_1] r_1_2;
+  real lprior = 0;
+  r_1_1 = (sd_1[1] * (z_1[1]));
+  r_1_2 = (sd_1[2] * (z_1[2]));
+  lprior += student_t_lpdf(Intercept | 3, 0, 2.5);
+  lprior += student_t_lpdf(sd_1 | 3, 0, 2.5) - 1 * student_t_lccdf(0 | 3, 0, 2.5);
+}
+model {
+  if (!prior_only) {
+    vector[N] mu = rep_vector(0.0, N);
+    mu += Intercept;
+    for (n in 1:N) {
+      mu[n] += r_1_1[J_1[n]] * Z_1_1[n] + r_1_2[J_1[n]] * Z_1_2[n];
+    }
+    target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
+  }
+  target += lprior;
+  target += std_normal_lpdf(z_1[1]) + std_normal_lpdf(z_1[2]);
+}
+"""
 
 GLMS = {
     "logistic": (stan(X + YB, AB, PRIOR + "y01 ~ bernoulli_logit(a + X * b);"), "bernoulli_logit"),
@@ -105,9 +169,46 @@ GLMS = {
         "normal",
     ),
     "unit sigma": (stan(X + YR, AB, PRIOR + "outcome ~ normal(X * b + a, 1);"), "normal"),
+    "groups": (
+        stan(
+            "vector[N] x; array[N] int g;" + YB,
+            "real<lower=0> tau; vector[J] a; real b;",
+            "a ~ normal(0, tau); y01 ~ bernoulli_logit(a[g] + b * x);",
+        ),
+        "bernoulli_logit",
+    ),
+    "groups in a loop, non-centred": (
+        stan(
+            "vector[N] x; array[N] int g;" + YC,
+            "real m; real<lower=0> tau; vector[J] z; real b;",
+            "vector[J] a = tau * z; z ~ normal(0, 1); m ~ normal(0, 1); tau ~ normal(0, 1);"
+            "for (n in 1:N) counts[n] ~ poisson_log(m + a[g[n]] + b * x[n]);",
+        ),
+        "poisson_log",
+    ),
+    "groups with a multiplier": (
+        stan(
+            "vector[N] x; array[N] int g;" + YR,
+            "real m; real<lower=0> tau; vector<multiplier=tau>[J] a; real b; real<lower=0> s;",
+            "a ~ normal(0, tau); m ~ normal(0, 1); tau ~ normal(0, 1);"
+            "outcome ~ normal(m + a[g] + b * x, s);",
+        ),
+        "normal",
+    ),
+    "slopes by group, two groupings": (
+        stan(
+            "vector[N] x; vector[N] z; array[N] int g; array[N] int<lower=1, upper=5> h;" + YB,
+            "vector[J] a; vector[J] c; vector[5] d; real b;",
+            "a ~ normal(0, 1); c ~ normal(0, 1); d ~ normal(0, 1);"
+            "y01 ~ bernoulli_logit(a[g] + c[g] .* z + d[h] + b * x);",
+        ),
+        "bernoulli_logit",
+    ),
+    "groups as brms writes them": (BRMS, "bernoulli_logit"),
     **{
         name: (sc.stan_model_path(name).read_text(), family)
         for name, family in (
+            ("hierarchical_logistic", "bernoulli_logit"),
             ("logistic", "bernoulli_logit"),
             ("poisson_log", "poisson_log"),
             ("gaussian_linear", "normal"),
@@ -124,13 +225,46 @@ OTHERS = {
         stan("vector[N] x;" + YB, "real a; real b;", "y01 ~ bernoulli_logit(a + b * square(x));"),
         "no known GLM",
     ),
-    "groups": (
+    "groups of groups": (
+        stan(
+            "vector[N] x; array[N] int g; array[J] int of;" + YB,
+            "vector[J] a; vector[2] c; real b;",
+            "a ~ normal(0, 1); c ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] + c[of[g]] + b * x);",
+        ),
+        "no known GLM",
+    ),
+    "another group": (
+        stan(
+            "vector[N] x; array[N] int g;" + YB,
+            "vector[J + 1] a; real b;",
+            "a ~ normal(0, 1); for (n in 1:N) y01[n] ~ bernoulli_logit(a[g[n] + 1] + b * x[n]);",
+        ),
+        "no known GLM",
+    ),
+    "a group's data": (
+        stan(
+            "array[N] int g; vector[J] size;" + YB,
+            "vector[J] a;",
+            "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] .* size[g]);",
+        ),
+        "no known GLM",
+    ),
+    "a rare group's data": (
+        stan(
+            "array[N] int rare; vector[J] size;" + YB,
+            "vector[J] a;",
+            "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[rare] .* size[rare]);",
+        ),
+        "no known GLM",
+    ),
+    "a branch by row": (
         stan(
             "vector[N] x; array[N] int g;" + YB,
             "vector[J] a; real b;",
-            "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] + b * x);",
+            "a ~ normal(0, 1); for (n in 1:N) if (g[n] == 1) y01[n] ~ bernoulli_logit(a[1]); "
+            "else y01[n] ~ bernoulli_logit(a[g[n]]);",
         ),
-        "no known GLM",
+        "branches",
     ),
     "a rare branch": (
         stan(
@@ -166,7 +300,7 @@ def found(code: str) -> tuple[FoundGlm, sc.CoresetModel, Any]:
     rows = data()
     outcome = {"counts": "counts", "y01": "y01"}
     names = {d.name for d in model.program.program.data}
-    family_data = {**rows, "outcome": rows["real"]}
+    family_data = {**rows, "outcome": rows["real"], "Y": rows["y01"], "J_1": rows["g"]}
     if "y" in names:  # the ready programs call every outcome y
         which = "real" if "sigma" in code else "counts" if "poisson" in code else "y01"
         family_data["y"] = rows[outcome.get(which, which)]

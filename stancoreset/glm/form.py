@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from stancoreset.glm.kernel import Coefficients, GlmKernel, Term
+from stancoreset.glm.groups import Names, Parameters, group_terms
+from stancoreset.glm.kernel import GlmKernel
+from stancoreset.glm.predictor import Coefficients, Term
 from stancoreset.stan import nodes as n
 from stancoreset.stan.program import WeightedProgram
 
@@ -38,28 +39,41 @@ _ANALYTIC = frozenset(
 )
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf")
 _SMOOTH_OPERATORS = frozenset({"+", "-", "*", "/", ".*", "./", "^", ".^", "\\", ":"})
+_TAILS = ("_lcdf", "_lccdf")
 _MAX_PROPOSALS = 200
 
 
 def why_not(program: WeightedProgram) -> str:
     """Why the program cannot be considered; empty if it can."""
+    constants = {d.name for d in program.program.data} - {*program.rows, program.weights}
+    inputs = constants | {d.name for d in program.program.parameters}
+    conditions: set[int] = set()
     for node in _nodes(program):
-        if isinstance(node, n.If | n.While | n.Ternary):
+        if id(node) in conditions:
+            continue
+        if isinstance(node, n.If | n.Ternary) and _variables(node.condition) <= constants:
+            # The same branch for all rows and parameter values.
+            conditions |= {id(part) for part in n.walk(node.condition)}
+        elif isinstance(node, n.If | n.While | n.Ternary):
             return "the program has branches"
-        if isinstance(node, n.Binary) and node.op not in _SMOOTH_OPERATORS:
+        elif isinstance(node, n.Binary | n.Unary) and node.op not in _SMOOTH_OPERATORS:
             return f"the program uses the operator {node.op}"
-        if isinstance(node, n.Unary) and node.op not in ("-", "+"):
-            return f"the program uses the operator {node.op}"
-        if (
-            isinstance(node, n.Call)
-            and not node.user
-            and node.name not in _ANALYTIC
-            and not node.name.endswith(_DENSITIES)
-        ):
+        elif isinstance(node, n.Call) and not _is_analytic(node, inputs):
             return f"the program uses {node.name}"
-        if isinstance(node, n.Tilde) and node.truncated:
+        elif isinstance(node, n.Tilde) and node.truncated:
             return "the program has a truncated distribution"
     return ""
+
+
+def _is_analytic(call: n.Call, inputs: set[str]) -> bool:
+    if call.user or call.name in _ANALYTIC or call.name.endswith(_DENSITIES):
+        return True
+    # The constant of a truncated prior: no row is in it.
+    return call.name.endswith(_TAILS) and all(_variables(arg) <= inputs for arg in call.args)
+
+
+def _variables(node: n.Node) -> set[str]:
+    return {part.name for part in n.walk(node) if isinstance(part, n.Var)}
 
 
 def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
@@ -73,16 +87,6 @@ def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
     ):
         for statement in part:
             yield from n.walk(statement)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """What the program declares, sorted by the part it may play."""
-
-    matrices: tuple[str, ...]
-    vectors: tuple[str, ...]
-    integers: tuple[str, ...]
-    products: frozenset[tuple[str, str]]
 
 
 def proposals(
@@ -104,18 +108,21 @@ def proposals(
 def _proposals(
     program: WeightedProgram, param_names: Sequence[str], data: Mapping[str, Any]
 ) -> Iterator[GlmKernel]:
-    columns = _columns(program, param_names)
-    names = _names(program, columns)
-    scales = tuple(_scales(program, param_names, data))
+    parameters = Parameters(program, param_names)
+    names = _names(program, parameters)
+    scales = tuple(_scales(program, parameters, data))
+    groups = list(group_terms(names, parameters, data))
     for family, outcomes in (
         ("bernoulli_logit", names.integers),
         ("poisson_log", names.integers),
         ("normal", names.vectors),
     ):
-        for outcome in outcomes:
-            for terms in _predictors(names, columns, outcome, data, program.n_obs(data)):
+        for outcome, grouped in itertools.product(outcomes, groups):
+            if any(outcome in (term.group, term.variable) for term in grouped):
+                continue
+            for terms in _predictors(names, parameters, outcome, grouped, data, program):
                 taken = {c for t in terms for c in t.columns}
-                for intercept in _intercepts(program, columns, taken):
+                for intercept in _intercepts(program, parameters, taken):
                     for scale in scales if family == "normal" else (None,):
                         yield GlmKernel(
                             family,
@@ -125,52 +132,71 @@ def _proposals(
                         )
 
 
-def _columns(program: WeightedProgram, param_names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Unconstrained parameters of each variable that is real and needs no transform."""
-    free = {
-        d.name
-        for d in program.program.parameters
-        if d.constraint.kind == "none" and d.type.base in ("real", "vector", "row_vector")
-    }
-    found: dict[str, list[int]] = {}
-    for j, name in enumerate(param_names):
-        base = name.split(".")[0]
-        if base in free:
-            found.setdefault(base, []).append(j)
-    return {name: tuple(js) for name, js in found.items()}
-
-
-def _names(program: WeightedProgram, columns: Mapping[str, Sequence[int]]) -> _Names:
+def _names(program: WeightedProgram, parameters: Parameters) -> Names:
     tree = program.program.tree
     declared = {d.name: d for d in program.program.data}
-    used = {
-        node.name
-        for part in (tree.transformed_parameters, tree.model, tree.generated_quantities)
-        for statement in part
-        for node in n.walk(statement)
-        if isinstance(node, n.Var)
-    } | {
-        node.name
-        for statement in tree.transformed_data
-        for node in n.walk(statement)
-        if isinstance(node, n.Var)
-    }
+    used = set().union(*map(_variables, _statements(tree)))
     rows = [name for name in program.rows if name in used]
     rank = {name: len(declared[name].size.dims) for name in rows}
     whole = {name: declared[name].type.base == "int" for name in rows}
-    return _Names(
+    integers = tuple(r for r in rows if rank[r] == 1 and whole[r])
+    nodes = list(_nodes(program))
+    indexed = tuple(dict.fromkeys(_indexed(nodes, set(integers), set(rows))))
+    coefficients = {*parameters.free, *(array for array, _ in indexed)}
+    return Names(
         matrices=tuple(r for r in rows if rank[r] == 2 and not whole[r]),
         vectors=tuple(r for r in rows if rank[r] == 1 and not whole[r]),
-        integers=tuple(r for r in rows if rank[r] == 1 and whole[r]),
-        products=frozenset(_products(program, set(rows), set(columns))),
+        integers=integers,
+        products=frozenset(_products(nodes, set(rows), coefficients)),
+        indexed=indexed,
+        definitions={array: _defining(program, nodes, array) for array, _ in indexed},
     )
 
 
+def _statements(tree: n.Program) -> Iterator[n.Node]:
+    yield from tree.transformed_data
+    yield from tree.transformed_parameters
+    yield from tree.model
+    yield from tree.generated_quantities
+
+
+def _indexed(
+    nodes: Iterable[n.Node], integers: set[str], rows: set[str]
+) -> Iterator[tuple[str, str]]:
+    """Variables that a row's group picks an element of, ``a[g]`` or ``a[g[n]]``, and the group."""
+    for node in nodes:
+        if not isinstance(node, n.Index) or len(node.indices) != 1:
+            continue
+        (index,) = node.indices
+        group = _base(index.index) if isinstance(index, n.Single) else ""
+        array = _base(node.base)
+        if group in integers and array and array not in rows:
+            yield array, group
+
+
+def _defining(program: WeightedProgram, nodes: Iterable[n.Node], array: str) -> frozenset[str]:
+    """Variables in the statements that give a variable its value, or its multiplier."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, n.Assign):
+            target = _base(node.target)
+        elif isinstance(node, n.Decl):
+            target = node.name
+        else:
+            continue
+        if target == array and node.value is not None:
+            found |= _variables(node.value)
+    for declared in program.program.parameters:
+        if declared.name == array and declared.constraint.multiplier is not None:
+            found |= _variables(declared.constraint.multiplier)
+    return frozenset(found - {array})
+
+
 def _products(
-    program: WeightedProgram, rows: set[str], parameters: set[str]
+    nodes: Iterable[n.Node], rows: set[str], parameters: set[str]
 ) -> Iterator[tuple[str, str]]:
     """Pairs of a row variable and a parameter that stand on both sides of one product."""
-    for node in _nodes(program):
+    for node in nodes:
         sides: Sequence[n.Node] = ()
         if isinstance(node, n.Binary) and node.op in ("*", ".*"):
             sides = (node.left, node.right)
@@ -198,49 +224,50 @@ def _base(node: n.Node) -> str:
 
 
 def _predictors(
-    names: _Names,
-    columns: Mapping[str, tuple[int, ...]],
+    names: Names,
+    parameters: Parameters,
     outcome: str,
+    grouped: tuple[Term, ...],
     data: Mapping[str, Any],
-    rows: int,
+    program: WeightedProgram,
 ) -> Iterator[tuple[Term, ...]]:
     """Each row variable but the outcome with a parameter that it is multiplied by, or alone."""
-    choices: list[list[Term]] = []
+    rows = program.n_obs(data)
+    within_groups = {name for term in grouped for name in (term.group, term.variable)}
+    choices: list[list[tuple[Term, ...]]] = []
     for variable in (*names.matrices, *names.vectors, *names.integers):
         if variable == outcome:
             continue
         width = np.size(data[variable]) // rows
-        found = [
-            Term(variable, columns[p])
+        found: list[tuple[Term, ...]] = [
+            (Term(variable, parameters.free[p]),)
             for v, p in sorted(names.products)
-            if v == variable and len(columns[p]) == width
+            if v == variable and len(parameters.free.get(p, ())) == width
         ]
         if variable not in names.matrices:
-            found.append(Term(variable, ()))
+            found.append(() if variable in within_groups else (Term(variable, ()),))
         choices.append(found)
-    yield from itertools.product(*choices)
+    for terms in itertools.product(*choices):
+        yield (*itertools.chain(*terms), *grouped)
 
 
 def _intercepts(
-    program: WeightedProgram, columns: Mapping[str, tuple[int, ...]], taken: set[int]
+    program: WeightedProgram, parameters: Parameters, taken: set[int]
 ) -> Iterator[tuple[Term, ...]]:
     scalars = {d.name for d in program.program.parameters if not d.size.dims}
-    for name, where in columns.items():
+    for name, where in parameters.free.items():
         if name in scalars and not taken & set(where):
             yield (Term(None, where),)
     yield ()
 
 
 def _scales(
-    program: WeightedProgram, param_names: Sequence[str], data: Mapping[str, Any]
+    program: WeightedProgram, parameters: Parameters, data: Mapping[str, Any]
 ) -> Iterator[int | float]:
     """Positive parameters, which Stan samples as log σ; positive numbers among the data; one."""
-    names = list(param_names)
-    for decl in program.program.parameters:
-        c = decl.constraint
-        positive = isinstance(c.lower, n.IntLit | n.RealLit) and float(c.lower.text) == 0.0
-        if c.kind == "bounds" and positive and c.upper is None and decl.name in names:
-            yield names.index(decl.name)
+    for where in parameters.positive.values():
+        if len(where) == 1:
+            yield where[0]
     for decl in program.program.data:
         value = data.get(decl.name)
         if decl.type == n.Type("real") and isinstance(value, float) and value > 0:

@@ -1,6 +1,7 @@
 """Generalised linear models in numpy: one matrix product and one elementwise kernel a block.
 
-With η = Z c, Z the rows' predictors (a column of ones for the intercept), c the coefficients:
+With η = Z c, Z the rows' predictors (a column of ones for the intercept), c the coefficients
+(see `stancoreset.glm.predictor`):
 
     bernoulli_logit    L_n = y η − log(1 + e^η)
     poisson_log        L_n = y η − e^η                       (− log y!, a constant)
@@ -11,8 +12,8 @@ Linear parts are sums over rows that need no draws: Σ w y η = (Σ w y z)ᵀ c.
     Σ_n log(1 + e^η_n) = log Π_n (1 + e^η_n),
 
 one logarithm for as many rows as the product stays finite; many draws that lie close together
-have a series about their mean, see `stancoreset.glm.series`. For the normal the sum of squares
-is ‖R (−c, 1)‖² with the triangular factor R of (Z y), however many draws there are.
+have a series about their mean ĉ, see `stancoreset.glm.series`. For the normal the sum of squares
+is a quadratic in δ = c − ĉ, however many draws there are.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Float
+from stancoreset.glm.predictor import Coefficients, GlmRows
 from stancoreset.glm.series import Series, order_needed
 
-__all__ = ["Coefficients", "GlmKernel", "Term"]
+__all__ = ["GlmKernel"]
 
 # Numbers η in a block: they stay in the processor's second cache.
 _BLOCK = 1 << 16
@@ -37,60 +39,6 @@ _MANY_DRAWS = 50
 _LOG_MAX = 700.0
 # Up to here 1 + e^η is formed without splitting off the positive part.
 _STEEP = 50.0
-
-
-@dataclass(frozen=True)
-class Term:
-    """One summand of the linear predictor.
-
-    Attributes
-    ----------
-    variable : str or None
-        Row variable that is multiplied, a matrix or a vector; None for the intercept.
-    columns : tuple of int
-        Unconstrained parameters that are its coefficients; empty for an offset, which has
-        coefficient one.
-    """
-
-    variable: str | None
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """How draws become coefficients.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    scale : int or float or None
-        For the normal: which unconstrained parameter is log σ (an int), or σ itself (a float).
-    """
-
-    terms: tuple[Term, ...]
-    scale: int | float | None = None
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Unconstrained parameters in the order of the columns of Z, offsets left out."""
-        return tuple(c for term in self.terms for c in term.columns)
-
-    def predictors(self, rows: dict[str, Any]) -> tuple[Float, Float | None]:
-        """Z (n, C) and the sum of the offsets (n,)."""
-        length = len(next(iter(rows.values())))
-        z = np.empty((length, len(self.columns)))
-        offset: Float | None = None
-        start = 0
-        for term in self.terms:
-            if not term.columns:
-                value = np.asarray(rows[str(term.variable)], dtype=np.float64)
-                offset = value if offset is None else offset + value
-                continue
-            stop = start + len(term.columns)
-            value = np.ones(length) if term.variable is None else rows[term.variable]
-            z[:, start:stop] = value[:, None] if np.ndim(value) == 1 else value
-            start = stop
-        return z, offset
 
 
 @dataclass(frozen=True)
@@ -110,26 +58,31 @@ class GlmKernel:
     weights: str
     coefficients: Coefficients
 
-    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> tuple[Any, ...]:
+    def prepare(self, chunk: dict[str, Any]) -> GlmRows:
+        """A chunk as `evaluate` takes it again and again."""
+        y = np.asarray(chunk[self.outcome], dtype=np.float64)
+        weights = np.asarray(chunk[self.weights]) if self.weights in chunk else np.ones(len(y))
+        return GlmRows(*self.coefficients.design(chunk), y, weights)
+
+    def evaluate(
+        self, method: str, chunk: dict[str, Any] | GlmRows, draws: Float
+    ) -> tuple[Any, ...]:
         """Log likelihoods (S,), for gradients also (S, P), and 0: the prior is not in them.
 
         ``"hessian"`` gives the Hessian (P, P) at the first draw instead.
         """
-        y = np.asarray(chunk[self.outcome], dtype=np.float64)
-        weights = np.asarray(chunk[self.weights]) if self.weights in chunk else np.ones(len(y))
-        z, offset = self.coefficients.predictors(chunk)
+        rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
         if method == "log_density":
-            return self._values(z, offset, y, weights, draws), 0
+            return self._values(rows, draws), 0
         if method == "hessian":
-            return self._hessian(z, offset, y, weights, draws[0]), 0
-        value, gradient = self._gradients(z, offset, y, weights, draws)
+            return self._hessian(rows, draws[0]), 0
+        value, gradient = self._gradients(rows, draws)
         return value, gradient, 0
 
-    def log_lik(self, rows: dict[str, Any], draws: Float) -> Float:
+    def log_lik(self, chunk: dict[str, Any], draws: Float) -> Float:
         """Log likelihood of each row, (S, n), up to a constant for each row: the plain formulas."""
-        y = np.asarray(rows[self.outcome], dtype=np.float64)
-        z, offset = self.coefficients.predictors(rows)
-        eta = draws[:, list(self.coefficients.columns)] @ z.T + (0.0 if offset is None else offset)
+        rows = self.prepare(chunk)
+        y, eta = rows.y, rows.predictor(self.coefficients.of(draws).T).T
         if self.family == "bernoulli_logit":
             return np.asarray(y * eta - np.logaddexp(0.0, eta))
         if self.family == "poisson_log":
@@ -140,52 +93,50 @@ class GlmKernel:
 
     # Values --------------------------------------------------------------------------------
 
-    def _values(
-        self, z: Float, offset: Float | None, y: Float, weights: Float, draws: Float
-    ) -> Float:
-        c = draws[:, list(self.coefficients.columns)]
+    def _values(self, rows: GlmRows, draws: Float) -> Float:
+        c = self.coefficients.of(draws)
         if self.family == "normal":
-            return self._normal(z, offset, y, weights, c, self._sigma(draws))
-        wy = weights * y
-        total = c @ (wy @ z) + (0.0 if offset is None else float(wy @ offset))
+            return self._normal(rows, c, self._sigma(draws))
+        wy = rows.weights * rows.y
+        total = c @ rows.z.transposed_times(wy)
+        if rows.offset is not None:
+            total += float(wy @ rows.offset)
         if len(draws) >= _MANY_DRAWS:
-            return np.asarray(total - self._about_mean(z, offset, weights, c))
-        return np.asarray(total - self._directly(z, offset, weights, c))
+            return np.asarray(total - self._about_mean(rows, c))
+        return np.asarray(total - self._directly(rows, c))
 
-    def _directly(self, z: Float, offset: Float | None, weights: Float, c: Float) -> Float:
+    def _directly(self, rows: GlmRows, c: Float) -> Float:
         """Σ w log(1 + e^η), or Σ w e^η, for each draw."""
         total = np.zeros(len(c))
-        equal = _all_one(weights)
+        equal = _all_one(rows.weights)
         slopes = np.ascontiguousarray(c.T)
         step = max(64, _BLOCK // len(c))
-        eta = np.empty((min(step, len(z)), len(c)))
+        eta = np.empty((min(step, len(rows)), len(c)))
         normaliser = _softplus_sum if self.family == "bernoulli_logit" else _exp_sum
-        for start in range(0, len(z), step):
-            block = slice(start, min(start + step, len(z)))
-            view = eta[: block.stop - start]
-            np.matmul(z[block], slopes, out=view)
-            if offset is not None:
-                view += offset[block, None]
-            total += normaliser(view, None if equal else weights[block])
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            view = block.predictor(slopes, out=eta[: len(block)])
+            total += normaliser(view, None if equal else block.weights)
         return total
 
-    def _about_mean(self, z: Float, offset: Float | None, weights: Float, c: Float) -> Float:
+    def _about_mean(self, rows: GlmRows, c: Float) -> Float:
         """The same by Taylor series about the mean draw, where draws are close to it."""
         centre = c.mean(axis=0)
         delta = c - centre
-        series = Series(self.family, z @ centre + (0.0 if offset is None else offset), weights)
+        z = rows.z
+        series = Series(self.family, rows.predictor(centre), rows.weights)
         single, slopes = z.astype(np.float32), np.ascontiguousarray(delta.T, dtype=np.float32)
         step = max(64, _SERIES_BLOCK // len(c))
-        u = np.empty((min(step, len(z)), len(c)), dtype=np.float32)
+        u = np.empty((min(step, len(rows)), len(c)), dtype=np.float32)
         power = np.empty_like(u)
         total = np.zeros(len(c))
-        far = np.zeros(len(z), dtype=bool)
-        coefficients = np.empty((0, len(z)), dtype=np.float32)
-        for start in range(0, len(z), step):
-            block = slice(start, min(start + step, len(z)))
+        far = np.zeros(len(rows), dtype=bool)
+        coefficients = np.empty((0, len(rows)), dtype=np.float32)
+        for start in range(0, len(rows), step):
+            block = slice(start, min(start + step, len(rows)))
             near = u[: block.stop - start]
             raised = power[: block.stop - start]
-            np.matmul(single[block], slopes, out=near)
+            single[block].times(slopes, out=near)
             np.multiply(near, near, out=raised)
             order = order_needed(self.family, float(raised.max()) ** 0.5)
             if not order:
@@ -197,11 +148,10 @@ class GlmKernel:
                 raised *= near
                 total += coefficients[k - 3, block] @ raised
         if np.any(far):
-            there = None if offset is None else offset[far]
-            total += self._directly(z[far], there, weights[far], c)
+            total += self._directly(rows[far], c)
             z, series = z[~far], series.only(~far)
-        quadratic = np.einsum("si,ij,sj->s", delta, (z.T * series.curvature) @ z, delta)
-        return total + series.value.sum() + delta @ (series.slope @ z) + 0.5 * quadratic
+        total += series.value.sum() + delta @ z.transposed_times(series.slope)
+        return total + 0.5 * _squares(delta, z.gram(series.curvature))
 
     def _sigma(self, draws: Float) -> Float:
         scale = self.coefficients.scale
@@ -209,90 +159,86 @@ class GlmKernel:
             return np.exp(draws[:, scale])
         return np.full(len(draws), 1.0 if scale is None else scale)
 
-    def _normal(
-        self, z: Float, offset: Float | None, y: Float, weights: Float, c: Float, sigma: Float
-    ) -> Float:
-        root = np.sqrt(weights)[:, None]
-        response = y if offset is None else y - offset
-        factor = np.asarray(np.linalg.qr(root * np.column_stack([z, response]), mode="r"))
-        residual = factor[:, -1] - c @ factor[:, :-1].T
-        squares = np.einsum("sk,sk->s", residual, residual)
-        return np.asarray(-0.5 * squares / sigma**2 - weights.sum() * np.log(sigma))
+    def _normal(self, rows: GlmRows, c: Float, sigma: Float) -> Float:
+        """Σ w (y − η)² = Σ w r̂² − 2 δᵀ Zᵀ W r̂ + δᵀ Zᵀ W Z δ with r̂ the residual at ĉ."""
+        centre = c.mean(axis=0)
+        delta = c - centre
+        residual = rows.y - rows.predictor(centre)
+        weighted = rows.weights * residual
+        squares = float(weighted @ residual) + _squares(delta, rows.z.gram(rows.weights))
+        squares -= 2.0 * (delta @ rows.z.transposed_times(weighted))
+        return np.asarray(-0.5 * squares / sigma**2 - rows.weights.sum() * np.log(sigma))
 
     # Gradients -----------------------------------------------------------------------------
 
-    def _gradients(
-        self, z: Float, offset: Float | None, y: Float, weights: Float, draws: Float
-    ) -> tuple[Float, Float]:
+    def _gradients(self, rows: GlmRows, draws: Float) -> tuple[Float, Float]:
         """∂L/∂c = Σ w (y − μ) z, μ the mean; the normal's divided by σ²."""
-        columns = list(self.coefficients.columns)
-        c = draws[:, columns]
+        c = self.coefficients.of(draws)
+        slopes = np.ascontiguousarray(c.T)
         sigma = self._sigma(draws)
         value = np.zeros(len(draws))
-        slope = np.zeros((len(draws), len(columns)))
+        along = np.zeros_like(c)
         along_scale = np.zeros(len(draws))
-        equal = _all_one(weights)
+        equal = _all_one(rows.weights)
         step = max(64, _BLOCK // max(1, len(draws)))
-        for start in range(0, len(y), step):
-            block = slice(start, start + step)
-            eta = z[block] @ c.T
-            if offset is not None:
-                eta += offset[block, None]
-            target, w = y[block, None], weights[block]
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            eta, y, w = block.predictor(slopes), block.y[:, None], block.weights
             if self.family == "bernoulli_logit":
-                value += (w * y[block]) @ eta
+                value += (w * block.y) @ eta
                 positive = eta >= 0
                 small = np.exp(-np.abs(eta))
                 factors = 1.0 + small
-                mean = np.where(positive, 1.0, small) / factors
-                residual = target - mean
+                residual = y - np.where(positive, 1.0, small) / factors
                 value -= w @ np.maximum(eta, 0.0)
                 value -= _log_products(factors, np.log(2.0)) if equal else w @ np.log1p(small)
             elif self.family == "poisson_log":
                 with np.errstate(over="ignore", invalid="ignore"):
                     mean = np.exp(eta)
-                    value += w @ (target * eta - mean)
-                    residual = target - mean
+                    value += w @ (y * eta - mean)
+                    residual = y - mean
             else:
-                residual = (target - eta) / sigma
+                residual = (y - eta) / sigma
                 squares = w @ residual**2
                 value += -0.5 * squares - w.sum() * np.log(sigma)
                 along_scale += squares - w.sum()
                 residual /= sigma
-            slope += (residual * w[:, None]).T @ z[block]
-        gradient = np.zeros_like(draws)
-        # A parameter may be the coefficient of several columns.
-        for j, column in enumerate(columns):
-            gradient[:, column] += slope[:, j]
+            along += block.z.transposed_times(residual * w[:, None]).T
+        gradient = self.coefficients.gradient(draws, along)
         if isinstance(self.coefficients.scale, int):
             gradient[:, self.coefficients.scale] += along_scale
         return value, gradient
 
-    def _hessian(
-        self, z: Float, offset: Float | None, y: Float, weights: Float, theta: Float
-    ) -> Float:
+    def _hessian(self, rows: GlmRows, theta: Float) -> Float:
         """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, v the variance; for the normal also along log σ."""
-        columns = list(self.coefficients.columns)
-        eta = z @ theta[columns] + (0.0 if offset is None else offset)
+        coefficients, one = self.coefficients, theta[None]
+        eta = rows.predictor(coefficients.of(one)[0])
         if self.family == "bernoulli_logit":
             small = np.exp(-np.abs(eta))
             variance = small / (1.0 + small) ** 2
+            residual = rows.y - np.where(eta >= 0, 1.0, small) / (1.0 + small)
         elif self.family == "poisson_log":
             variance = np.exp(eta)
+            residual = rows.y - variance
         else:
-            variance = np.full(len(y), 1.0 / self._sigma(theta[None])[0] ** 2)
-        curvature = -(z.T * (weights * variance)) @ z
-        hessian = np.zeros((len(theta), len(theta)))
-        np.add.at(hessian, np.ix_(columns, columns), curvature)
-        scale = self.coefficients.scale
+            variance = np.full(len(rows), 1.0 / self._sigma(one)[0] ** 2)
+            residual = variance * (rows.y - eta)
+        residual = rows.weights * residual
+        along = rows.z.transposed_times(residual)
+        curvature = -rows.z.gram(rows.weights * variance)
+        hessian = coefficients.hessian(theta, along, curvature)
+        scale = coefficients.scale
         if self.family == "normal" and isinstance(scale, int):
-            residual = weights * variance * (y - eta)
-            across = np.zeros(len(theta))
-            np.add.at(across, columns, -2.0 * residual @ z)
+            across = -2.0 * coefficients.gradient(one, along[None])[0]
             hessian[scale] += across
             hessian[:, scale] += across
-            hessian[scale, scale] -= 2.0 * float(residual @ (y - eta))
+            hessian[scale, scale] -= 2.0 * float(residual @ (rows.y - eta))
         return hessian
+
+
+def _squares(delta: Float, matrix: Float) -> Float:
+    """δᵀ M δ for each row δ."""
+    return np.asarray(np.einsum("si,si->s", delta @ matrix, delta))
 
 
 def _all_one(weights: Float) -> bool:

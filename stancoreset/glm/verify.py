@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Compiled, Float
 from stancoreset.glm.form import proposals, why_not
@@ -23,6 +24,9 @@ __all__ = ["FoundGlm", "find_glm"]
 #: Largest relative difference from Stan's values.
 TOLERANCE = 1e-9
 _ROWS = 256
+# Rows among which those of each group are looked for, and so many groups at most.
+_LOOK = 20_000
+_GROUPS = 1_000
 _POINTS = 8
 # Spread of the parameter values: near zero first, where every row has a density.
 _RADII = (0.1, 0.3, 1.0)
@@ -73,8 +77,7 @@ def find_glm(
     if reason:
         return FoundGlm(None, reason)
     rng = np.random.default_rng([seed, 23])
-    n_obs = program.n_obs(data)
-    chosen = np.sort(rng.choice(n_obs, size=min(n_obs, _ROWS), replace=False))
+    chosen = _chosen(program, data, rng)
     part = program.subset(data, chosen)
     rows = rows_of(program, part)
     with with_log_lik.bind(part) as bound:
@@ -89,6 +92,22 @@ def find_glm(
                 if error <= TOLERANCE:
                     return FoundGlm(kernel, error=error)
     return FoundGlm(None, "its likelihood is no known GLM")
+
+
+def _chosen(
+    program: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Random rows, and one of each group: what holds for one need not hold for all."""
+    n_obs = program.n_obs(data)
+    looked_at = np.sort(rng.choice(n_obs, size=min(n_obs, _LOOK), replace=False))
+    chosen = [rng.choice(looked_at, size=min(n_obs, _ROWS), replace=False)]
+    for name in program.rows:
+        values = np.asarray(data[name])
+        if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
+            different, first = np.unique(values[looked_at], return_index=True)
+            if len(different) <= _GROUPS:
+                chosen.append(looked_at[first])
+    return np.unique(np.concatenate(chosen))
 
 
 def rows_of(program: WeightedProgram, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stancoreset.glm.kernel import Coefficients, GlmKernel, Term
+from stancoreset.glm.kernel import GlmKernel
+from stancoreset.glm.predictor import Coefficients, Term
 from stancoreset.parallel import available_cores
 from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks, slices
 from stancoreset.sources.executors import ordered
