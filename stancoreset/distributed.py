@@ -27,7 +27,7 @@ from stancoreset.sources.survey import Reader
 from stancoreset.sources.table import Table
 from stancoreset.stan.program import WeightedProgram
 
-__all__ = ["DaskWorkers", "Distributed"]
+__all__ = ["DaskWorkers", "Distributed", "PartitionPart"]
 
 _INSTALL = 'pip install "stancoreset[distributed,embedded]"'
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from stancoreset.engines.base import SampleResult
 
+__all__ = ["add_group", "from_result", "load", "posterior_container", "save"]
+
 
 def posterior_container(
     variables: Mapping[str, ArrayLike],

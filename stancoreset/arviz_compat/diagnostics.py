@@ -15,6 +15,8 @@ from stancoreset.errors import DataError, OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["ess", "mcse", "psislw", "relative_efficiency", "rhat", "summary"]
+
 Float = NDArray[np.float64]
 
 

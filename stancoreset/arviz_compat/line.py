@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
+__all__ = ["Container", "arviz", "build", "is_v1", "quiet"]
+
 #: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
 Container: TypeAlias = Any
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+__all__ = ["draw_density", "draw_forest"]
+
 Float = NDArray[np.float64]
 
 

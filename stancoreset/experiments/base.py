@@ -28,8 +28,10 @@ __all__ = [
     "Outcome",
     "Settings",
     "Trial",
+    "described",
     "run",
     "select",
+    "solver_seed",
     "standard_algorithms",
 ]
 

@@ -14,6 +14,8 @@ from stancoreset.plots.figures import COLORS, VERDICTS, new_axes, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["plot_certificate", "plot_path", "plot_weights"]
+
 Float = NDArray[np.float64]
 
 _SHOWN_ROWS = 5_000

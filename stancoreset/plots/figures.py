@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["COLORS", "LINES", "VERDICTS", "new_axes", "tidy"]
+
 #: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LINES = ("-", "--", "-.", ":")

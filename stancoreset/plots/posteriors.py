@@ -16,6 +16,8 @@ from stancoreset.posteriors import NamedPosterior, common_variables, read_poster
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["plot_density", "plot_forest"]
+
 Float = NDArray[np.float64]
 
 

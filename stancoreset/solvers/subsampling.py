@@ -78,20 +78,20 @@ def _fit(
     if rescale:
         if problem.weights_sum is not None:
             raise SolverError("rescale=True changes the sum of the weights: drop weights_sum=")
-        factor = best_factor(problem.target, approximation)
+        factor = _best_factor(problem.target, approximation)
         weights, approximation = factor * weights, factor * approximation
     error = float(np.linalg.norm(problem.target - approximation)) / problem.scale
     problem.record(error, len(indices))
     return Fit(indices.astype(np.int64), weights, True)
 
 
-def best_factor(target: NDArray[np.float64], approximation: NDArray[np.float64]) -> float:
+def _best_factor(target: NDArray[np.float64], approximation: NDArray[np.float64]) -> float:
     """Return α ≥ 0 that minimises ‖b − α Φw‖: α = max(0, ⟨b, Φw⟩)/‖Φw‖² (eq. 10, multiplied out).
 
     Examples
     --------
     >>> import numpy as np
-    >>> best_factor(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
+    >>> _best_factor(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
     1.0
     """
     length = float(approximation @ approximation)

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from stancoreset.errors import DataError
 from stancoreset.sources.parts import Batch
 
-__all__ = ["RowVariable", "distinct", "is_categorical", "row_values"]
+__all__ = [
+    "RowVariable",
+    "distinct",
+    "is_categorical",
+    "level_tables",
+    "levels_in_order",
+    "row_values",
+]
 
 _INT32 = np.iinfo(np.int32)
 

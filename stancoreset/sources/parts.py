@@ -18,7 +18,16 @@ import numpy as np
 
 from stancoreset.errors import DataError
 
-__all__ = ["Batch", "Part", "find_parts"]
+__all__ = [
+    "ArraysPart",
+    "ArrowPart",
+    "Batch",
+    "ChunksPart",
+    "FilePart",
+    "Part",
+    "find_parts",
+    "require_columns",
+]
 
 #: Columns by name: Arrow arrays, or numpy arrays whose first axis is the row.
 Batch = Mapping[str, Any]

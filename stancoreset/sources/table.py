@@ -229,7 +229,7 @@ class Table:
         if missing:
             chunk = _CHUNK_ROWS[1]
             all_found = executor.each(
-                part_levels_of, [(tuple(missing), part, chunk) for part in parts]
+                _part_levels_of, [(tuple(missing), part, chunk) for part in parts]
             )
             for column in missing:
                 known[column] = levels_in_order(set().union(*(f[column] for f in all_found)))
@@ -282,7 +282,7 @@ def _width(column: Any) -> int:
     return len(plain) if isinstance(plain, list | tuple | np.ndarray) else 1
 
 
-def part_levels_of(columns: tuple[str, ...], part: Part, chunk_rows: int) -> dict[str, set[Any]]:
+def _part_levels_of(columns: tuple[str, ...], part: Part, chunk_rows: int) -> dict[str, set[Any]]:
     """`part_levels` with the part second, as executors want it."""
     return part_levels(part, columns, chunk_rows)
 

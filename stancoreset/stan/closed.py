@@ -39,62 +39,62 @@ class Part:
     data: n.Expr | None = None
 
 
-class V:
+class _V:
     """A Stan expression with arithmetic: vectors by entry, scalars broadcast."""
 
     def __init__(self, e: n.Expr) -> None:
         self.e = e
         self.vector = e.type.rank == 1
 
-    def _op(self, other: V | str, sign: str, swap: bool = False) -> V:
-        other = other if isinstance(other, V) else V(literal(other))
+    def _op(self, other: _V | str, sign: str, swap: bool = False) -> _V:
+        other = other if isinstance(other, _V) else _V(literal(other))
         a, b = (other, self) if swap else (self, other)
         dotted = f".{sign}" if sign in "*/" and b.vector and (a.vector or sign == "/") else sign
         kind = _VECTOR if a.vector or b.vector else n.REAL
-        return V(n.Binary(a.e, dotted, b.e, type=kind))
+        return _V(n.Binary(a.e, dotted, b.e, type=kind))
 
-    def __add__(self, other: V | str) -> V:
+    def __add__(self, other: _V | str) -> _V:
         return self._op(other, "+")
 
-    def __sub__(self, other: V | str) -> V:
+    def __sub__(self, other: _V | str) -> _V:
         return self._op(other, "-")
 
-    def __rsub__(self, other: str) -> V:
+    def __rsub__(self, other: str) -> _V:
         return self._op(other, "-", swap=True)
 
-    def __mul__(self, other: V | str) -> V:
+    def __mul__(self, other: _V | str) -> _V:
         return self._op(other, "*")
 
-    def __rmul__(self, other: str) -> V:
+    def __rmul__(self, other: str) -> _V:
         return self._op(other, "*", swap=True)
 
-    def __truediv__(self, other: V | str) -> V:
+    def __truediv__(self, other: _V | str) -> _V:
         return self._op(other, "/")
 
-    def __rtruediv__(self, other: str) -> V:
+    def __rtruediv__(self, other: str) -> _V:
         return self._op(other, "/", swap=True)
 
-    def __neg__(self) -> V:
-        return V(n.Unary("-", self.e, type=self.e.type))
+    def __neg__(self) -> _V:
+        return _V(n.Unary("-", self.e, type=self.e.type))
 
 
-def _f(name: str, *args: V) -> V:
+def _f(name: str, *args: _V) -> _V:
     vector = any(a.vector for a in args)
-    return V(call(name, *(a.e for a in args), kind=_VECTOR if vector else n.REAL))
+    return _V(call(name, *(a.e for a in args), kind=_VECTOR if vector else n.REAL))
 
 
-def _minus(value: V, data: V | None = None) -> Part:
+def _minus(value: _V, data: _V | None = None) -> Part:
     return _times(data, value, "-1") if data is not None else Part(value.e, "-1")
 
 
-def _times(data: V, value: V, factor: str = "1") -> Part:
+def _times(data: _V, value: _V, factor: str = "1") -> Part:
     """Row-by-row product; a scalar goes with whichever is the vector."""
     if data.vector:
         return Part(value.e, factor, data.e)
     return Part((data * value).e, factor)
 
 
-def _square_error(y: V, mu: V, sigma: V) -> Part:
+def _square_error(y: _V, mu: _V, sigma: _V) -> Part:
     """-1/2 ((y - mu) / sigma)^2, with a common sigma taken out of the sum."""
     if sigma.vector:
         return Part(_f("square", (y - mu) / sigma).e, "-0.5")
@@ -102,29 +102,29 @@ def _square_error(y: V, mu: V, sigma: V) -> Part:
     return Part(_f("square", y - mu).e, factor if isinstance(factor, str) else factor.e)
 
 
-def _normal(y: V, mu: V, sigma: V) -> list[Part]:
+def _normal(y: _V, mu: _V, sigma: _V) -> list[Part]:
     return [_square_error(y, mu, sigma), _minus(_f("log", sigma) + _HALF_LOG_2PI)]
 
 
-def _std_normal(y: V) -> list[Part]:
-    return [Part(_f("square", y).e, "-0.5"), _minus(V(literal(_HALF_LOG_2PI)))]
+def _std_normal(y: _V) -> list[Part]:
+    return [Part(_f("square", y).e, "-0.5"), _minus(_V(literal(_HALF_LOG_2PI)))]
 
 
-def _lognormal(y: V, mu: V, sigma: V) -> list[Part]:
+def _lognormal(y: _V, mu: _V, sigma: _V) -> list[Part]:
     log_y = _f("log", y)
     return [*_normal(log_y, mu, sigma), _minus(log_y)]
 
 
-def _bernoulli_logit(y: V, eta: V) -> list[Part]:
+def _bernoulli_logit(y: _V, eta: _V) -> list[Part]:
     return [_times(y, eta), _minus(_f("log1p_exp", eta))]
 
 
-def _bernoulli(y: V, theta: V) -> list[Part]:
+def _bernoulli(y: _V, theta: _V) -> list[Part]:
     # the log of theta or of 1 - theta, whichever applies, and never 0 * log(0)
     return [Part(_f("log", y * theta + ("1" - y) * ("1" - theta)).e)]
 
 
-def _binomial_logit(y: V, trials: V, eta: V) -> list[Part]:
+def _binomial_logit(y: _V, trials: _V, eta: _V) -> list[Part]:
     return [
         _times(y, eta),
         _minus(_f("log1p_exp", eta), trials),
@@ -132,11 +132,11 @@ def _binomial_logit(y: V, trials: V, eta: V) -> list[Part]:
     ]
 
 
-def _poisson_log(y: V, eta: V) -> list[Part]:
+def _poisson_log(y: _V, eta: _V) -> list[Part]:
     return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
 
 
-def _poisson(y: V, rate: V) -> list[Part]:
+def _poisson(y: _V, rate: _V) -> list[Part]:
     return [
         Part(_f("lmultiply", y, rate).e),
         _minus(rate),
@@ -144,11 +144,11 @@ def _poisson(y: V, rate: V) -> list[Part]:
     ]
 
 
-def _exponential(y: V, rate: V) -> list[Part]:
+def _exponential(y: _V, rate: _V) -> list[Part]:
     return [Part(_f("log", rate).e), _minus(rate, y)]
 
 
-def _student_t(y: V, nu: V, mu: V, sigma: V) -> list[Part]:
+def _student_t(y: _V, nu: _V, mu: _V, sigma: _V) -> list[Part]:
     if nu.vector:
         return []
     half = "0.5" * (nu + "1")
@@ -160,7 +160,7 @@ def _student_t(y: V, nu: V, mu: V, sigma: V) -> list[Part]:
     ]
 
 
-def _gamma(y: V, shape: V, rate: V) -> list[Part]:
+def _gamma(y: _V, shape: _V, rate: _V) -> list[Part]:
     return [
         Part((shape * _f("log", rate) - _f("lgamma", shape)).e),
         _times(_f("log", y), shape - "1"),
@@ -168,7 +168,7 @@ def _gamma(y: V, shape: V, rate: V) -> list[Part]:
     ]
 
 
-def _neg_binomial_2_log(y: V, eta: V, phi: V) -> list[Part]:
+def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
     odds = eta - _f("log", phi)  # log(mean / phi)
     return [
         Part(_f("lgamma", y + phi).e),
@@ -217,5 +217,5 @@ def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
     for e in args:
         if e.type.rank == 1 and e.type.base != "vector":
             e = call("to_vector", e, kind=_VECTOR)
-        vectors.append(V(e))
+        vectors.append(_V(e))
     return tuple(form(*vectors))

@@ -181,7 +181,7 @@ def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
 def _require_used_weights(tree: n.Program) -> None:
     carriers = {WEIGHTS}
     for block in (tree.transformed_data, tree.transformed_parameters):
-        carriers |= derived(block, carriers)
+        carriers |= _derived(block, carriers)
     used: set[str] = set()
     for statement in tree.model:
         used |= names_in(statement)
@@ -235,9 +235,9 @@ def _refuse_row_parameter(decl: n.Decl, obs: str, rows: Mapping[str, int]) -> No
 def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     """Transformed data that are not per row, but computed from rows (means, counts, sorts)."""
     unweighted = set(rows) - {WEIGHTS}
-    weighted = derived(tree.transformed_data, {WEIGHTS}) | {WEIGHTS}
+    weighted = _derived(tree.transformed_data, {WEIGHTS}) | {WEIGHTS}
     decls = {s.name: s for s in tree.transformed_data if isinstance(s, n.Decl)}
-    from_rows = derived(tree.transformed_data, unweighted)
+    from_rows = _derived(tree.transformed_data, unweighted)
     for name in decls:  # in the order of declaration: the first to blame comes first
         decl = decls[name]
         if name not in from_rows or name in weighted:
@@ -250,7 +250,7 @@ def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> No
             )
 
 
-def derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
+def _derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
     """Variables defined in `statements` that are computed from the values of `sources`.
 
     Sizes (``cols(X)``) are not values.

@@ -26,7 +26,16 @@ from stancoreset.stan.values import Value, as_value, is_pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataSource", "Value", "data_hash", "json_text", "read_data", "to_json"]
+__all__ = [
+    "DataSource",
+    "Value",
+    "data_hash",
+    "indexed_columns",
+    "json_text",
+    "raw_data",
+    "read_data",
+    "to_json",
+]
 
 #: What `read_data` accepts: a mapping, a table, a path, or several of these.
 DataSource = Any

@@ -20,7 +20,7 @@ from stancoreset.stan.expressions import Scope, evaluate_int
 from stancoreset.stan.printer import expression
 from stancoreset.stan.values import Value, as_value
 
-__all__ = ["check_data", "declared"]
+__all__ = ["HasData", "check_data", "declared"]
 
 _INT32 = np.iinfo(np.int32)
 

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from stancoreset.stan import nodes as n
 
-__all__ = ["block_lines", "expression", "program", "statement", "statements"]
+__all__ = ["block_lines", "expression", "program", "program_lines", "statement", "statements"]
 
 _INDENT = "  "
 
@@ -162,12 +162,12 @@ def _constraint(c: n.Constraint) -> str:
     return f"<{', '.join(given)}>" if given else ""
 
 
-def sized_type(size: n.SizedType, constraint: n.Constraint) -> str:
+def _sized_type(size: n.SizedType, constraint: n.Constraint) -> str:
     """The type of a declaration, for example ``array[N] vector<lower=0>[K]``."""
     array = f"array[{_list(size.array)}] " if size.array else ""
     if size.base == "tuple":
         parts = constraint.items or (n.Constraint(),) * len(size.items)
-        inner = ", ".join(sized_type(s, c) for s, c in zip(size.items, parts, strict=True))
+        inner = ", ".join(_sized_type(s, c) for s, c in zip(size.items, parts, strict=True))
         return f"{array}tuple({inner})"
     special = constraint.kind not in ("none", "bounds", "affine")
     base = constraint.kind if special else size.base
@@ -180,10 +180,10 @@ def sized_type(size: n.SizedType, constraint: n.Constraint) -> str:
     return f"{array}{base}{_constraint(constraint)}{shape}"
 
 
-def unsized_type(t: n.Type) -> str:
+def _unsized_type(t: n.Type) -> str:
     """A type of a function's argument, for example ``array[,] int``."""
     array = f"array[{',' * (t.array - 1)}] " if t.array else ""
-    inner = f"tuple({', '.join(map(unsized_type, t.items))})" if t.base == "tuple" else t.base
+    inner = f"tuple({', '.join(map(_unsized_type, t.items))})" if t.base == "tuple" else t.base
     return array + inner
 
 
@@ -227,7 +227,7 @@ def _lines(s: n.Stmt, depth: int) -> Iterator[tuple[str, n.Stmt | None]]:
         case n.Profile():
             opening, body = f"profile({s.label}) {{", s.body
         case n.FunDef(body=inner) if inner is not None:
-            opening, body = f"{signature(s)} {{", _inside(inner)
+            opening, body = f"{_signature(s)} {{", _inside(inner)
         case _:
             yield pad + statement(s), s
             return
@@ -236,12 +236,12 @@ def _lines(s: n.Stmt, depth: int) -> Iterator[tuple[str, n.Stmt | None]]:
     yield f"{pad}}}", None
 
 
-def signature(f: n.FunDef) -> str:
+def _signature(f: n.FunDef) -> str:
     """``real f(data real x, vector y)``"""
     args = ", ".join(
-        f"{'data ' if p.data_only else ''}{unsized_type(p.type)} {p.name}" for p in f.parameters
+        f"{'data ' if p.data_only else ''}{_unsized_type(p.type)} {p.name}" for p in f.parameters
     )
-    return f"{unsized_type(f.returns)} {f.name}({args})"
+    return f"{_unsized_type(f.returns)} {f.name}({args})"
 
 
 def statement(s: n.Stmt) -> str:
@@ -249,7 +249,7 @@ def statement(s: n.Stmt) -> str:
     match s:
         case n.Decl():
             value = "" if s.value is None else f" = {expression(s.value)}"
-            return f"{sized_type(s.size, s.constraint)} {s.name}{value};"
+            return f"{_sized_type(s.size, s.constraint)} {s.name}{value};"
         case n.Assign():
             return f"{expression(s.target)} {s.op} {expression(s.value)};"
         case n.Tilde():
@@ -276,7 +276,7 @@ def statement(s: n.Stmt) -> str:
         case n.Skip():
             return ";"
         case n.FunDef(body=None):
-            return f"{signature(s)};"
+            return f"{_signature(s)};"
     return "\n".join(line for line, _ in _lines(s, 0))
 
 

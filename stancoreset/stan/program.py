@@ -38,6 +38,7 @@ from stancoreset.stan.source import (
 from stancoreset.stan.values import Value
 
 __all__ = [
+    "RowStore",
     "StanProgram",
     "WeightedProgram",
     "has_weights",

@@ -193,7 +193,7 @@ class Rows(CallRules):
         """
         if e.type != n.REAL:
             return None
-        factors, divisors = factors_of(e)
+        factors, divisors = _factors_of(e)
         if len(factors) + len(divisors) < 2:
             return None
         counts = [f for f in factors if self.of(f).kind == "count"]
@@ -203,7 +203,7 @@ class Rows(CallRules):
         shared = [self.of(f) for f in (*rest, *divisors)]
         if any(dep.kind not in ("free", "unset") or dep.stat for dep in shared):
             return None
-        return product_of(rest, divisors)
+        return _product_of(rest, divisors)
 
     def broadcast(self, parts: Sequence[tuple[n.Expr, Dep]], whole: n.Expr) -> Dep:
         """Entry-by-entry combination of containers with the same shape, and of scalars."""
@@ -345,7 +345,7 @@ class Rows(CallRules):
         )
 
 
-def product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr:
+def _product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr:
     """The product as a real number: never a division of integers."""
     negative = sum(f is _MINUS for f in factors) % 2
     kept = [f for f in factors if f is not _MINUS and f != _ONE]
@@ -364,29 +364,29 @@ def distributed(e: n.Expr) -> tuple[n.Expr, str, n.Expr] | None:
     """a c, the sign, b c of a product ``(a + b) c`` of scalars."""
     if e.type != n.REAL:
         return None
-    factors, divisors = factors_of(e)
+    factors, divisors = _factors_of(e)
     for f in factors if len(factors) + len(divisors) > 1 else ():
         inner = bare(f)
         if isinstance(inner, n.Binary) and inner.op in ("+", "-") and not inner.type.rank:
             rest = [g for g in factors if g is not f]
-            a, b = (product_of([x, *rest], divisors) for x in (inner.left, inner.right))
+            a, b = (_product_of([x, *rest], divisors) for x in (inner.left, inner.right))
             return a, inner.op, b
     return None
 
 
-def factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
+def _factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
     """Factors and divisors of a product of scalars; quotients of integers stay whole."""
     inner = bare(e)
     match inner:
         case n.Unary(op="-", arg=arg):
-            factors, divisors = factors_of(arg)
+            factors, divisors = _factors_of(arg)
             return [_MINUS, *factors], divisors
         case n.Binary(left=left, op="*", right=right) if not (left.type.rank or right.type.rank):
-            (a, b), (c, d) = factors_of(left), factors_of(right)
+            (a, b), (c, d) = _factors_of(left), _factors_of(right)
             return a + c, b + d
         case n.Binary(left=left, op="/", right=right) if not (left.type.rank or right.type.rank):
             if left.type.base == right.type.base == "int":
                 return [e], []
-            (a, b), (c, d) = factors_of(left), factors_of(right)
+            (a, b), (c, d) = _factors_of(left), _factors_of(right)
             return a + d, b + c
     return [inner if isinstance(inner, n.Var) else e], []

@@ -25,7 +25,7 @@ def _stale(name: str) -> Dep:
     return replace(coupled(why), stale=True)
 
 
-def neighbour(body: n.Node, loop: str) -> str:
+def _neighbour(body: n.Node, loop: str) -> str:
     """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty."""
     for e in n.walk(body):
         for index in e.indices if isinstance(e, n.Index) else ():
@@ -85,7 +85,7 @@ class Loops(Walk):
                 if high.kind == "count" or low.kind == "count"
                 else join(self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper))
             )
-            other = neighbour(s.body, s.name)
+            other = _neighbour(s.body, s.name)
             if (bounds.stat or bounds.kind in ("coupled", "sum", "rowwise")) and other:
                 bounds = coupled(
                     f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
