@@ -1,0 +1,329 @@
+"""CmdStan over chunks of rows: several processes at a time, which end together; and tables."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import logistic_data
+
+import stancoreset as sc
+from stancoreset.engines import cmdstan_bound, cmdstan_process, resolve_engine
+from stancoreset.engines.cmdstan_files import read_csv
+from stancoreset.errors import EngineError
+from stancoreset.full_data import FullData
+from stancoreset.row_log_lik import row_log_lik
+
+pytestmark = pytest.mark.cmdstan
+
+N, D = 9_000, 3
+
+
+@pytest.fixture(scope="module")
+def model(cmdstan) -> sc.CoresetModel:
+    """Two programs to compile for the whole file."""
+    with sc.CoresetModel(
+        sc.stan_model_path("logistic"), engine="cmdstan", threads=2, glm=False
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def data(model) -> dict:
+    return model.program.check(logistic_data(N, D))
+
+
+def full_data(model, data, threads) -> FullData:
+    compiled = model._session.density()
+    return FullData(compiled, model.program, data, in_process=False, threads=threads)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """Where temporary files are made."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def running(monkeypatch):
+    """Every process of CmdStan's that is started, and how many there were at most at a time."""
+    return Running(monkeypatch)
+
+
+class Running:
+    def __init__(self, monkeypatch):
+        self.processes, self.most, self._now = [], 0, 0
+        self.started, lock = threading.Semaphore(0), threading.Lock()
+        run = cmdstan_process.run
+
+        class Recorded(subprocess.Popen):
+            def __init__(process, *args, **options):
+                super().__init__(*args, **options)
+                self.processes.append(process)
+                self.started.release()
+
+        def counted(command, what):
+            with lock:
+                self._now += 1
+                self.most = max(self.most, self._now)
+            try:
+                return run(command, what)
+            finally:
+                with lock:
+                    self._now -= 1
+
+        monkeypatch.setattr(cmdstan_process.subprocess, "Popen", Recorded)
+        monkeypatch.setattr(cmdstan_bound, "run", counted)
+
+    def then(self, act) -> threading.Thread:
+        """`act(processes)` as soon as two are running."""
+
+        def wait():
+            for _ in range(2):
+                assert self.started.acquire(timeout=60)
+            act(self.processes)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread
+
+
+# Values ------------------------------------------------------------------------------------
+
+
+def test_chunks_of_rows_add_up_to_all_rows(model, data, running):
+    draws = np.random.default_rng(0).normal(scale=0.3, size=(9, D + 1))
+    with full_data(model, data, 1) as whole, full_data(model, data, 3) as chunked:
+        assert len(whole.chunks) == 1
+        assert len(chunked.chunks) == 3
+        value, gradient = whole.log_density_gradient(draws)
+        assert running.most == 1
+        again = chunked.log_density_gradient(draws)
+        assert running.most == 3
+        np.testing.assert_allclose(again[0], value, rtol=1e-12)
+        np.testing.assert_allclose(again[1], gradient, rtol=1e-10, atol=1e-8)
+        for _ in range(3):  # the order of sums is fixed
+            np.testing.assert_array_equal(chunked.log_density_gradient(draws)[0], again[0])
+            np.testing.assert_array_equal(chunked.log_density_gradient(draws)[1], again[1])
+        mode, other = (full.engine_mode(init=None, seed=1) for full in (whole, chunked))
+        np.testing.assert_array_equal(mode, other)
+
+
+def test_few_rows_are_one_chunk_whose_draws_are_shared_out(model, running):
+    few = model.program.check(logistic_data(500, D))
+    draws = np.random.default_rng(0).normal(scale=0.3, size=(40, D + 1))
+    with full_data(model, few, 2) as shared, full_data(model, few, 1) as alone:
+        assert len(shared.chunks) == 1
+        values = shared.log_likelihood(draws)
+        assert running.most == 2
+        np.testing.assert_array_equal(values, alone.log_likelihood(draws))
+
+
+def test_a_rejected_point_is_rejected_by_the_sum(model, data):
+    draws = np.zeros((5, D + 1))
+    draws[2] = 1e200  # squares overflow in the prior
+    draws[3] = np.nan
+    with full_data(model, data, 3) as chunked:
+        values = chunked.log_density(draws)
+    assert np.isneginf(values[2:4]).all()
+    assert np.isfinite(values[[0, 1, 4]]).all()
+    assert values[0] == values[1] == values[4]
+
+
+def test_log_likelihoods_of_rows_in_chunks(model, data, running, monkeypatch):
+    draws = np.random.default_rng(0).normal(scale=0.3, size=(6, D + 1))
+    eta = draws[:, :1] + draws[:, 1:] @ data["X"].T
+    expected = data["y"] * eta - np.logaddexp(0, eta)
+    rows, pool = model._session.pool(data, 7_000, seed=1)
+    with pool:
+        np.testing.assert_allclose(pool.log_lik(draws), expected[:, rows], rtol=1e-12)
+    assert running.most == 2
+    monkeypatch.setattr("stancoreset.row_log_lik._AT_ONCE", 12_000)
+    runs = list(row_log_lik(model._session, data, draws))
+    assert len(runs) == 9
+    for rows, values in runs:
+        np.testing.assert_allclose(values, expected[:, rows], rtol=1e-12)
+    assert running.most == 2
+
+
+def test_the_number_of_processes_is_that_of_the_model_or_the_cores(cmdstan, monkeypatch):
+    monkeypatch.setenv("STANCORESET_THREADS", "5")
+    assert resolve_engine("cmdstan").threads == 5
+    assert resolve_engine("cmdstan", threads=2).threads == 2
+    made = sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan", threads=3)
+    assert made.engine.threads == made._session.processes == 3
+
+
+def test_random_quantities_differ_between_processes(model, data, running):
+    """Predictive draws of one process must not be those of another over again."""
+
+    def seeds_of(evaluate):
+        running.processes.clear()
+        evaluate()
+        return [word for p in running.processes for word in p.args if word.startswith("seed=")]
+
+    draws = np.zeros((16, D + 1))
+    with model._session.with_log_lik().bind(data, threads=2) as bound:
+        first, again, other = (
+            seeds_of(lambda seed=seed: bound.generated(draws, ("log_lik",), seed))
+            for seed in (1, 1, 2)
+        )
+        assert sorted(first) == sorted(again)
+        assert len({*first, *other}) == 4
+        # Data that are made at random are the same for all draws.
+        assert len(set(seeds_of(lambda: bound.log_lik(draws)))) == 1
+
+
+def test_wide_tables_are_read_to_the_last_bit_and_cut_rows_left_out(tmp_path):
+    values = np.random.default_rng(0).normal(size=(3, 5_000)) * 10.0 ** np.arange(-150, 150, 0.06)
+    values[1, :3] = np.nan, np.inf, -np.inf
+    names = [f"log_lik.{i + 1}" for i in range(5_000)]
+    rows = "\n".join(",".join(f"{v:.17e}" for v in row) for row in values)
+    path = tmp_path / "wide.csv"
+    path.write_text(f"# model\n{','.join(names)}\n# comment\n{rows}\n#\n# Elapsed\n1.5,2.5")
+    found, table = read_csv(path)
+    assert found == names
+    np.testing.assert_array_equal(table, values)
+    path.write_text("# model\nlp__,a\n")
+    assert read_csv(path)[1].shape == (0, 2)
+    assert read_csv(tmp_path / "nowhere.csv")[0] == []
+
+
+# The end ------------------------------------------------------------------------------------
+
+LONG = np.zeros((100_000, D + 1))  # takes minutes
+
+
+def left_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_killed_process_is_one_error_and_ends_the_others(model, data, temporary, running):
+    with full_data(model, data, 2) as full:
+        full.bind()
+        killing = running.then(lambda processes: os.kill(processes[1].pid, signal.SIGKILL))
+        with pytest.raises(EngineError, match=r"log_prob of 'logistic'.*SIGKILL.*Table\(chunk"):
+            full.log_density(LONG)
+        killing.join()
+        assert [process.returncode for process in running.processes] == [-signal.SIGKILL] * 2
+        assert left_in(temporary) == {"data.json"}
+        assert np.isfinite(full.log_density(LONG[:3])).all()  # what is bound can still be used
+    assert not any(temporary.iterdir())
+
+
+@pytest.mark.parametrize("who", ["python", "everybody"])
+def test_an_interrupt_ends_all_processes(model, data, temporary, running, who):
+    """Ctrl-C reaches all processes of a terminal; an interrupted notebook, perhaps its own."""
+
+    def interrupt(processes):
+        for process in processes if who == "everybody" else ():
+            process.send_signal(signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with full_data(model, data, 2) as full:
+        full.bind()
+        interrupting = running.then(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            full.log_density(LONG)
+        interrupting.join()
+        assert len(running.processes) == 2
+        assert all(process.poll() is not None for process in running.processes)
+        assert left_in(temporary) == {"data.json"}
+    assert not any(temporary.iterdir())
+
+
+def stand_in(tmp_path: Path, script: str) -> list[str]:
+    """An executable that ends as CmdStan's do where disk or memory are full."""
+    path = tmp_path / "executable"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    return [str(path)]
+
+
+def test_how_processes_end_badly(tmp_path):
+    what = "CmdStan's log_prob of 'm'"
+    with pytest.raises(EngineError, match=r"bad_alloc.*lack of memory.*Table\(chunk_rows=…\)"):
+        cmdstan_process.run(stand_in(tmp_path, "echo std::bad_alloc >&2; exit 70"), what)
+    with pytest.raises(EngineError, match=r"of 'm' was ended by SIGSEGV, compile the program ag"):
+        cmdstan_process.run(stand_in(tmp_path, "kill -SEGV $$"), what)
+    with pytest.raises(EngineError, match=r"cannot be started: .*nowhere: No such file"):
+        cmdstan_process.run([str(tmp_path / "nowhere")], what)
+    ended = cmdstan_process.run(stand_in(tmp_path, "echo fine"), what)
+    assert "full disk" in str(cmdstan_process.failure(what, ended))
+
+
+# Tables -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def parquet(data, tmp_path_factory) -> Path:
+    """Two files of unequal length."""
+    path = tmp_path_factory.mktemp("rows")
+    frame = pd.DataFrame({**dict(zip("abc", data["X"].T, strict=True)), "late": data["y"]})
+    frame[:6_000].to_parquet(path / "part-0.parquet", index=False)
+    frame[6_000:].to_parquet(path / "part-1.parquet", index=False)
+    return path
+
+
+def table(folder: Path, **options) -> sc.Table:
+    values = {"alpha_scale": 5.0, "beta_scale": 2.5}
+    columns = {"X": ["a", "b", "c"], "y": "late"}
+    return sc.Table(folder, columns=columns, values=values, memory=0, chunk_rows=2_500, **options)
+
+
+def test_rows_on_disk_give_what_rows_in_memory_give(model, data, parquet, running):
+    draws = np.random.default_rng(0).normal(scale=0.3, size=(5, D + 1))
+    stored = model.read(table(parquet))
+    with full_data(model, data, 1) as memory, full_data(model, stored, 1) as disk:
+        running.most, running.processes[:] = 0, []
+        value, gradient = disk.log_density_gradient(draws)
+        assert running.most == 2
+        assert len(running.processes) == 5 + 1  # chunks of 2,500, and the prior
+        expected = memory.log_density_gradient(draws)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-11)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-7)
+
+
+def test_an_error_in_a_chunk_on_disk_ends_the_others(model, parquet, temporary, running):
+    with full_data(model, model.read(table(parquet)), 2) as full:
+        killing = running.then(lambda processes: os.kill(processes[0].pid, signal.SIGKILL))
+        with pytest.raises(EngineError, match="SIGKILL"):
+            full.log_density(LONG)
+        killing.join()
+        assert {process.returncode for process in running.processes} == {-signal.SIGKILL}
+        assert left_in(temporary) == {"data.json"}  # the prior's
+
+
+def test_a_table_is_fitted_with_cmdstan(model, data, parquet):
+    options = {"size": 60, "seed": 1, "draws": 200, "candidates": 4_500}
+    options |= {"chains": 2, "iter_sampling": 500}
+    with sc.CoresetModel(
+        sc.stan_model_path("logistic"), engine="stanli", threads=2, glm=False
+    ) as other:
+        in_memory = other.fit(data, **options)
+        on_disk = other.fit(table(parquet), **options)
+    fit = model.fit(table(parquet), **options)
+    assert fit.certificate.verdict == in_memory.certificate.verdict == "certified"
+    assert fit.coreset.n_obs == N
+    # The same mode, and from there on the same draws up to rounding.
+    np.testing.assert_allclose(fit.reference.draws, on_disk.reference.draws, atol=1e-6)
+    sd = in_memory.reference.gaussian.sd
+    error = fit.reference.gaussian.mean - in_memory.reference.gaussian.mean
+    assert np.all(np.abs(error) < 0.02 * sd)
+    np.testing.assert_allclose(fit.reference.gaussian.sd, sd, rtol=0.01)
+    for name in ("alpha", "beta"):
+        one, two = (
+            np.asarray(f.posterior.posterior[name]).reshape(1_000, -1) for f in (fit, in_memory)
+        )
+        scale = np.sqrt(one.var(axis=0) + two.var(axis=0))
+        # Two times 1,000 draws, of which at least 300 are effective.
+        assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4 * scale / np.sqrt(300))
