@@ -142,20 +142,36 @@ class RunFolder:
         return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
 
     def settle(self, best: int) -> None:
-        """Make the stages of the best round those of the run; the first pass is kept aside."""
+        """Make the stages of the best round those of the run; the first pass is kept aside.
+
+        Raises
+        ------
+        OutputError
+            If there is no room.
+        """
         if self.path is None or best == 0:
             return
-        aside, source = self.path / _round(0), self.path / _round(best)
-        if not aside.exists():
-            partial = self.path / f"{_round(0)}.tmp"
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir()
-            for file in self._stage_files():
-                shutil.copy2(file, partial)
-            partial.rename(aside)
-        for file in RunFolder(source, {})._stage_files():
+        try:
+            self._set_aside()
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.path / _round(0)}: {error.strerror or error}"
+            ) from None
+        for file in RunFolder(self.path / _round(best), {})._stage_files():
             with atomic_path(self.path / file.name) as temporary:
                 shutil.copyfile(file, temporary)
+
+    def _set_aside(self) -> None:
+        """Keep the stages of the first pass."""
+        assert self.path is not None
+        aside, partial = self.path / _round(0), self.path / f"{_round(0)}.tmp"
+        if aside.exists():
+            return
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        for file in self._stage_files():
+            shutil.copy2(file, partial)
+        partial.rename(aside)
 
     def _stage_files(self) -> list[Path]:
         assert self.path is not None

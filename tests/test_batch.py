@@ -477,6 +477,19 @@ def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place,
     assert stamps(work).items() >= before.items()
 
 
+def test_where_no_room_is_left_for_the_summary_the_jobs_are_done_all_the_same(place, zygote):
+    """The exit code is not that of bad input, of which nothing was run."""
+    path = jobs_file(place, DEFAULTS + "[[jobs]]\nsize = [8, 9]\n")
+    work = place / "work"
+    assert main(["batch", str(path), "--out", str(work), "--quiet"]) == 0
+    (work / "summary.csv").unlink()
+    assert zygote.finish("batch", path, "--out", work, "--resume", "--quiet", limit=800) == 1
+    assert not (work / "summary.csv").exists()
+    assert not list(work.glob(".*-*.csv"))
+    assert zygote.finish("batch", path, "--out", work, "--resume", "--quiet") == 0
+    assert pd.read_csv(work / "summary.csv")["state"].tolist() == ["done", "done"]
+
+
 def workers_of(work: Path, pid: int) -> list[int]:
     """Processes whose parent is the batch."""
     found = []

@@ -75,6 +75,28 @@ def test_a_full_disk_is_one_clear_error_and_finished_stages_stay(tmp_path, stage
     assert again.finished(stage)
 
 
+def test_a_full_disk_while_the_best_round_becomes_the_run_is_one_clear_error(tmp_path):
+    folder = RunFolder.open(tmp_path / "run", SETTINGS)
+    best = folder.round(1, "more rows")
+    for name, value in stages().items():
+        folder.keep(name, value)
+        best.keep(name, value)
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
+            folder.settle(1)
+        except OutputError as error:
+            os._exit(0 if "cannot write" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    folder.settle(1)
+    assert {path.name for path in (tmp_path / "run").glob("round_*")} == {"round_0", "round_1"}
+    assert all(RunFolder(tmp_path / "run" / "round_0", {}).finished(name) for name in stages())
+
+
 def write_for_ever(path: Path, everything: dict[str, object]) -> None:
     while True:
         folder = RunFolder.open(path, SETTINGS, resume=True)

@@ -71,7 +71,7 @@ def add_arguments(
 def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     """Run what the command line asks for; return the exit code."""
     from stancoreset.batch.live import Live
-    from stancoreset.batch.run import run_batch
+    from stancoreset.batch.run import run_and_tell, run_batch
 
     if args.out is None:
         args.out = str(Path(args.file).with_suffix(""))
@@ -83,7 +83,9 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
     live = None if stream is None else Live(stream)
     try:
-        table = run_batch(args.file, args.out, on_event=live, **options)
+        table, unwritten = run_and_tell(
+            args.file, args.out, dry_run=False, on_event=live, **options
+        )
     finally:
         if live is not None:
             live.close()
@@ -92,6 +94,9 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     _say_table(table[shown], args, say)
     for name, error in table["error"].dropna().items():
         say(f"failed: {name}: {error}")
+    if unwritten is not None:
+        print(f"stancoreset: error: {unwritten}", file=sys.stderr)
+        return 1
     say(f"\nEverything is in {args.out}/ (summary.md, summary.csv, a folder for each job)")
     return 0 if (table["state"] == "done").all() else 1
 

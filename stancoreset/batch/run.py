@@ -10,7 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.pool import Event, run_jobs
 from stancoreset.batch.spec import read_jobs
 from stancoreset.batch.summary import planned, summarise_jobs, write_summary
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ def run_batch(
     OptionError, DataError
         Something is wrong with a job; nothing is run.
     OutputError
-        The work folder cannot be used.
+        The work folder cannot be used, or has no room left for the summary.
 
     Examples
     --------
@@ -76,13 +76,39 @@ def run_batch(
     >>> table = sc.run_batch(spec, "work", jobs=2)              # doctest: +SKIP
     >>> table[["verdict", "ess", "seconds"]]                    # doctest: +SKIP
     """
+    table, unwritten = run_and_tell(
+        spec,
+        work_dir,
+        jobs=jobs,
+        resume=resume,
+        retry=retry,
+        dry_run=dry_run,
+        on_event=on_event,
+    )
+    if unwritten is not None:
+        raise unwritten
+    return table
+
+
+def run_and_tell(
+    spec: str | Path | Mapping[str, Any],
+    work_dir: str | Path,
+    *,
+    jobs: int,
+    resume: bool,
+    retry: bool,
+    dry_run: bool,
+    on_event: Callable[[Event], object] | None,
+) -> tuple[pd.DataFrame, OutputError | None]:
+    """The table of `run_batch`, and why it could not be written to the work folder."""
     if not isinstance(jobs, int) or jobs < 1:
         raise OptionError(f"jobs is {jobs!r}, expected a whole number of at least 1")
     found = read_jobs(spec)
     folder = WorkFolder(work_dir, resume=resume or retry or dry_run)
     if dry_run:
         folder.check()
-        return planned(found, folder, retry)
+        return planned(found, folder, retry), None
+    unwritten = None
     with folder:
         skipped = {"done"} if retry else {"done", "failed"}
         todo = [job for job in found if folder.state(job) not in skipped]
@@ -90,5 +116,8 @@ def run_batch(
             run_jobs(todo, folder, jobs, on_event or (lambda _event: None))
         finally:
             table = summarise_jobs(found, folder)
-            write_summary(table, folder.path)
-    return table
+            try:
+                write_summary(table, folder.path)
+            except OutputError as error:
+                unwritten = error
+    return table, unwritten
