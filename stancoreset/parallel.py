@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -61,22 +61,46 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any], threads: 
     workers = min(threads, len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    with team(workers) as pool:
-        futures = [pool.submit(function, item) for item in items]
-        # If one has failed, so has one of the done, and its result() raises.
-        done = wait(futures, return_when=FIRST_EXCEPTION).done
-        return [future.result() for future in futures if future in done]
+    with team(workers) as members:
+        return [future.result() for future in [members.submit(function, item) for item in items]]
 
 
-class _Ends:
-    """How to end whatever the threads of a team wait for."""
+class Team:
+    """Threads that end together; made by `team`."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         self._lock = threading.Lock()
         self._ends: list[Callable[[], object]] = []
         self._over = False
+        #: What has failed first, if anything has.
+        self.failure: BaseException | None = None
+        self.pool = ThreadPoolExecutor(threads, initializer=_TEAM.set, initargs=(self,))
+
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Any]:
+        """``function(item)`` in one of the threads; if it fails, all end."""
+        return self.pool.submit(self._run, function, item)
+
+    def _run(self, function: Callable[[Any], Any], item: Any) -> Any:
+        try:
+            if self._over:
+                raise CancelledError
+            return function(item)
+        except BaseException as error:
+            self.end(error)
+            raise
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """End what the threads wait for; nothing that has not begun will begin."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = failure
+            self._over = True
+            ends = list(self._ends)
+        for end in ends:
+            end()
 
     def add(self, end: Callable[[], object]) -> None:
+        """`end` is how to end what a thread is about to wait for."""
         with self._lock:
             self._ends.append(end)
             over = self._over
@@ -84,36 +108,32 @@ class _Ends:
             end()
 
     def remove(self, end: Callable[[], object]) -> None:
+        """There is nothing left for `end` to end."""
         with self._lock:
             self._ends.remove(end)
 
-    def __call__(self) -> None:
-        with self._lock:
-            self._over = True
-            ends = list(self._ends)
-        for end in ends:
-            end()
 
-
-_TEAM: ContextVar[_Ends | None] = ContextVar("team", default=None)
+_TEAM: ContextVar[Team | None] = ContextVar("team", default=None)
 
 
 @contextmanager
-def team(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads that end together: an error in the block ends what they wait for.
+def team(threads: int) -> Iterator[Team]:
+    """Threads that end together: when one fails, and when the block does or is interrupted.
 
-    What has not begun is not begun any more, and `ending_with_others` says how to end the
-    rest. A team may be started by a member of another.
+    What a thread waits for is ended in the way that it has told `ending_with_others`. The
+    error that leaves the block is the one that came first, not one of those that are its
+    consequence. A team may be started by a member of another, and ends with that one.
     """
-    ends = _Ends()
-    pool = ThreadPoolExecutor(threads, initializer=_TEAM.set, initargs=(ends,))
-    with ending_with_others(ends), pool:
+    members = Team(threads)
+    with ending_with_others(members.end), members.pool:
         try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            ends()
-            raise
+            yield members
+        except BaseException as error:
+            members.end(error)
+            first = members.failure
+            if first is None or first is error or not isinstance(error, Exception):
+                raise
+            raise first from None
 
 
 @contextmanager
@@ -122,12 +142,12 @@ def ending_with_others(end: Callable[[], object]) -> Iterator[None]:
 
     It may be called when there is nothing left to end. Outside of a team nothing happens.
     """
-    ends = _TEAM.get()
-    if ends is None:
+    members = _TEAM.get()
+    if members is None:
         yield
         return
-    ends.add(end)
+    members.add(end)
     try:
         yield
     finally:
-        ends.remove(end)
+        members.remove(end)

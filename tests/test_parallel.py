@@ -72,19 +72,21 @@ def test_no_more_threads_than_asked_for():
     assert most == 3
 
 
-def test_an_error_is_raised_and_ends_the_others():
+@pytest.mark.parametrize("run", [side_by_side, lambda *args: list(ordered(*args))])
+def test_the_first_error_is_raised_and_ends_the_others(run):
     sleepers = Sleepers()
 
     def work(item):
         if item is None:
             sleepers.wait_for(2)
-            raise ValueError("the third")
+            raise ValueError("the first")
         sleepers.sleep()
+        raise RuntimeError("its consequence")
 
-    with pytest.raises(ValueError, match="the third"):
-        side_by_side(work, [0, 1, None, *range(20)], 3)
+    with pytest.raises(ValueError, match="the first"):
+        run(work, [0, 1, None, *range(20)], 3)
     sleepers.assert_killed(at_least=2)
-    assert len(sleepers.codes) < 20  # others were never begun
+    assert len(sleepers.codes) == 2  # others were never begun
 
 
 def test_a_team_within_a_team_ends_with_it():

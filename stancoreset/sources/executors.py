@@ -145,10 +145,10 @@ def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> I
 
     Linear algebra is left one thread in each: parallelism is over the items.
     """
-    with threadpool_limits(1, user_api="blas"), team(threads) as pool:
+    with threadpool_limits(1, user_api="blas"), team(threads) as members:
         waiting: deque[Future[Any]] = deque()
         for item in items:
-            waiting.append(pool.submit(work, item))
+            waiting.append(members.submit(work, item))
             del item
             if len(waiting) > threads:
                 yield waiting.popleft().result()
