@@ -126,8 +126,10 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
     folder = Path(args.out)
     say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
     say(f"Certificate: {fit.certificate}")
+    against = fit.certificate.against  # is in the line above
     for reason in fit.certificate.reasons:
-        say(f"  because {reason}")
+        if not (against and reason.endswith(against)):
+            say(f"  because {reason}")
     table = write_comparison(posteriors, folder)
     if not args.no_plots:
         write_fit_pictures(fit, folder)

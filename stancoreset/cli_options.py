@@ -22,21 +22,15 @@ def _size(text: str) -> int | str:
 _size.__name__ = "whole number or auto"  # what argparse says of anything else
 
 
-def coreset_options(
-    parser: argparse.ArgumentParser, *, size: int | str, out: str | None, found: bool = False
-) -> None:
-    """Size and method of a coreset, NUTS on it, and where everything goes.
-
-    With `found`, the size may be ``auto``.
-    """
+def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
+    """Size and method of a coreset, NUTS on it, and where everything goes."""
     add = parser.add_argument
     add(
         "--size",
-        type=_size if found else int,
+        type=_size,
         default=size,
         metavar="K",
-        help=f"rows in the coreset ({size})"
-        + ("; auto: the fewest whose held-out error is small enough" if found else ""),
+        help=f"rows in the coreset ({size}); auto: the fewest whose held-out error is small enough",
     )
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
     add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
@@ -62,7 +56,7 @@ def coreset_options(
 
 def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
     """The same, and how a coreset is selected from data."""
-    coreset_options(parser, size=size, out=out, found=True)
+    coreset_options(parser, size=size, out=out)
     add = parser.add_argument
     add(
         "--no-refine",

@@ -170,5 +170,11 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     assert "select" not in said
     assert "Certified against all 2000 rows of 2 parts" in said
     assert stamps(out).items() >= before.items()
-    assert main([*command, "--overwrite", "--quiet"]) == 0
+    assert main([*command, "--overwrite", "--quiet", "--size", "auto"]) == 0
     assert not stamps(out).items() & before.items()
+    assert main(["merge", str(LOGISTIC), str(out), "--out", f"{out}2", *quick]) == 0
+    said = capsys.readouterr().out
+    size = sc.load_fit(out).coreset.size
+    words = f"a coreset ({size} rows), not all 2000 rows"
+    assert said.count(words) == 2, "what it was certified against, and in the certificate"
+    assert "because" not in said

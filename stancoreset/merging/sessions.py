@@ -99,8 +99,11 @@ class PartsSession(_Derived):
     @property
     def against(self) -> str:
         """What stands for the full data."""
-        union = f"the union of {len(self.parts)} coresets ({self.union.size} rows)"
-        return "" if self.whole else f"{union}, not all {self.union.n_obs} rows"
+        if self.whole:
+            return ""
+        count = len(self.parts)
+        union = f"the union of {count} coresets" if count > 1 else "a coreset"
+        return f"{union} ({self.union.size} rows), not all {self.union.n_obs} rows"
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """A coreset's rows, counted through all parts, among those of the union."""
