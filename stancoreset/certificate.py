@@ -65,6 +65,9 @@ _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed a part of its own target.
 _DIVERGENT = 0.01
+# R̂ above which the chains tell of different posteriors: Gelman & Rubin's own bound. Weights cannot
+# mend that, for they compare densities where draws are, not how many draws are where.
+_RHAT = 1.1
 # Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
 # draws never go.
 _UNSEEN = 0.02
@@ -93,8 +96,9 @@ class Certificate:
         standard deviations and no standard deviation by more than 7 %; and k̂ ≤ 0.5 with
         ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; use the
         draws as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5;
-        use them with `weights`. ``"rejected"``: neither; use a larger coreset or a better
-        reference.
+        use them with `weights`. ``"rejected"``: neither; or more than 1 % of the transitions
+        diverged, R̂ is above 1.1, or more than 2 % of the mass is `unseen`: no weights mend
+        that. `reasons` say what to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -107,6 +111,8 @@ class Certificate:
         Divergent transitions of NUTS on the coreset.
     n_transitions : int
         Transitions after warm-up; 0 if unknown.
+    rhat : float
+        Largest split-R̂ of a parameter over NUTS' chains; NaN if unknown.
     unseen : float
         Share of the full posterior's mass, by importance weights of the reference's draws, that
         lies where the full density is larger than the coreset's by more than at any draw: a
@@ -136,6 +142,7 @@ class Certificate:
     mean_shift: float = float("nan")
     sd_change: float = float("nan")
     against: str = ""
+    rhat: float = float("nan")
 
     def expectation(self, values: ArrayLike) -> Float:
         """Expectation under the full posterior of values at the certified draws.
@@ -181,6 +188,7 @@ def certify(
     unseen: float = float("nan"),
     moved: tuple[float, float] = (float("nan"), float("nan")),
     against: str = "",
+    rhat: float = float("nan"),
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -199,6 +207,8 @@ def certify(
         From `moved_by`; without it ``"certified"`` takes an ESS of 0.99 · draws.
     against : str
         See `Certificate`.
+    rhat : float
+        Of the coreset's NUTS run; more than 1.1 means ``"rejected"``.
 
     Raises
     ------
@@ -215,7 +225,7 @@ def certify(
     weights, khat = _smoothed(raw)
     ess = float(1 / np.sum(weights**2))
     verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, max(moved))
-    missed = _missed(divergences, n_transitions, unseen)
+    missed = _missed(divergences, n_transitions, unseen, rhat)
     verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
     caveat = (f"compared with {against}",) if against else ()
     return Certificate(
@@ -234,6 +244,7 @@ def certify(
         mean_shift=moved[0],
         sd_change=moved[1],
         against=against,
+        rhat=rhat,
     )
 
 
@@ -319,13 +330,19 @@ def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
     return float(np.max(shift)), float(np.max(np.abs(weighted_sd / sd - 1)))
 
 
-def _missed(divergences: int, transitions: int, unseen: float) -> tuple[str, ...]:
+def _missed(divergences: int, transitions: int, unseen: float, rhat: float) -> tuple[str, ...]:
     """What the draws themselves may not show."""
     reasons = []
     if divergences > _DIVERGENT * transitions:
         reasons.append(
             f"{divergences} of {transitions} transitions diverged: NUTS may have missed a part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"
+        )
+    if rhat > _RHAT:
+        reasons.append(
+            f"R̂ is {rhat:.2f}, above {_RHAT}: the chains of NUTS have not mixed, or lie in "
+            "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
+            "components of a mixture)"
         )
     if unseen > _UNSEEN:
         reasons.append(

@@ -33,7 +33,7 @@ from stancoreset.sizes import smallest_adequate
 from stancoreset.stages import Stages
 from stancoreset.taylor import TaylorProjection, extend_taylor, project_taylor
 
-__all__ = ["Attempt", "Pipeline", "divergences"]
+__all__ = ["Attempt", "Pipeline", "nuts_diagnostics"]
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,7 @@ class Pipeline:
         session, checked = self.session, self.checked
         draws, index = session.unconstrained(checked, posterior, CERTIFIED_DRAWS)
         log_weights = np.full(len(draws), np.nan)
+        diagnostics = nuts_diagnostics(posterior)
 
         def judge(which: np.ndarray) -> Certificate:
             new = which[np.isnan(log_weights[which])]
@@ -284,7 +285,7 @@ class Pipeline:
                     unseen=session.unseen(checked, coreset, reference, found),
                     moved=moved_by(found, draws[which]),
                     against=session.against,
-                    **divergences(posterior),
+                    **diagnostics,
                 )
 
         if len(draws) == CERTIFIED_DRAWS:
@@ -294,9 +295,16 @@ class Pipeline:
         return judge(np.arange(len(draws)))
 
 
-def divergences(posterior: Any) -> dict[str, int]:
-    """Divergent transitions and all transitions of a posterior, for its certificate."""
+def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
+    """Divergent transitions, all transitions and the largest R̂, for a certificate.
+
+    Draws of which nobody knows the sampler are taken as they are.
+    """
     diverging = arviz_compat.sample_stats_of(posterior).get("diverging")
     if diverging is None:
-        return {"divergences": 0, "n_transitions": 0}
-    return {"divergences": int(np.sum(diverging)), "n_transitions": int(np.size(diverging))}
+        return {}
+    return {
+        "divergences": int(np.sum(diverging)),
+        "n_transitions": int(np.size(diverging)),
+        "rhat": arviz_compat.worst_rhat(posterior),
+    }

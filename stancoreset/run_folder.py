@@ -265,6 +265,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "unseen": certificate.unseen,
             "mean_shift": certificate.mean_shift,
             "sd_change": certificate.sd_change,
+            "rhat": certificate.rhat,
             **({"against": certificate.against} if certificate.against else {}),
         }
     )
@@ -283,6 +284,7 @@ def _load_certificate(path: Path) -> Certificate:
         unseen=float(table["unseen"].iloc[0]),
         moved=(float(table["mean_shift"].iloc[0]), float(table["sd_change"].iloc[0])),
         against=str(table["against"].iloc[0]) if "against" in table else "",
+        rhat=float(table["rhat"].iloc[0]) if "rhat" in table else float("nan"),
     )
 
 

@@ -155,9 +155,16 @@ class Session:
         return rows, self.bind_rows(checked, rows)
 
     def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
-        """The whole program bound to some rows, without weights."""
-        compiled = self.with_log_lik()
-        return bind_rows(compiled, self.program, checked, rows, processes=self.processes)
+        """The whole program bound to some rows, without weights; of a GLM, what equals it."""
+        found = self.glm_of(checked)
+        return bind_rows(
+            self.with_log_lik(),
+            self.program,
+            checked,
+            rows,
+            processes=self.processes,
+            glm=None if found is None else found.kernel,
+        )
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """The coreset's rows, or all rows as they came."""
@@ -304,6 +311,7 @@ class Session:
             unseen=certificate.unseen,
             moved=moved_by(match.log_weights, match.draws),
             against=certificate.against,
+            rhat=certificate.rhat,
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
 

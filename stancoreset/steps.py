@@ -12,7 +12,7 @@ from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
 from stancoreset.errors import CertificateError
-from stancoreset.pipeline import divergences
+from stancoreset.pipeline import nuts_diagnostics
 from stancoreset.plan import (
     CERTIFIED_DRAWS,
     HELDOUT_DRAWS,
@@ -243,7 +243,7 @@ class Steps:
             unseen=unseen,
             moved=moved_by(log_weights, theta),
             against=self._session.against,
-            **divergences(posterior),
+            **nuts_diagnostics(posterior),
         )
 
     def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:

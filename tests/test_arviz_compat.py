@@ -507,3 +507,16 @@ def test_doctests():
 
     for module in (containers, diagnostics, reading):
         assert doctest.testmod(module).failed == 0
+
+
+def test_the_worst_rhat_is_the_largest_of_all():
+    rng = np.random.default_rng(0)
+    offsets = np.linspace(0, 0.6, 4)[:, None, None] * rng.random(40)
+    draws = rng.normal(size=(4, 500, 40)) * np.geomspace(1e-3, 1e3, 40) * (1 + offsets)
+    draws += offsets * np.geomspace(1e-3, 1e3, 40)
+    found = compat.worst_rhat({"a": draws[..., :15], "b": draws[..., 15:].reshape(4, 500, 5, 5)})
+    assert found == pytest.approx(compat.rhat(draws).max(), rel=1e-12)
+    still = {"a": draws, "diagonal": np.ones((4, 500))}
+    assert compat.worst_rhat(still) == pytest.approx(found, rel=1e-12)
+    assert np.isnan(compat.worst_rhat({"one": draws[:1]}))
+    assert np.isnan(compat.worst_rhat({"still": np.ones((4, 500))}))

@@ -117,6 +117,16 @@ def test_what_the_weights_move_decides_where_it_is_known():
     assert "99.00%" in unknown.reasons[0]
 
 
+def test_chains_that_have_not_mixed_are_rejected_whatever_the_weights():
+    """Weights compare densities where the draws are, not how many draws are where."""
+    equal = np.zeros(1000)
+    assert certify(equal, heldout_error=0.0, rhat=1.02).verdict == "certified"
+    apart = certify(equal, heldout_error=0.0, rhat=1.7)
+    assert apart.verdict == "rejected"
+    assert apart.rhat == 1.7
+    assert "R̂ is 1.70, above 1.1" in apart.reasons[0]
+
+
 def test_constant_shift_changes_nothing():
     _, log_weights = gaussian_weights(shift=0.3, scale=1.0)
     one, two = certify(log_weights), certify(log_weights + 1e4)

@@ -384,3 +384,30 @@ def test_every_public_name_exists():
         assert getattr(sc, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         _ = sc.nothing
+
+
+def test_chains_in_different_modes_are_rejected(tmp_path):
+    """Two modes alike: every weight is one, and the chains say nothing of how much is in each."""
+    code = """
+    data { int N; vector[N] y; }
+    parameters { vector[2] mu; }
+    model {
+      mu ~ normal(0, 5);
+      for (n in 1:N)
+        target += log_mix(0.5, normal_lpdf(y[n] | mu[1], 1), normal_lpdf(y[n] | mu[2], 1));
+    }
+    """
+    rng = np.random.default_rng(0)
+    data = {"N": 600, "y": rng.choice([-2.0, 2.0], 600) + rng.normal(size=600)}
+    modes = rng.normal([-2.0, 2.0], 0.06, size=(2, 400, 2))
+    modes[1] = modes[1, :, ::-1]
+    options = {"iter_warmup": 300, "iter_sampling": 300, "refine": False, "seed": 1}
+    options["output_dir"] = tmp_path / "run"
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, size=60, reference={"mu": modes}, control_variate=False, **options)
+        again = model.certify(data, fit.coreset, fit.posterior)
+    for certificate in (fit.certificate, again, sc.load_fit(tmp_path / "run").certificate):
+        assert certificate.rhat == pytest.approx(fit.certificate.rhat)
+        assert certificate.rhat > 1.1
+        assert certificate.verdict == "rejected"
+        assert any("different modes" in reason for reason in certificate.reasons)

@@ -25,6 +25,7 @@ from stancoreset.arviz_compat.diagnostics import (
     relative_efficiency,
     rhat,
     summary,
+    worst_rhat,
 )
 from stancoreset.arviz_compat.line import Container
 from stancoreset.arviz_compat.reading import (
@@ -59,4 +60,5 @@ __all__ = [
     "save",
     "summary",
     "variables_of",
+    "worst_rhat",
 ]

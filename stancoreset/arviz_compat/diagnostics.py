@@ -15,9 +15,12 @@ from stancoreset.errors import DataError, OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ess", "mcse", "psislw", "relative_efficiency", "rhat", "summary"]
+__all__ = ["ess", "mcse", "psislw", "relative_efficiency", "rhat", "summary", "worst_rhat"]
 
 Float = NDArray[np.float64]
+
+# So many scalars, the most suspect ones, are looked at by ArviZ.
+_JUDGED = 10
 
 
 def ess(draws: Any, method: str = "bulk") -> Any:
@@ -44,6 +47,32 @@ def ess(draws: Any, method: str = "bulk") -> Any:
 def rhat(draws: Any, method: str = "rank") -> Any:
     """Rank-normalised split R̂ by ArviZ; NaN for a single chain. Arguments as in `ess`."""
     return _diagnose("rhat", draws, method=method)
+
+
+def worst_rhat(posterior: Any) -> float:
+    """Largest R̂ of a posterior's scalars; NaN for a single chain.
+
+    ArviZ looks at those alone whose chains' halves differ most in their means: one R̂ takes
+    milliseconds, and there may be thousands of parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> apart = np.random.default_rng(0).normal(size=(4, 100)) + np.arange(4)[:, None]
+    >>> worst_rhat({"mu": apart}) > 1.3
+    True
+    """
+    flat = [v.reshape(*v.shape[:2], -1) for v in variables_of(posterior).values()]
+    draws = np.concatenate(flat, axis=2).astype(float)
+    half = draws.shape[1] // 2
+    if half < 2 or 0 in draws.shape:
+        return float("nan")
+    halves = np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
+    between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
+    share = np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+    values = np.atleast_1d(rhat(draws[:, :, np.argsort(-share)[:_JUDGED]]))
+    known = values[np.isfinite(values)]
+    return float(known.max()) if known.size else float("nan")
 
 
 def mcse(draws: Any, method: str = "mean") -> Any:
