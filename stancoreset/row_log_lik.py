@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.glm import rows_of
 from stancoreset.parallel import side_by_side
 from stancoreset.row_sums import MIN_ROWS_PER_CHUNK, slices
 from stancoreset.sources.executors import ordered
 
 if TYPE_CHECKING:
+    from stancoreset.glm.kernel import GlmKernel
     from stancoreset.session import Session
     from stancoreset.stan.program import WeightedProgram
 
@@ -27,7 +29,10 @@ class RowModel(Protocol):
     """Rows whose log likelihoods can be asked for, one by one: candidates for a coreset."""
 
     def log_lik(self, draws: Float) -> Float:
-        """The rows' log likelihoods without weights, (S, P) → (S, n)."""
+        """The rows' log likelihoods, (S, P) → (S, n), without weights.
+
+        Up to a constant for each row, which comparing draws takes out.
+        """
         ...
 
     def close(self) -> None:
@@ -44,7 +49,20 @@ class RowModel(Protocol):
     ) -> None: ...
 
 
-class _RowChunks:
+class _Closing:
+    """What ends with its block."""
+
+    def close(self) -> None:
+        """See `RowModel.close`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _RowChunks(_Closing):
     """A `RowModel` whose rows are bound in chunks, evaluated side by side."""
 
     def __init__(self, chunks: Sequence[BoundModel]) -> None:
@@ -60,11 +78,17 @@ class _RowChunks:
         for chunk in self._chunks:
             chunk.close()
 
-    def __enter__(self) -> _RowChunks:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class _GlmRows(_Closing):
+    """A `RowModel` of a GLM: one matrix product, and none of it printed and read again."""
+
+    def __init__(self, kernel: GlmKernel, rows: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self._rows = rows
+
+    def log_lik(self, draws: Float) -> Float:
+        """See `RowModel.log_lik`."""
+        return self._kernel.log_lik(self._rows, np.atleast_2d(draws))
 
 
 def bind_rows(
@@ -74,6 +98,7 @@ def bind_rows(
     rows: np.ndarray,
     *,
     processes: int,
+    glm: GlmKernel | None = None,
 ) -> RowModel:
     """Some rows, without weights, bound to a program that has their log likelihoods.
 
@@ -87,7 +112,11 @@ def bind_rows(
         Which, in order.
     processes : int
         How many evaluate at a time, each its share of the rows; 0: threads of this one.
+    glm : GlmKernel, optional
+        What is known to give the same values.
     """
+    if glm is not None:
+        return _GlmRows(glm, rows_of(program, program.subset(data, rows, np.ones(len(rows)))))
     count = max(1, min(processes, len(rows) // MIN_ROWS_PER_CHUNK))
     share = max(1, processes // count) if processes else None
     chunks = [
