@@ -179,8 +179,10 @@ class Pipeline:
             return extend_taylor(p, full, pool, expansion, more, tick)
 
         def choose(projection: TaylorProjection) -> Coreset:
-            def of_size(size: int) -> Coreset:
-                return selection.select(projection, size, plan.method, plan.seed, plan.options)
+            def of_size(size: int, fewer: Coreset | None) -> Coreset:
+                return selection.select(
+                    projection, size, plan.method, plan.seed, plan.options, fewer
+                )
 
             return self._sized(projection, of_size)
 
@@ -198,18 +200,20 @@ class Pipeline:
             return extend_(p, full, pool, reference, more, tick)
 
         def choose(projection: Projection) -> Coreset:
-            def of_size(size: int) -> Coreset:
+            def of_size(size: int, _fewer: Coreset | None) -> Coreset:
                 return select(projection, size, plan.method, seed=plan.seed, **plan.options)
 
             return self._sized(projection, of_size)
 
         return self._adaptively(full, reference, candidates, make, widen, choose)
 
-    def _sized(self, projection: Any, of_size: Callable[[int], Coreset]) -> Coreset:
+    def _sized(
+        self, projection: Any, of_size: Callable[[int, Coreset | None], Coreset]
+    ) -> Coreset:
         """The coreset of the size that is asked for, or of the smallest that is adequate."""
         if isinstance(self.plan.size, str):
             return smallest_adequate(projection, projection.n_obs, of_size)
-        return of_size(self.plan.size)
+        return of_size(self.plan.size, None)
 
     def _adaptively(
         self,

@@ -60,10 +60,17 @@ class ControlledSelection:
         method: str,
         seed: int,
         options: Mapping[str, Any],
+        fewer: Coreset | None = None,
     ) -> Coreset:
-        """The coreset of one method, or of the best of `AUTO_METHODS`."""
+        """The coreset of one method, or of the best of `AUTO_METHODS`.
+
+        `fewer` is one of fewer rows, if there was one: no smaller penalty is tried than it took.
+        """
         methods = AUTO_METHODS if method == "auto" else (method,)
-        chosen = [self._of_method(projection, size, m, seed, options) for m in methods]
+        least = 0.0
+        if fewer is not None and fewer.control is not None and fewer.method == method:
+            least = fewer.control.penalty
+        chosen = [self._of_method(projection, size, m, seed, options, least) for m in methods]
         return min(chosen, key=lambda coreset: coreset.heldout_error)
 
     def _of_method(
@@ -73,8 +80,10 @@ class ControlledSelection:
         method: str,
         seed: int,
         options: Mapping[str, Any],
+        least: float,
     ) -> Coreset:
-        for penalty in PENALTIES[-1:] if method in _BY_CHANCE else PENALTIES:
+        penalties = PENALTIES[-1:] if method in _BY_CHANCE else PENALTIES
+        for penalty in (p for p in penalties if p >= least):
             bare = select(projection, size, method, seed=seed, penalty=penalty, **options)
             coreset = self.complete(bare, penalty)
             assert coreset.control is not None

@@ -19,7 +19,9 @@ _FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
 
 
 def smallest_adequate(
-    projection: Projection | TaylorProjection, n_obs: int, choose: Callable[[int], Coreset]
+    projection: Projection | TaylorProjection,
+    n_obs: int,
+    choose: Callable[[int, Coreset | None], Coreset],
 ) -> Coreset:
     """The first of growing coresets whose held-out error is `ERROR_GOAL` or less.
 
@@ -32,7 +34,7 @@ def smallest_adequate(
     n_obs : int
         N, which no size exceeds.
     choose : callable
-        Size → coreset.
+        Size and the coreset of the size before → coreset.
 
     Returns
     -------
@@ -42,8 +44,9 @@ def smallest_adequate(
     # ‖b‖ is the standard deviation of the full log likelihood over the draws.
     scale = projection.heldout_size
     best: Coreset | None = None
+    coreset: Coreset | None = None
     for size in _sizes(min(n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))):
-        coreset = choose(size)
+        coreset = choose(size, coreset)
         if coreset.heldout_error * scale <= ERROR_GOAL:
             return coreset
         if best is None or coreset.heldout_error < best.heldout_error:
