@@ -238,7 +238,7 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _netcdf(container: Container) -> memoryview:
+def _netcdf(container: Container) -> bytes:
     """A container as a NetCDF file in memory.
 
     HDF5 writes to a disk that is full with errors that nobody can catch, and may take the
@@ -261,7 +261,7 @@ def _netcdf(container: Container) -> memoryview:
             }
             store = H5NetCDFStore(file, group=name, mode="a")
             dataset.dump_to_store(store, encoding=encoding)
-    return buffer.getbuffer()
+    return buffer.getvalue()  # of a view that outlives the buffer Python may die
 
 
 def load(path: str | os.PathLike[str]) -> Container:
