@@ -149,9 +149,12 @@ def test_uniform_rows_are_worse_and_the_certificate_knows(model, data):
 
 
 def test_corrected_expectations_approach_the_full_posterior(model, data, fit, full):
-    """A coreset that is wrong by design: late rows weigh 0.7 % too much."""
-    late = data["y"][fit.coreset.indices]
-    wrong = replace(fit.coreset, weights=fit.coreset.weights * (1 + 0.007 * late))
+    """A coreset that is wrong by design: its gradient moves alpha by 0.65 standard deviations."""
+    gaussian, control = fit.reference.gaussian, fit.coreset.control
+    wanted = np.zeros(len(gaussian.mean))
+    wanted[0] = 0.65 * gaussian.sd[0]
+    pull = np.linalg.solve(gaussian.cov, wanted)[control.columns]
+    wrong = replace(fit.coreset, control=replace(control, gradient=control.gradient + pull))
     posterior = model.sample(data, coreset=wrong, seed=1, **QUICK)
     certificate = model.certify(data, wrong, posterior)
     assert certificate.verdict == "corrected"
