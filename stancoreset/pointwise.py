@@ -7,7 +7,7 @@ certificate has shown to be draws of the full one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = [
     "quantity_names",
     "thinned",
     "with_log_likelihood",
+    "with_replications",
 ]
 
 # What the log likelihoods may take if nothing is said about the number of draws.
@@ -57,12 +58,7 @@ def with_log_likelihood(
     InferenceData or DataTree
         See `stancoreset.CoresetModel.log_likelihood`.
     """
-    n_obs = session.program.n_obs(checked)
-    if not isinstance(checked, dict):
-        raise DataError(
-            f"the log likelihood of all {n_obs} rows needs them in memory, and they are on disk: "
-            "load them, or pass the data of some of the rows"
-        )
+    n_obs = _rows_in_memory(session, checked, "the log likelihood")
     container = _container(posterior)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
@@ -71,28 +67,97 @@ def with_log_likelihood(
     values = _log_lik(session, checked, theta, n_obs)
     observed = outcomes(original, session.program.rows)
     name = observed[0] if len(observed) == 1 else "log_lik"
-    rows = {"row": np.arange(n_obs)}
     container = add_group(
         container,
         "log_likelihood",
         {name: values.reshape(sizes["chain"], sizes["draw"], n_obs)},
         dims={name: ["row"]},
-        # Labelled as the posterior's draws are: xarray joins by labels.
-        coords={**rows, "chain": drawn["chain"].values, "draw": drawn["draw"].values},
+        coords=_labels(drawn, n_obs),
         overwrite=True,
     )
-    data = {
-        name: np.moveaxis(np.asarray(checked[name]), session.program.rows[name], 0)
-        for name in observed
-    }
-    if not data:
+    return _with_observed(container, session, checked, observed)
+
+
+def with_replications(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    replicated: Mapping[str, str],
+    *,
+    draws: int | None,
+    seed: int,
+) -> Container:
+    """A container with replicated outcomes of every row beside the observed ones.
+
+    Parameters are those of `stancoreset.CoresetModel.posterior_predictive`; `original` is the
+    program as the user gave it, which alone has generated quantities.
+    """
+    n_obs = _rows_in_memory(session, checked, "a predictive check")
+    axes = session.program.rows
+    for name in replicated:
+        if name not in axes:
+            raise OptionError(
+                f"{name!r} is replicated by {replicated[name]!r}, but is no data variable with one "
+                f"value a row; those are {', '.join(axes)}"
+            )
+    wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
+    container = _container(posterior)
+    container = thinned(container, _draws(draws, n_obs, container))
+    drawn = groups_of(container)["posterior"]
+    values = generated_quantities(
+        session, original, checked, container, wanted, draws=None, seed=seed
+    )
+    copies: dict[str, Float] = {}
+    for name, quantity in replicated.items():
+        shape, value = np.shape(checked[name]), values[quantity][0]
+        if value.shape[1:] != shape:
+            raise DataError(
+                f"{quantity!r} has shape {value.shape[1:]}, {name!r} has {shape}: it is no "
+                "replication of it"
+            )
+        value = np.moveaxis(value, 1 + axes[name], 1)
+        copies[name] = value.reshape(drawn.sizes["chain"], drawn.sizes["draw"], *value.shape[1:])
+    container = add_group(
+        container,
+        "posterior_predictive",
+        copies,
+        dims={name: ["row"] for name in copies},
+        coords=_labels(drawn, n_obs),
+        overwrite=True,
+    )
+    return _with_observed(container, session, checked, tuple(copies))
+
+
+def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:
+    n_obs = session.program.n_obs(checked)
+    if not isinstance(checked, dict):
+        raise DataError(
+            f"{what} of all {n_obs} rows needs them in memory, and they are on disk: "
+            "load them, or pass the data of some of the rows"
+        )
+    return n_obs
+
+
+def _labels(drawn: Any, n_obs: int) -> dict[str, Any]:
+    """Rows by number, draws as the posterior's are: xarray joins by labels."""
+    labels = {dim: drawn[dim].values for dim in ("chain", "draw")}
+    return {"row": np.arange(n_obs), **labels}
+
+
+def _with_observed(
+    container: Container, session: Session, checked: StanData, names: Sequence[str]
+) -> Container:
+    if not names:
         return container
+    axes = session.program.rows
+    data = {name: np.moveaxis(np.asarray(checked[name]), axes[name], 0) for name in names}
     return add_group(
         container,
         "observed_data",
         data,
         dims={name: ["row"] for name in data},
-        coords=rows,
+        coords={"row": np.arange(session.program.n_obs(checked))},
         overwrite=True,
     )
 
@@ -131,6 +196,8 @@ def generated_quantities(
     Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
     program as the user gave it, since the weighted one has none of its generated quantities.
     """
+    if isinstance(posterior, CoresetFit):
+        posterior = _container(posterior)
     theta, _ = session.unconstrained(checked, posterior, draws)
     compiled = session.engine.compile(original.code, name=original.name)
     given = {declared.name: checked[declared.name] for declared in original.data}
@@ -151,7 +218,7 @@ def _container(posterior: Any) -> Container:
     if not is_container(posterior):
         raise DataError(
             f"the posterior is a {type(posterior).__name__}, expected a fit of ours or an ArviZ "
-            "container, to which the log likelihood can be added"
+            "container, to which what is said of the rows can be added"
         )
     return posterior
 

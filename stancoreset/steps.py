@@ -20,7 +20,12 @@ from stancoreset.plan import (
     TAYLOR,
     check_projection,
 )
-from stancoreset.pointwise import generated_quantities, quantity_names, with_log_likelihood
+from stancoreset.pointwise import (
+    generated_quantities,
+    quantity_names,
+    with_log_likelihood,
+    with_replications,
+)
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
 from stancoreset.selection import ControlledSelection, corrected_error
@@ -298,6 +303,7 @@ class Steps:
         data : mapping or path
             The full data.
         posterior : ArviZ container, cmdstanpy fit, dict of arrays, or CoresetFit
+            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
         names : sequence of str, optional
             Which ones; default: all that the program defines.
         draws : int, optional
@@ -315,12 +321,69 @@ class Steps:
         ------
         OptionError
             If the program has no generated quantities, or not those.
+        CertificateError
+            If the fit was rejected.
         """
         original = self._adopted.original
         wanted = quantity_names(original, names)
         checked = self.read(data)
         return generated_quantities(
             self._session, original, checked, posterior, wanted, draws=draws, seed=seed
+        )
+
+    def posterior_predictive(
+        self,
+        data: Any,
+        posterior: Any,
+        replicated: Mapping[str, str],
+        *,
+        draws: int | None = 100,
+        seed: int = 0,
+    ) -> Any:
+        """Replicated outcomes of all rows beside the observed ones: for predictive checks.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            As for `log_likelihood`, whose container serves as well: with ``draws=None`` both
+            groups hold the same draws, as ``arviz.plot_loo_pit`` wants it.
+        replicated : mapping of str to str
+            Data variable → the generated quantity that replicates it: ``{"y": "y_rep"}``.
+        draws : int, optional
+            How many draws at most, evenly spaced in each chain; None: as `log_likelihood`.
+        seed : int
+            Of the replications.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What `posterior` holds at these draws, and the groups ``posterior_predictive``
+            (chain, draw, row) and ``observed_data``, under the data's own names.
+
+        Raises
+        ------
+        OptionError
+            No such data by row, or no such generated quantity.
+        DataError
+            A quantity that has not the shape of the data.
+        CertificateError
+            If the fit was rejected.
+
+        Examples
+        --------
+        >>> checks = model.posterior_predictive(data, fit, {"y": "y_rep"})   # doctest: +SKIP
+        >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
+        """
+        return with_replications(
+            self._session,
+            self._adopted.original,
+            self.read(data),
+            posterior,
+            replicated,
+            draws=draws,
+            seed=seed,
         )
 
     @property

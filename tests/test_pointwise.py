@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import matplotlib as mpl
 
@@ -127,6 +128,61 @@ def test_arviz_draws_what_we_hand_out(fit, name):
         getattr(az, name)(fit.posterior)
     assert plt.get_fignums()
     plt.close("all")
+
+
+def test_predictive_checks_by_arviz(model, data, fit):
+    """Replications stand beside the outcomes under one name, for both lines of ArviZ."""
+    import matplotlib.pyplot as plt
+
+    found = model.posterior_predictive(data, fit, {"y": "y_rep"}, draws=60, seed=2)
+    copies = group_of(found, "posterior_predictive")["y"]
+    assert copies.dims == ("chain", "draw", "row")
+    assert copies.shape == (2, 30, 2_500)
+    np.testing.assert_array_equal(copies["draw"], group_of(found, "posterior")["draw"])
+    np.testing.assert_array_equal(group_of(found, "observed_data")["y"], data["y"])
+    alpha, beta = (variables_of(found)[name] for name in ("alpha", "beta"))
+    expected = 1 / (1 + np.exp(-(alpha[..., None] + beta @ data["X"].T)))
+    error = np.sqrt((expected * (1 - expected)).sum(axis=2))
+    assert np.abs((copies.to_numpy() - expected).sum(axis=2) / error).max() < 4.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (az.plot_ppc_dist if hasattr(az, "plot_ppc_dist") else az.plot_ppc)(found)
+        both = model.posterior_predictive(
+            data, model.log_likelihood(data, fit, draws=60), {"y": "y_rep"}, draws=None
+        )
+        if hasattr(az, "plot_ppc_dist"):
+            az.plot_loo_pit(both)
+        else:
+            az.plot_loo_pit(both, y="y")
+    plt.close("all")
+
+
+def test_predictive_checks_say_what_is_wrong(model, data, fit):
+    with pytest.raises(OptionError, match=r"'Z' is replicated .* those are X, y"):
+        model.posterior_predictive(data, fit, {"Z": "y_rep"})
+    with pytest.raises(OptionError, match="no generated quantity y_new; it defines y_rep"):
+        model.posterior_predictive(data, fit, {"y": "y_new"})
+    with pytest.raises(DataError, match=r"'y_rep' has shape \(2500,\), 'X' has \(2500, 3\)"):
+        model.posterior_predictive(data, fit, {"X": "y_rep"})
+
+
+def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit):
+    """Weights that pull beta[0] up: what is generated moves with the parameters."""
+    slope = variables_of(fit.posterior)["beta"][..., 0].ravel()
+    log_weights = 0.7 * (slope - slope.mean()) / slope.std()
+    corrected = replace(fit, certificate=certify(log_weights, 0.01))
+    assert corrected.certificate.verdict == "corrected"
+    code = CODE.replace(
+        "array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta)", "real b = beta[1]"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as other:
+        plain = other.generate_quantities(data, fit)["b"]
+        moved = other.generate_quantities(data, corrected)["b"]
+        rejected = replace(fit, certificate=certify(log_weights, 0.01, rhat=2.0))
+        with pytest.raises(CertificateError, match="rejected"):
+            other.generate_quantities(data, rejected)
+    assert plain.mean() == pytest.approx(slope.mean(), abs=1e-9)
+    assert moved.mean() == pytest.approx(slope.mean() + 0.7 * slope.std(), abs=0.2 * slope.std())
 
 
 def test_it_is_saved_and_read_back(model, data, fit, tmp_path):
