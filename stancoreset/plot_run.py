@@ -52,7 +52,10 @@ def _weights(request: Request) -> Any:
     table = covariates(read_data(request.data), request.fit.coreset.n_obs)
     if request.columns is None:
         if len(table.columns) < 2:
-            raise OptionError(f"{request.data} has no two columns of {len(table)} rows to draw on")
+            raise OptionError(
+                f"{request.data} has no two columns of {request.fit.coreset.n_obs} rows to draw "
+                "on: give the data that the run was made from"
+            )
         return plots.plot_weights(request.fit, table)
     return plots.plot_weights(request.fit, table, columns=request.columns)
 

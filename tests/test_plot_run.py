@@ -72,6 +72,14 @@ def test_weights_over_columns_of_the_data(run, data_file, tmp_path):
     assert "<svg" in output.read_text()
 
 
+def test_data_of_another_run_have_no_columns_of_its_rows(run, tmp_path, capsys):
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"N": 3, "x": [1.0, 2.0, 3.0], "y": [0.5, 1.0, 2.0]}))
+    assert main(["plot", str(run), "weights", "--data", str(path)]) == 2
+    size = sc.load_fit(run).coreset.n_obs
+    assert f"no two columns of {size} rows to draw on: give the data" in capsys.readouterr().err
+
+
 def test_other_posteriors_beside_it(run, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setitem(
