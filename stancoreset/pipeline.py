@@ -244,7 +244,7 @@ class Pipeline:
         with pool:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 first = make(pool, rows, tick)
-            # A user's own draws cannot be doubled.
+            # Only a Gaussian makes as many draws as one likes.
             if self.plan.draws is None and reference.spare is None:
                 return select_adaptively(first, timed, enlarge)
             return timed(first)

@@ -195,8 +195,9 @@ class CoresetModel(Steps):
         max_rounds : int
             Rounds at most, the first pass included.
         draws : int, optional
-            Reference draws S that selection sees; default: doubled until the held-out
-            error stops improving, up to 2,000. In the loop: draws of each coreset posterior.
+            Reference draws S that selection sees; default: five times `size`, at least 250;
+            of a Laplace fit they are doubled until the held-out error stops improving, up to
+            2,000. In the loop: draws of each coreset posterior.
         candidates : int, optional
             Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
         seed : int

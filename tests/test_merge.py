@@ -16,7 +16,7 @@ from stancoreset.cli import main
 from stancoreset.control_variate import ControlVariate
 from stancoreset.coreset import Coreset
 from stancoreset.errors import DataError, OptionError
-from stancoreset.merging.union import sum_of_controls
+from stancoreset.merging.union import joined_controls
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 500, "chains": 2}
 LOGISTIC = sc.stan_model_path("logistic")
@@ -113,7 +113,7 @@ def test_quadratics_add_exactly():
                 least_eigenvalue=-0.1,
             )
         )
-    total = sum_of_controls([(controls[0], 1.0), (None, 5.0), (controls[1], 2), (controls[2], 3)])
+    total = joined_controls([(controls[0], 1.0), (None, 5.0), (controls[1], 2), (controls[2], 3)])
     points = rng.normal(size=(20, 3))
     difference = total.value(points) - sum(control.value(points) for control in controls)
     np.testing.assert_allclose(difference - difference[0], 0, atol=1e-12)
@@ -121,16 +121,17 @@ def test_quadratics_add_exactly():
     assert np.count_nonzero(total.offset) == np.count_nonzero(total.curvature < 0) == 3
     summed = sum(control.matrix for control in controls)
     np.testing.assert_allclose(total.matrix, summed, rtol=1e-9, atol=1e-12)
-    assert sum_of_controls([(None, 1.0)]) is None
+    assert joined_controls([(None, 1.0)]) is None
     with pytest.raises(OptionError, match="different parameters"):
-        sum_of_controls([(controls[0], 1.0), (replace(controls[1], param_names=("a",)), 1.0)])
+        joined_controls([(controls[0], 1.0), (replace(controls[1], param_names=("a",)), 1.0)])
 
 
 @pytest.mark.parametrize("control_variate", [True, False])
 def test_the_bound_is_one(model, data, control_variate):
     """(1): the union's error under the posterior of all data is below the sum of the parts'."""
     pieces = cut(data, [0, 3_000, 6_000, 12_000])
-    fits = [model.fit(p, size=8, seed=2, control_variate=control_variate, **QUICK) for p in pieces]
+    options = {"control_variate": control_variate, "refine": False, **QUICK}
+    fits = [model.fit(p, size=8, seed=2, **options) for p in pieces]
     union = sc.merge([fit.coreset for fit in fits])
     assert union.heldout_error == pytest.approx(
         sum(f.coreset.heldout_error * f.coreset.norm for f in fits)
@@ -281,6 +282,17 @@ def test_weights_that_come_with_the_data_count(model):
     assert merged.certificate.verdict == "certified"
     assert model.certify(weighted, merged.coreset, merged.posterior).ess > 900
     assert model.certify(data, merged.coreset, merged.posterior).ess < 900
+
+
+@pytest.mark.parametrize("method", ["uniform", "importance"])
+def test_rows_drawn_by_chance_stand_for_as_many_as_those_of_the_union(model, parts, method):
+    union = sum(fit.coreset.weights.sum() for _, fit in parts)
+    options = {"size": 60, "seed": 1, "method": method, **QUICK}
+    bare = model.merge(parts, control_variate=False, **options)
+    np.testing.assert_allclose(bare.coreset.weights.sum(), union)
+    merged = model.merge(parts, **options)  # less where that is better beyond second order
+    assert 0.5 * union < merged.coreset.weights.sum() <= union * (1 + 1e-9)
+    assert merged.certificate.verdict == "certified"
 
 
 # Degenerate and wrong input --------------------------------------------------------------

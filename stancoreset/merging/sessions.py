@@ -19,7 +19,7 @@ from stancoreset.coreset import Coreset
 from stancoreset.engines.base import BoundModel, Float, StanData
 from stancoreset.full_data import FullData
 from stancoreset.merging.parts import Part
-from stancoreset.merging.union import sum_of_controls
+from stancoreset.merging.union import joined_controls
 from stancoreset.row_log_lik import RowModel
 from stancoreset.session import Session
 from stancoreset.stages import Stages
@@ -49,7 +49,7 @@ class UnionSession(_Derived):
         return super().control_data(self._completed(control))
 
     def _completed(self, control: ControlVariate) -> ControlVariate:
-        total = sum_of_controls([(control, 1.0), (self.union.control, 0.0)])
+        total = joined_controls([(control, 1.0), (self.union.control, 0.0)])
         assert total is not None
         return total
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.control_variate import ControlVariate
-from stancoreset.control_variate import sum_of_controls as add_controls
+from stancoreset.control_variate import ControlVariate, sum_of_controls
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float
 from stancoreset.errors import OptionError
 
-__all__ = ["merge", "sum_of_controls"]
+__all__ = ["joined_controls", "merge"]
 
 
 def merge(coresets: Sequence[Coreset]) -> Coreset:
@@ -64,7 +63,7 @@ def merge(coresets: Sequence[Coreset]) -> Coreset:
         norm=unit if all(c.norm is not None for c in coresets) else None,
         trace=coresets[0].trace if len(coresets) == 1 else (),
         provenance=_provenance(coresets),
-        control=sum_of_controls([(c.control, c.n_obs) for c in coresets]),
+        control=joined_controls([(c.control, c.n_obs) for c in coresets]),
     )
 
 
@@ -108,7 +107,7 @@ def _norms(coresets: Sequence[Coreset]) -> Float:
     return np.array([usual if c.norm is None else c.norm for c in coresets])
 
 
-def sum_of_controls(
+def joined_controls(
     controls: Sequence[tuple[ControlVariate | None, float]],
 ) -> ControlVariate | None:
     """Σ q_i around the weighted mean of the centres, exact but for a constant."""
@@ -128,4 +127,4 @@ def sum_of_controls(
     weights = np.array([weight for _, weight in present], dtype=np.float64)
     centres = np.array([control.centre for control, _ in present])
     centre = weights @ centres / weights.sum()
-    return add_controls([control for control, _ in present], centre)
+    return sum_of_controls([control for control, _ in present], centre)

@@ -101,11 +101,6 @@ class Reference:
         """Log posterior density on the full data at the draws, up to a constant, (S,)."""
         return self.log_prior + self.log_likelihood
 
-    @property
-    def growable(self) -> bool:
-        """Whether `more` can double the draws, and still keep some to measure errors on."""
-        return self.spare is None or len(self.spare) >= 2 * len(self.draws)
-
     def more(self, count: int, stream: int) -> Float:
         """`count` further draws, (count, P), that `draws` does not hold.
 
