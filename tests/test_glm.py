@@ -345,6 +345,20 @@ def test_glm_is_found_and_equals_stan_on_all_rows(name):
             np.testing.assert_allclose(exact / size, numeric / size, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["poisson_log", "gaussian_linear", "groups as brms writes them"])
+def test_candidates_have_stans_log_likelihoods_up_to_constants(name):
+    _, model, checked = found(GLMS[name][0])
+    rows, pool = model._session.pool(checked, 2_000, seed=1)
+    everything = model._session.with_log_lik()
+    with pool, everything.bind(model.program.subset(checked, rows)) as by_stan:
+        assert type(pool) is not type(by_stan)
+        draws = np.random.default_rng(1).normal(size=(6, by_stan.n_params)) * 0.3
+        fast, slow = pool.log_lik(draws), by_stan.log_lik(draws)
+        assert fast.shape == (6, 2_000)
+        np.testing.assert_allclose(fast - fast[0], slow - slow[0], rtol=1e-10, atol=1e-10)
+        assert pool.log_lik(draws[0]).shape == (1, 2_000)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_likelihoods_are_left_to_stan(name):
     code, reason = OTHERS[name]
