@@ -239,10 +239,18 @@ def select(
             f"method {method!r} draws from the coreset's own posterior and needs the model, not a "
             f"projection: use CoresetModel.fit(data, size={size}, method={method!r})"
         )
+    phi, came = projection.phi, None
     if method in ("uniform", "importance"):
-        # They choose among the candidates; their weights stand for all rows.
-        options.setdefault("weights_sum", projection.n_obs)
-    result = solve(projection.phi, projection.target, size, method=method, seed=seed, **options)
+        # They choose among the candidates as they came; their weights stand for all rows.
+        came = projection.came
+        total = projection.n_obs * (1.0 if came is None else float(np.mean(came)))
+        total = options.setdefault("weights_sum", total)
+        phi = phi if came is None else phi * came
+    result = solve(phi, projection.target, size, method=method, seed=seed, **options)
+    weights = result.weights
+    if came is not None:
+        weights = weights * came[result.indices]
+        weights *= total / weights.sum()
     if len(result.indices) == 0:
         raise SolverError(
             f"method {method!r} chose no row at all: no non-negative combination of the "
@@ -251,11 +259,11 @@ def select(
         )
     return Coreset(
         indices=projection.candidates[result.indices],
-        weights=result.weights,
+        weights=weights,
         n_obs=projection.n_obs,
         method=method,
-        relative_error=projection.error(result.indices, result.weights),
-        heldout_error=heldout_error(projection, result.indices, result.weights),
+        relative_error=projection.error(result.indices, weights),
+        heldout_error=heldout_error(projection, result.indices, weights),
         trace=tuple(float(e) for e in result.trace),
         sizes=tuple(int(k) for k in result.sizes),
         norm=projection.heldout_size,

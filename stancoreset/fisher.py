@@ -93,6 +93,7 @@ def project_fisher(
         n_obs=full.n_obs,
         log_likelihood=reference.log_likelihood,
         means=np.zeros(phi.shape[1]),
+        came=full.weights_of(candidates),
     )
 
 

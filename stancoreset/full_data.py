@@ -170,6 +170,11 @@ class FullData:
         came = self.passes.stored.take(rows).get(self._weighted.weights)
         return factors if came is None else came * factors
 
+    def weights_of(self, rows: np.ndarray) -> Float | None:
+        """The weights that some rows came with; None where each is one."""
+        came = self._weigh(rows, np.ones(len(rows)))
+        return None if np.all(came == 1) else came
+
     @property
     def total_weight(self) -> float:
         """What the weights of all rows sum to; of rows on disk, as the sample at hand says."""
@@ -332,7 +337,7 @@ def central_hessian(
         raise ReferenceFitError(
             "the gradient of the log density is not finite next to the mode: the mode lies "
             "on the edge of the parameters' support; check the constraints of the parameters, "
-            'or pass posterior draws of your own with reference="draws"'
+            "or pass posterior draws of your own as reference="
         )
     p = len(theta)
     hessian = (grads[:p] - grads[p:]) / (2 * step[:, None])

@@ -62,6 +62,9 @@ class Projection:
     norm, heldout_norm : float, optional
         What errors are relative to, if not ‖b‖: where b is what a control variate leaves of
         the log likelihood, the norm of the whole.
+    came : ndarray, shape (M,), optional
+        Weights that the candidates came with (counts of equal rows), if they are not one: b has
+        them, Φ has not.
     """
 
     phi: Float = field(repr=False)
@@ -75,6 +78,7 @@ class Projection:
     scored: int | None = None
     norm: float | None = None
     heldout_norm: float | None = None
+    came: Float | None = field(default=None, repr=False)
 
     @property
     def n_draws(self) -> int:
@@ -158,6 +162,7 @@ def project(
         n_obs=full.n_obs,
         log_likelihood=reference.log_likelihood,
         means=means,
+        came=full.weights_of(candidates),
     )
 
 

@@ -59,6 +59,7 @@ class TaylorProjection:
     candidates : ndarray of int, shape (M,)
     n_obs : int
     log_likelihood : ndarray, shape (S,)
+    came : ndarray, shape (M,), optional
         As in `stancoreset.projection.Projection`.
     """
 
@@ -73,6 +74,7 @@ class TaylorProjection:
     candidates: NDArray[np.int64] = field(repr=False)
     n_obs: int
     log_likelihood: Float = field(repr=False)
+    came: Float | None = field(default=None, repr=False)
     _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -112,6 +114,7 @@ class TaylorProjection:
             scored=self.n_draws,
             norm=self.norm,
             heldout_norm=self.heldout_norm,
+            came=self.came,
         )
 
 
@@ -161,6 +164,7 @@ def project_taylor(
         candidates=candidates,
         n_obs=full.n_obs,
         log_likelihood=reference.log_likelihood,
+        came=full.weights_of(candidates),
     )
 
 

@@ -12,7 +12,7 @@ from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.coreset import Coreset, select
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, OptionError
-from stancoreset.projection import default_candidates, extend, heldout_error, project
+from stancoreset.projection import Projection, default_candidates, extend, heldout_error, project
 from stancoreset.reference.laplace import laplace
 from stancoreset.session import Session
 from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
@@ -191,3 +191,35 @@ def test_draws_have_a_bound(parts):
     assert initial_draws(200) == 1_000
     assert initial_draws(200, few=True) == 400
     assert initial_draws(10_000) == MAX_DRAWS
+
+
+@pytest.mark.parametrize("method", ["uniform", "importance"])
+def test_rows_that_come_with_weights_are_drawn_with_them(method):
+    """On average over seeds Φ w is b, where b counts a row as often as its weight says."""
+    rng = np.random.default_rng(0)
+    rows, came = 400, rng.integers(1, 30, 400).astype(float)
+    # Heavy rows are not like the others: without their weights the average would be another.
+    phi = rng.normal(size=(20, rows)) + 0.1 * came
+    target = phi @ came
+    projection = Projection(
+        phi=phi,
+        target=target,
+        candidates=np.arange(rows),
+        heldout_phi=phi,
+        heldout_target=target,
+        n_obs=rows,
+        log_likelihood=target,
+        means=np.zeros(rows),
+        came=came,
+    )
+    coresets = [select(projection, 60, method, seed=seed) for seed in range(400)]
+    for coreset in coresets:
+        np.testing.assert_allclose(coreset.weights.sum(), came.sum())
+    found = np.array([phi[:, c.indices] @ c.weights for c in coresets])
+    noise = found.std(axis=0) / np.sqrt(len(found))
+    bias = np.linalg.norm(found.mean(axis=0) - target) / np.linalg.norm(target)
+    assert bias < 3 * np.linalg.norm(noise) / np.linalg.norm(target) + 0.01
+    blind = replace(projection, came=None)
+    without = [select(blind, 60, method, seed=seed) for seed in range(20)]
+    wrong = np.mean([phi[:, c.indices] @ c.weights for c in without], axis=0)
+    assert np.linalg.norm(wrong - target) / np.linalg.norm(target) > 0.5
