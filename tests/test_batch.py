@@ -203,6 +203,10 @@ def test_a_batch_from_beginning_to_end(place, capsys):
     assert "\x1b" not in said
     table = pd.read_csv(work / "summary.csv", index_col="job")
     good = table.loc[["model-data-k10-pursuit-s1", "model-data-k15-pursuit-s1"]]
+    written = pd.read_csv(work / "summary.csv", index_col="job", dtype=str)
+    assert written.loc["model-data-k10-pursuit-s1", ["size", "seed", "n_obs"]].tolist() == [
+        "10", "1", "600"
+    ]  # fmt: skip
     assert (good["verdict"] == "certified").all()
     assert (good["full_seconds"] > 0).all()
     np.testing.assert_allclose(good["speedup"], good["full_seconds"] / good["seconds"])

@@ -27,6 +27,19 @@ _IN_MARKDOWN = (
     "speedup",
     "max_delta_mean",
 )
+_COUNTS = (
+    "size",
+    "seed",
+    "draws",
+    "candidates",
+    "chains",
+    "iter_warmup",
+    "iter_sampling",
+    "max_treedepth",
+    "n_obs",
+    "rows",
+    "n_draws",
+)
 
 
 def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
@@ -138,9 +151,15 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
 def write_summary(table: pd.DataFrame, folder: Path) -> None:
     """``summary.csv`` with everything, ``summary.md`` with what matters."""
     with atomic_path(folder / "summary.csv") as temporary:
-        table.to_csv(temporary)
+        _counted(table).to_csv(temporary)
     with atomic_path(folder / "summary.md") as temporary:
         temporary.write_text(_markdown(table))
+
+
+def _counted(table: pd.DataFrame) -> pd.DataFrame:
+    """Counts as whole numbers, also where some jobs have none."""
+    whole = [c for c in _COUNTS if c in table.columns and table[c].dtype.kind == "f"]
+    return table.astype(dict.fromkeys(whole, "Int64"))
 
 
 def _markdown(table: pd.DataFrame) -> str:
