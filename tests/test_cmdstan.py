@@ -261,6 +261,17 @@ def test_how_processes_end_badly(tmp_path):
     assert "full disk" in str(cmdstan_process.failure(what, ended))
 
 
+def test_temporary_files_that_cannot_be_written(model, data, tmp_path, monkeypatch):
+    compiled = model._session.density()
+    with compiled.bind(data) as bound:
+        pass
+    with pytest.raises(EngineError, match=r"cannot be written: .*No such file.*set TMPDIR"):
+        bound.log_density(np.zeros((1, D + 1)))  # it was closed
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(EngineError, match=r"cannot be written: .*nowhere.*set TMPDIR"):
+        compiled.bind(data)
+
+
 # Tables -------------------------------------------------------------------------------------
 
 

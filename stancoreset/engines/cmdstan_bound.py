@@ -18,7 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from stancoreset.engines.base import Float, SampleResult, StanData
-from stancoreset.engines.cmdstan_files import read_csv, write_draws
+from stancoreset.engines.cmdstan_files import (
+    cannot_write,
+    read_csv,
+    scratch_folder,
+    write_draws,
+)
 from stancoreset.engines.cmdstan_fits import SIG_FIGS, Fitter
 from stancoreset.engines.cmdstan_process import Ended, failure, run
 from stancoreset.engines.layout import Layout
@@ -71,10 +76,13 @@ class CmdStanBound:
         self._layout: Layout | None = None
         self.n_params = transforms.n_params
         self.param_names = transforms.unconstrained_names
-        self._folder = tempfile.TemporaryDirectory(prefix="stancoreset-")
-        # CmdStan's files go even if nobody calls close.
-        self._cleanup = weakref.finalize(self, self._folder.cleanup)
-        self._data_file = to_json(data, Path(self._folder.name) / "data.json")
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="stancoreset-")
+            # CmdStan's files go even if nobody calls close.
+            self._cleanup = weakref.finalize(self, self._folder.cleanup)
+            self._data_file = to_json(data, Path(self._folder.name) / "data.json")
+        except OSError as error:
+            raise cannot_write(error) from None
         self._fitter = Fitter(name, executable, self._data_file, transforms, threads)
 
     # Evaluation ------------------------------------------------------------------------
@@ -113,8 +121,8 @@ class CmdStanBound:
         out = np.full((len(rows), 1 + self.n_params), np.nan)
         done = 0
         while done < len(rows):
-            with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
-                points, output = Path(folder) / "points.json", Path(folder) / "output.csv"
+            with scratch_folder(self._folder.name) as folder:
+                points, output = folder / "points.json", folder / "output.csv"
                 points.write_text(json.dumps({"params_r": rows[done:].tolist()}))
                 ended = self._run(
                     "log_prob", f"unconstrained_params={points}", "jacobian=1", output=output
@@ -145,8 +153,8 @@ class CmdStanBound:
         return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def _generate(self, rows: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
-        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
-            fitted, output = Path(folder) / "fitted.csv", Path(folder) / "output.csv"
+        with scratch_folder(self._folder.name) as folder:
+            fitted, output = folder / "fitted.csv", folder / "output.csv"
             if self.n_params:
                 write_draws(fitted, self.constrain(rows), self._name)
                 method = ["generate_quantities", f"fitted_params={fitted}"]

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from stancoreset.engines.base import Float
-from stancoreset.errors import OutputError
+from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers
 
-__all__ = ["built_folder", "read_csv", "write_draws"]
+__all__ = ["built_folder", "cannot_write", "read_csv", "scratch_folder", "write_draws"]
 
 
 @contextmanager
@@ -48,6 +48,31 @@ def built_folder(folder: Path) -> Iterator[Path]:
             shutil.copytree(fresh, folder, dirs_exist_ok=True)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(parent: str | None = None) -> Iterator[Path]:
+    """A temporary folder for the length of a block.
+
+    Raises
+    ------
+    EngineError
+        If it cannot be made, or something in it not written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=parent) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise cannot_write(error) from None
+
+
+def cannot_write(error: OSError) -> EngineError:
+    """The error for temporary files that cannot be written."""
+    where = error.filename or tempfile.gettempdir()
+    return EngineError(
+        f"CmdStan's temporary files cannot be written: {where}: {error.strerror}; make room "
+        "there, or set TMPDIR to a folder on another disk"
+    )
 
 
 def read_csv(path: Path) -> tuple[list[str], Float]:
