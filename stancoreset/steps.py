@@ -11,6 +11,7 @@ import numpy as np
 from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
+from stancoreset.engines.nuts import check_seed
 from stancoreset.errors import CertificateError
 from stancoreset.pipeline import nuts_diagnostics
 from stancoreset.plan import (
@@ -89,6 +90,7 @@ class Steps:
         -------
         Reference
         """
+        check_seed(seed)
         full = self._session.full_data(self.read(data))
         return self._session.reference(full, method, draws, seed)
 
@@ -123,6 +125,7 @@ class Steps:
         Projection or TaylorProjection
         """
         check_projection(projection)
+        check_seed(seed)
         checked = self.read(data)
         full = self._session.full_data(checked)
         rows, pool = self._session.pool(checked, candidates, seed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
+from stancoreset.engines.nuts import check_seed, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
@@ -302,6 +303,8 @@ class CoresetModel(Steps):
         pandas.DataFrame
             ``name``, ``statement``, worst relative ``error`` and ``passed`` of each identity.
         """
+        check_whole("points", points, 2)  # what is compared is known up to a constant
+        check_seed(seed)
         checked = self.read(data)
         return identity_table(self._identities(check_identities, checked, points, seed))
 

@@ -89,3 +89,17 @@ def test_numpy_numbers_are_numbers(model: sc.CoresetModel) -> None:
         DATA, size=np.int64(20), seed=np.int32(3), chains=np.int64(2), adapt_delta=np.float64(0.9)
     )
     assert fit.coreset.size <= 20
+
+
+@pytest.mark.parametrize(("name", "value"), [("points", 0), ("points", -2), ("seed", -1)])
+def test_options_of_the_identities(model: sc.CoresetModel, name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"{name} is {value}, expected"):
+        model.identities(DATA, **{name: value})
+
+
+def test_seeds_of_single_steps(model: sc.CoresetModel) -> None:
+    with pytest.raises(OptionError, match="seed is -1, expected"):
+        model.reference(DATA, seed=-1)
+    reference = model.reference(DATA, draws=50, seed=1)
+    with pytest.raises(OptionError, match="seed is -1, expected"):
+        model.project(DATA, reference, seed=-1)
