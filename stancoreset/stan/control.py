@@ -29,6 +29,10 @@ _STEMS = (
     "diagonal", "psi",
 )  # fmt: skip
 
+# The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
+# of length one, and NUTS, Laplace and the pilot's draws have others.
+_NOT_ONE_TO_ONE = ("unit_vector",)
+
 
 @dataclass(frozen=True)
 class Controlled:
@@ -127,6 +131,8 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}
     for decl in program.parameters:
+        if decl.constraint.kind in _NOT_ONE_TO_ONE:
+            continue
         before = f"{names['start']}[{len(written) + 1}]"
         text = statements(decl, names["psi"], before, names["psi"], ilr_simplex=ilr_simplex)
         if text is not None:
