@@ -207,9 +207,7 @@ class Pipeline:
 
         return self._adaptively(full, reference, candidates, make, widen, choose)
 
-    def _sized(
-        self, projection: Any, of_size: Callable[[int, Coreset | None], Coreset]
-    ) -> Coreset:
+    def _sized(self, projection: Any, of_size: Callable[[int, Coreset | None], Coreset]) -> Coreset:
         """The coreset of the size that is asked for, or of the smallest that is adequate."""
         if isinstance(self.plan.size, str):
             return smallest_adequate(projection, projection.n_obs, of_size)
