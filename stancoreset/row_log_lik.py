@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -82,13 +83,17 @@ class _RowChunks(_Closing):
 class _GlmRows(_Closing):
     """A `RowModel` of a GLM: one matrix product, and none of it printed and read again."""
 
-    def __init__(self, kernel: GlmKernel, rows: dict[str, Any]) -> None:
+    def __init__(self, kernel: GlmKernel, rows: dict[str, Any], threads: int) -> None:
         self._kernel = kernel
-        self._rows = rows
+        self._rows = kernel.prepare(rows)
+        self._threads = threads
 
     def log_lik(self, draws: Float) -> Float:
         """See `RowModel.log_lik`."""
-        return self._kernel.log_lik(self._rows, np.atleast_2d(draws))
+        draws = np.atleast_2d(draws)
+        blocks = np.array_split(draws, min(self._threads, len(draws)))
+        evaluate = partial(self._kernel.log_lik, self._rows)
+        return np.concatenate(side_by_side(evaluate, blocks, self._threads))
 
 
 def bind_rows(
@@ -98,6 +103,7 @@ def bind_rows(
     rows: np.ndarray,
     *,
     processes: int,
+    threads: int = 1,
     glm: GlmKernel | None = None,
 ) -> RowModel:
     """Some rows, without weights, bound to a program that has their log likelihoods.
@@ -112,11 +118,14 @@ def bind_rows(
         Which, in order.
     processes : int
         How many evaluate at a time, each its share of the rows; 0: threads of this one.
+    threads : int
+        How many of this process evaluate a GLM.
     glm : GlmKernel, optional
         What is known to give the same values.
     """
     if glm is not None:
-        return _GlmRows(glm, rows_of(program, program.subset(data, rows, np.ones(len(rows)))))
+        taken = program.subset(data, rows, np.ones(len(rows)))
+        return _GlmRows(glm, rows_of(program, taken), threads)
     count = max(1, min(processes, len(rows) // MIN_ROWS_PER_CHUNK))
     share = max(1, processes // count) if processes else None
     chunks = [

@@ -31,6 +31,7 @@ from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
 from stancoreset.moment_matching import moment_match
+from stancoreset.parallel import available_cores
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import RowModel, bind_rows
@@ -74,6 +75,7 @@ class Session:
         self.glm = glm
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
+        self._glm: tuple[StanData, FoundGlm] | None = None
 
     @property
     def against(self) -> str:
@@ -134,8 +136,11 @@ class Session:
         """The likelihood as a matrix product, if it is one and there are rows enough."""
         if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
             return None
-        data = checked.sample if isinstance(checked, StoredRows) else checked
-        return find_glm(self.program, self.density(), self.with_log_lik(), data)
+        if self._glm is None or self._glm[0] is not checked:
+            data = checked.sample if isinstance(checked, StoredRows) else checked
+            found = find_glm(self.program, self.density(), self.with_log_lik(), data)
+            self._glm = (checked, found)
+        return self._glm[1]
 
     def pool(
         self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
@@ -163,6 +168,7 @@ class Session:
             checked,
             rows,
             processes=self.processes,
+            threads=self.threads or available_cores(),
             glm=None if found is None else found.kernel,
         )
 
@@ -386,6 +392,7 @@ class Session:
         if self._full is not None:
             self._full[1].close()
             self._full = None
+        self._glm = None
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:

@@ -79,12 +79,13 @@ class GlmKernel:
         value, gradient = self._gradients(rows, draws)
         return value, gradient, 0
 
-    def log_lik(self, chunk: dict[str, Any], draws: Float) -> Float:
+    def log_lik(self, chunk: dict[str, Any] | GlmRows, draws: Float) -> Float:
         """Log likelihood of each row, (S, n), up to a constant for each row: the plain formulas."""
-        rows = self.prepare(chunk)
+        rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
         y, eta = rows.y, rows.predictor(self.coefficients.of(draws).T).T
         if self.family == "bernoulli_logit":
-            return np.asarray(y * eta - np.logaddexp(0.0, eta))
+            # log(1 + e^η) = max(η, 0) + log(1 + e^−|η|)
+            return np.asarray(y * eta - np.maximum(eta, 0.0) - np.log1p(np.exp(-np.abs(eta))))
         if self.family == "poisson_log":
             with np.errstate(over="ignore"):
                 return np.asarray(y * eta - np.exp(eta))

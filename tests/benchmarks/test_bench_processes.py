@@ -1,6 +1,6 @@
 """CmdStan over chunks of rows: what several processes and fewer readings of the data save.
 
-Run with ``pytest tests/benchmarks/test_bench_cmdstan.py --benchmark-only``. In each group the
+Run with ``pytest tests/benchmarks/test_bench_processes.py --benchmark-only``. In each group the
 baseline cuts the draws, not the rows: every process reads all rows, and anew for every 50
 draws. Reading them takes as long as evaluating about a hundred draws.
 """
