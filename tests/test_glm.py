@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
+from stancoreset.errors import DataError
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, GlmKernel, find_glm, rows_of
 from stancoreset.glm import kernel as kernels
@@ -380,6 +381,31 @@ def test_a_fit_uses_it_and_says_so():
     np.testing.assert_allclose(
         fast.reference.log_likelihood, slow.reference.log_likelihood, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "words"),
+    [
+        ("groups", "g", 4, r"'g' has 4 .* expected 1 to 3"),
+        ("groups", "g", 0, r"'g' has 0 .* expected 1 to 3"),
+        ("groups", "y01", 2, r"'y01' has 2.* expected 0 to 1"),
+        ("poisson", "counts", -1, r"'counts' has -1.* expected at least 0"),
+    ],
+)
+def test_rows_that_stan_has_not_seen_are_checked(name, column, value, words):
+    """One row of many, which is in none of the samples that Stan is shown."""
+    code, _ = GLMS[name]
+    glm, model, checked = found(code)
+    assert glm.kernel is not None
+    wrong = {**checked, column: checked[column].copy()}
+    wrong[column][N - 1] = value
+    with FullData(model._session.density(), model.program, wrong, in_process=True, glm=glm) as full:
+        draws = np.zeros((2, full.n_params))
+        with pytest.raises(DataError, match=words):
+            full.log_likelihood(draws)
+    last = {key: rows[-500:] for key, rows in rows_of(model.program, wrong).items()}
+    with pytest.raises(DataError, match=words):  # as rows on disk come
+        glm.kernel.evaluate("log_density", last, draws)
 
 
 # --- the kernel by itself ----------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Float
-from stancoreset.glm.predictor import Coefficients, GlmRows
+from stancoreset.glm.predictor import Coefficients, GlmRows, require_between
 from stancoreset.glm.series import Series, order_needed
 
 __all__ = ["GlmKernel"]
@@ -59,8 +59,16 @@ class GlmKernel:
     coefficients: Coefficients
 
     def prepare(self, chunk: dict[str, Any]) -> GlmRows:
-        """A chunk as `evaluate` takes it again and again."""
+        """A chunk as `evaluate` takes it again and again.
+
+        Raises
+        ------
+        DataError
+            If a row has an outcome or a group that there is not.
+        """
         y = np.asarray(chunk[self.outcome], dtype=np.float64)
+        if self.family != "normal":
+            require_between(self.outcome, y, 0, 1 if self.family == "bernoulli_logit" else np.inf)
         weights = np.asarray(chunk[self.weights]) if self.weights in chunk else np.ones(len(y))
         return GlmRows(*self.coefficients.design(chunk), y, weights)
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines.base import Float
+from stancoreset.errors import DataError
 
-__all__ = ["Coefficients", "Design", "GlmRows", "Term"]
+__all__ = ["Coefficients", "Design", "GlmRows", "Term", "require_between"]
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,29 @@ class Coefficients:
 
 def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_array:
     """One number a row, in the column of its group."""
+    require_between(str(term.group), rows[str(term.group)], 1, len(term.columns))
     code = np.asarray(rows[str(term.group)], dtype=np.int32) - 1
     value = np.ones(length) if term.variable is None else np.asarray(rows[term.variable], float)
     starts = np.arange(length + 1, dtype=np.int32)
     return sparse.csr_array((value, code, starts), shape=(length, len(term.columns)))
+
+
+def require_between(name: str, values: Any, lowest: float, highest: float) -> None:
+    """Raise where Stan would: it has not seen all of these rows.
+
+    Raises
+    ------
+    DataError
+        If a value of a row variable is out of the bounds.
+    """
+    array = np.asarray(values)
+    wrong = ~((array >= lowest) & (array <= highest))
+    if np.any(wrong):
+        expected = f"at least {lowest}" if highest == np.inf else f"{lowest} to {highest}"
+        raise DataError(
+            f"data variable {name!r} has {array[np.argmax(wrong)]} in one of the rows; "
+            f"expected {expected}: correct these rows, or leave them out"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Compiled, Float
+from stancoreset.errors import DataError
 from stancoreset.glm.form import proposals, why_not
 from stancoreset.glm.kernel import GlmKernel
 from stancoreset.stan.program import WeightedProgram
@@ -86,7 +87,10 @@ def find_glm(
             return FoundGlm(None, "its log density is not finite at random parameter values")
         expected = bound.log_lik(points)
         for kernel in proposals(program, bound.param_names, part):
-            error = _up_to_constants(kernel.log_lik(rows, points), expected)
+            try:
+                error = _up_to_constants(kernel.log_lik(rows, points), expected)
+            except DataError:  # what is no outcome of the family, or no group
+                continue
             if error <= TOLERANCE:
                 error = max(error, _sums_error(kernel, program, density, part, points, rng))
                 if error <= TOLERANCE:
