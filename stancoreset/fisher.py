@@ -29,12 +29,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import Float, RowModel
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, finite_log_lik
 from stancoreset.reference.base import Reference
-from stancoreset.row_log_lik import RowModel
 
 __all__ = ["extend_fisher", "project_fisher", "random_coordinates"]
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.certificate import Certificate, certify, leaves_no_doubt, moved_by
+from stancoreset.certificate import Certificate, certify, leaves_no_doubt, moved_by, unseen_mass
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import select_in_the_loop
-from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.base import Float, RowModel, SampleResult, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
@@ -25,7 +25,6 @@ from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, TAYLOR
 from stancoreset.projection import Projection, default_candidates
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import Change, Round
-from stancoreset.row_log_lik import RowModel
 from stancoreset.run_folder import RunFolder
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
@@ -272,29 +271,36 @@ class Pipeline:
         """A quarter of the draws first; the others where these leave a doubt."""
         session, checked = self.session, self.checked
         draws, index = session.unconstrained(checked, posterior, CERTIFIED_DRAWS)
-        log_weights = np.full(len(draws), np.nan)
+        log_weights = np.empty(len(draws))
+        with self.stages("certify"):
+            elsewhere = session.reference_log_weights(checked, coreset, reference)
         diagnostics = nuts_diagnostics(posterior)
 
-        def judge(which: np.ndarray) -> Certificate:
-            new = which[np.isnan(log_weights[which])]
-            with self.stages("certify", total=len(new)) as tick:
-                log_weights[new] = session.log_weights(checked, coreset, draws[new], tick)
-                found = log_weights[which]
-                return certify(
-                    found,
-                    coreset.heldout_error,
-                    index[which],
-                    unseen=session.unseen(checked, coreset, reference, found),
-                    moved=moved_by(found, draws[which]),
-                    against=session.against,
-                    **diagnostics,
-                )
+        def look(at: np.ndarray) -> None:
+            with self.stages("certify", total=int(np.sum(at))) as tick:
+                log_weights[at] = session.log_weights(checked, coreset, draws[at], tick)
 
-        if len(draws) == CERTIFIED_DRAWS:
-            certificate = judge(np.arange(0, CERTIFIED_DRAWS, 4))
-            if leaves_no_doubt(certificate):
-                return certificate
-        return judge(np.arange(len(draws)))
+        def judge(seen: np.ndarray) -> Certificate:
+            found = log_weights[seen]
+            return certify(
+                found,
+                coreset.heldout_error,
+                index[seen],
+                unseen=unseen_mass(found, *elsewhere),
+                moved=moved_by(found, draws[seen]),
+                against=session.against,
+                **diagnostics,
+            )
+
+        first = np.arange(len(draws)) % 4 == 0
+        if len(draws) < CERTIFIED_DRAWS:
+            first[:] = True
+        look(first)
+        certificate = judge(first)
+        if np.all(first) or leaves_no_doubt(certificate):
+            return certificate
+        look(~first)
+        return judge(np.ones_like(first))
 
 
 def nuts_diagnostics(posterior: Any) -> dict[str, Any]:

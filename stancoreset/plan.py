@@ -10,7 +10,7 @@ from typing import Any
 
 from stancoreset.certificate import LEAST_DRAWS
 from stancoreset.coreset_posterior import check_options
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import Float, RowModel
 from stancoreset.engines.nuts import check_nuts, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.fisher import extend_fisher, project_fisher
@@ -19,7 +19,6 @@ from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, extend, project
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import MAX_ROUNDS
-from stancoreset.row_log_lik import RowModel
 from stancoreset.sizes import AUTO
 from stancoreset.solvers import check_method
 

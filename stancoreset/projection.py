@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import Float, RowModel
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import Reference, evaluated
-from stancoreset.row_log_lik import RowModel
 
 __all__ = [
     "Projection",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.engines.base import BoundModel, Compiled, Float, RowModel, StanData
 from stancoreset.glm import rows_of
 from stancoreset.parallel import side_by_side
 from stancoreset.row_sums import MIN_ROWS_PER_CHUNK, slices
@@ -20,34 +19,10 @@ if TYPE_CHECKING:
     from stancoreset.session import Session
     from stancoreset.stan.program import WeightedProgram
 
-__all__ = ["RowModel", "bind_rows", "row_log_lik"]
+__all__ = ["bind_rows", "row_log_lik"]
 
 # Numbers that the engine may return at a time.
 _AT_ONCE = 4_000_000
-
-
-class RowModel(Protocol):
-    """Rows whose log likelihoods can be asked for, one by one: candidates for a coreset."""
-
-    def log_lik(self, draws: Float) -> Float:
-        """The rows' log likelihoods, (S, P) → (S, n), without weights.
-
-        Up to a constant for each row, which comparing draws takes out.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release memory and temporary files; calling it twice is harmless."""
-        ...
-
-    def __enter__(self) -> RowModel: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class _Closing:

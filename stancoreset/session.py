@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
-from stancoreset.certificate import Certificate, certify, moved_by, unseen_mass
+from stancoreset.certificate import Certificate, certify, moved_by
 from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -21,6 +21,7 @@ from stancoreset.engines.base import (
     Compiled,
     Engine,
     Float,
+    RowModel,
     SampleResult,
     StanData,
 )
@@ -31,10 +32,9 @@ from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
 from stancoreset.moment_matching import moment_match
-from stancoreset.parallel import available_cores
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
-from stancoreset.row_log_lik import RowModel, bind_rows
+from stancoreset.row_log_lik import bind_rows
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.bijectors import ILR_SIMPLEX
@@ -168,7 +168,7 @@ class Session:
             checked,
             rows,
             processes=self.processes,
-            threads=self.threads or available_cores(),
+            threads=self.threads,
             glm=None if found is None else found.kernel,
         )
 
@@ -288,14 +288,14 @@ class Session:
         with self.bind(checked, coreset) as bound:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
 
-    def unseen(
-        self, checked: StanData, coreset: Coreset, reference: Reference, log_weights: Float
-    ) -> float:
-        """Mass of the full posterior where no coreset draw has been; see `unseen_mass`."""
+    def reference_log_weights(
+        self, checked: StanData, coreset: Coreset, reference: Reference
+    ) -> tuple[Float, Float]:
+        """Log weights at the reference's draws, and log p_full − log q there: see `unseen_mass`."""
         approximate = self.coreset_log_likelihood(checked, coreset, reference.draws)
         log_q = reference.log_q
         importance = np.zeros(len(approximate)) if log_q is None else reference.log_p - log_q
-        return unseen_mass(log_weights, reference.log_likelihood - approximate, importance)
+        return reference.log_likelihood - approximate, importance
 
     def matched(
         self, checked: StanData, coreset: Coreset, posterior: Any, certificate: Certificate

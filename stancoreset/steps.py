@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.certificate import Certificate, certify, moved_by
+from stancoreset.certificate import Certificate, certify, moved_by, unseen_mass
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
 from stancoreset.engines.nuts import check_seed
@@ -243,7 +243,8 @@ class Steps:
         log_weights = self._session.log_weights(checked, coreset, theta)
         unseen = float("nan")
         if reference is not None:
-            unseen = self._session.unseen(checked, coreset, reference, log_weights)
+            elsewhere = self._session.reference_log_weights(checked, coreset, reference)
+            unseen = unseen_mass(log_weights, *elsewhere)
         return certify(
             log_weights,
             coreset.heldout_error,

@@ -22,12 +22,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import Float, RowModel
 from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, centred, finite_log_lik, require_spread
 from stancoreset.reference.base import Reference, evaluated
-from stancoreset.row_log_lik import RowModel
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 

@@ -39,6 +39,8 @@ def data() -> dict[str, Any]:
         "of": np.array([1, 2, 1]),
         "size": np.array([1.0, 1.0, 2.0]),
         "sd": 1.3,
+        "low": -np.abs(x[:, 2]),
+        "age": np.abs(x[:, 3]),
         "tau_scale": 1.0,
         "alpha_scale": 5.0,
         "beta_scale": 2.5,
@@ -119,6 +121,14 @@ model {
 
 GLMS = {
     "logistic": (stan(X + YB, AB, PRIOR + "y01 ~ bernoulli_logit(a + X * b);"), "bernoulli_logit"),
+    "declared bounds": (
+        stan(
+            "real<lower=0> sd; vector<lower=-9, upper=sd>[N] low; vector<lower=0>[N] age;" + YB,
+            "real a; real b; real c;",
+            "a ~ normal(0, 1); y01 ~ bernoulli_logit(a + b * low + c * age);",
+        ),
+        "bernoulli_logit",
+    ),
     "no intercept": (
         stan(X + YB, "vector[D] b;", "b ~ normal(0, 1); y01 ~ bernoulli_logit(X * b);"),
         "bernoulli_logit",
@@ -390,6 +400,9 @@ def test_a_fit_uses_it_and_says_so():
         ("groups", "g", 0, r"'g' has 0 .* expected 1 to 3"),
         ("groups", "y01", 2, r"'y01' has 2.* expected 0 to 1"),
         ("poisson", "counts", -1, r"'counts' has -1.* expected at least 0"),
+        ("declared bounds", "low", -9.5, r"'low' has -9.5 .* expected -9 to 1.3"),
+        ("declared bounds", "low", 1.4, r"'low' has 1.4 .* expected -9 to 1.3"),
+        ("declared bounds", "age", -0.1, r"'age' has -0.1 .* expected at least 0"),
     ],
 )
 def test_rows_that_stan_has_not_seen_are_checked(name, column, value, words):

@@ -17,12 +17,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SAMPLER_STATS", "BoundModel", "Compiled", "Engine", "Float", "SampleResult", "StanData"]
+__all__ = [
+    "SAMPLER_STATS",
+    "BoundModel",
+    "Compiled",
+    "Engine",
+    "Float",
+    "RowModel",
+    "SampleResult",
+    "StanData",
+]
 
 Float = NDArray[np.float64]
 
@@ -70,8 +79,32 @@ class SampleResult:
     native: Any = None
 
 
+class RowModel(Protocol):
+    """Rows whose log likelihoods can be asked for, one by one: candidates for a coreset."""
+
+    def log_lik(self, draws: Float) -> Float:
+        """The rows' log likelihoods, (S, P) → (S, n), without weights.
+
+        Up to a constant for each row, which comparing draws takes out.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release memory and temporary files; calling it twice is harmless."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
 @runtime_checkable
-class BoundModel(Protocol):
+class BoundModel(RowModel, Protocol):
     """A compiled Stan program together with its data."""
 
     #: Number of unconstrained parameters, P.
@@ -124,19 +157,6 @@ class BoundModel(Protocol):
     ) -> SampleResult:
         """NUTS draws of the density; `inits` is (P,) or (chains, P), unconstrained."""
         ...
-
-    def close(self) -> None:
-        """Release memory and temporary files; calling it twice is harmless."""
-        ...
-
-    def __enter__(self) -> BoundModel: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 @runtime_checkable

@@ -112,6 +112,7 @@ def _proposals(
     names = _names(program, parameters)
     scales = tuple(_scales(program, parameters, data))
     groups = list(group_terms(names, parameters, data))
+    bounds = tuple(_bounds(program, data))
     for family, outcomes in (
         ("bernoulli_logit", names.integers),
         ("poisson_log", names.integers),
@@ -129,7 +130,28 @@ def _proposals(
                             outcome,
                             program.weights,
                             Coefficients((*intercept, *terms), scale),
+                            bounds,
                         )
+
+
+def _bounds(
+    program: WeightedProgram, data: Mapping[str, Any]
+) -> Iterator[tuple[str, float, float]]:
+    """Declared bounds of row variables: Stan, which checks them, is not shown every row."""
+    for declared in program.program.data:
+        if declared.name in program.rows and declared.constraint.kind == "bounds":
+            lower, upper = declared.constraint.lower, declared.constraint.upper
+            yield declared.name, _number(lower, data, -np.inf), _number(upper, data, np.inf)
+
+
+def _number(node: n.Node | None, data: Mapping[str, Any], otherwise: float) -> float:
+    """A literal, or a number among the data; `otherwise` if it is neither."""
+    if isinstance(node, n.Unary) and node.op == "-":
+        return -_number(node.arg, data, -otherwise)
+    if isinstance(node, n.IntLit | n.RealLit):
+        return float(node.text)
+    value = data.get(node.name) if isinstance(node, n.Var) else None
+    return float(value) if isinstance(value, int | float) else otherwise
 
 
 def _names(program: WeightedProgram, parameters: Parameters) -> Names:

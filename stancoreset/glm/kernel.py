@@ -51,12 +51,15 @@ class GlmKernel:
     outcome, weights : str
         Row variables.
     coefficients : Coefficients
+    bounds : tuple of (str, float, float)
+        Row variables with the smallest and the largest value that the program allows.
     """
 
     family: str
     outcome: str
     weights: str
     coefficients: Coefficients
+    bounds: tuple[tuple[str, float, float], ...] = ()
 
     def prepare(self, chunk: dict[str, Any]) -> GlmRows:
         """A chunk as `evaluate` takes it again and again.
@@ -64,8 +67,11 @@ class GlmKernel:
         Raises
         ------
         DataError
-            If a row has an outcome or a group that there is not.
+            If a row has an outcome or a group that there is not, or a value out of the bounds
+            that the program declares.
         """
+        for name, lowest, highest in self.bounds:
+            require_between(name, chunk[name], lowest, highest)
         y = np.asarray(chunk[self.outcome], dtype=np.float64)
         if self.family != "normal":
             require_between(self.outcome, y, 0, 1 if self.family == "bernoulli_logit" else np.inf)

@@ -152,7 +152,9 @@ def require_between(name: str, values: Any, lowest: float, highest: float) -> No
     array = np.asarray(values)
     wrong = ~((array >= lowest) & (array <= highest))
     if np.any(wrong):
-        expected = f"at least {lowest}" if highest == np.inf else f"{lowest} to {highest}"
+        expected = f"{lowest:g} to {highest:g}"
+        if np.inf in (-lowest, highest):
+            expected = f"at least {lowest:g}" if highest == np.inf else f"at most {highest:g}"
         raise DataError(
             f"data variable {name!r} has {array[np.argmax(wrong)]} in one of the rows; "
             f"expected {expected}: correct these rows, or leave them out"

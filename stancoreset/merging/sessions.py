@@ -16,11 +16,10 @@ import numpy as np
 
 from stancoreset.control_variate import ControlVariate
 from stancoreset.coreset import Coreset
-from stancoreset.engines.base import BoundModel, Float, StanData
+from stancoreset.engines.base import BoundModel, Float, RowModel, StanData
 from stancoreset.full_data import FullData
 from stancoreset.merging.parts import Part
 from stancoreset.merging.union import joined_controls
-from stancoreset.row_log_lik import RowModel
 from stancoreset.session import Session
 from stancoreset.stages import Stages
 
