@@ -14,12 +14,13 @@ import numpy as np
 
 from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.certificate import Certificate, certify, leaves_no_doubt, moved_by, unseen_mass
+from stancoreset.certificate import Certificate, certify, leaves_no_doubt
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import select_in_the_loop
 from stancoreset.engines.base import Float, RowModel, SampleResult, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.full_data import FullData
+from stancoreset.importance import moved_by, unseen_mass
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
 from stancoreset.projection import Projection, default_candidates
@@ -272,35 +273,35 @@ class Pipeline:
         session, checked = self.session, self.checked
         draws, index = session.unconstrained(checked, posterior, CERTIFIED_DRAWS)
         log_weights = np.empty(len(draws))
-        with self.stages("certify"):
-            elsewhere = session.reference_log_weights(checked, coreset, reference)
         diagnostics = nuts_diagnostics(posterior)
-
-        def look(at: np.ndarray) -> None:
-            with self.stages("certify", total=int(np.sum(at))) as tick:
-                log_weights[at] = session.log_weights(checked, coreset, draws[at], tick)
-
-        def judge(seen: np.ndarray) -> Certificate:
-            found = log_weights[seen]
-            return certify(
-                found,
-                coreset.heldout_error,
-                index[seen],
-                unseen=unseen_mass(found, *elsewhere),
-                moved=moved_by(found, draws[seen]),
-                against=session.against,
-                **diagnostics,
-            )
-
         first = np.arange(len(draws)) % 4 == 0
         if len(draws) < CERTIFIED_DRAWS:
             first[:] = True
-        look(first)
-        certificate = judge(first)
-        if np.all(first) or leaves_no_doubt(certificate):
-            return certificate
-        look(~first)
-        return judge(np.ones_like(first))
+
+        with self.stages("certify", total=len(draws)) as tick:
+            elsewhere = session.reference_log_weights(checked, coreset, reference)
+
+            def look(at: np.ndarray) -> None:
+                log_weights[at] = session.log_weights(checked, coreset, draws[at], tick)
+
+            def judge(seen: np.ndarray) -> Certificate:
+                found = log_weights[seen]
+                return certify(
+                    found,
+                    coreset.heldout_error,
+                    index[seen],
+                    unseen=unseen_mass(found, *elsewhere),
+                    moved=moved_by(found, draws[seen]),
+                    against=session.against,
+                    **diagnostics,
+                )
+
+            look(first)
+            certificate = judge(first)
+            if np.all(first) or leaves_no_doubt(certificate):
+                return certificate
+            look(~first)
+            return judge(np.ones_like(first))
 
 
 def nuts_diagnostics(posterior: Any) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from stancoreset.certificate import LEAST_DRAWS
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import Float, RowModel
 from stancoreset.engines.nuts import check_nuts, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.full_data import FullData
+from stancoreset.importance import LEAST_DRAWS
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, extend, project
 from stancoreset.reference.base import Reference

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
-from stancoreset.certificate import Certificate, certify, moved_by
+from stancoreset.certificate import Certificate, certify
 from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -31,6 +31,7 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
+from stancoreset.importance import moved_by
 from stancoreset.moment_matching import moment_match
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.certificate import Certificate, certify, moved_by, unseen_mass
+from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
 from stancoreset.engines.nuts import check_seed
 from stancoreset.errors import CertificateError
+from stancoreset.importance import moved_by, unseen_mass
 from stancoreset.pipeline import nuts_diagnostics
 from stancoreset.plan import (
     CERTIFIED_DRAWS,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stancoreset.certificate import certify, moved_by
+from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError
+from stancoreset.importance import moved_by
 
 
 def gaussian_weights(shift: float, scale: float, draws: int = 4_000, seed: int = 0):

@@ -1,0 +1,131 @@
+"""Importance weights from the coreset posterior to the full one, and what they tell of it.
+
+What is made of them is a verdict, see `stancoreset.certificate`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stancoreset.arviz_compat import psislw
+from stancoreset.engines.base import Float
+from stancoreset.errors import CertificateError
+
+__all__ = [
+    "KHAT_USABLE",
+    "LEAST_DRAWS",
+    "moved_by",
+    "smoothed_weights",
+    "unseen_mass",
+    "usable_log_weights",
+]
+
+#: Pareto k̂ above which nothing can be said by the weights.
+KHAT_USABLE = 0.7
+#: Fewer draws say nothing about the tail of their weights.
+LEAST_DRAWS = 100
+# How much larger than any drawn log weight a log weight must be to count as never seen.
+_BEYOND = 1.0
+
+
+def usable_log_weights(log_weights: ArrayLike) -> Float:
+    """Log weights as an array, of at least `LEAST_DRAWS` draws, none of them NaN or +∞.
+
+    Raises
+    ------
+    CertificateError
+    """
+    raw = np.asarray(log_weights, dtype=np.float64)
+    if raw.ndim != 1 or len(raw) < LEAST_DRAWS:
+        raise CertificateError(
+            f"{raw.size} draws are too few for a certificate: give at least {LEAST_DRAWS} "
+            "(1,000 is usual)"
+        )
+    if np.any(np.isnan(raw)) or np.any(raw == np.inf) or not np.any(np.isfinite(raw)):
+        bad = int(np.argmax(~np.isfinite(raw)))
+        raise CertificateError(
+            f"the log weight of draw {bad} is {raw[bad]}: the full or the coreset log density "
+            "cannot be evaluated there"
+        )
+    return raw
+
+
+def smoothed_weights(log_weights: Float) -> tuple[Float, float]:
+    """Pareto-smoothed weights that sum to one, and k̂."""
+    smoothed, khat = psislw(log_weights)
+    weights = np.exp(smoothed - np.max(smoothed))
+    return weights / weights.sum(), float(khat)
+
+
+def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
+    """How far the importance weights move means and standard deviations.
+
+    The same draws are on both sides of the difference, so that its noise is only that of the
+    weights, sd(r)/√n: far below the Monte-Carlo error of the draws' own means.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        As for `certify`.
+    draws : array_like, shape (n_draws, P)
+
+    Returns
+    -------
+    mean_shift, sd_change : float
+        See `Certificate`; the largest over coordinates.
+
+    Raises
+    ------
+    CertificateError
+        As `certify`.
+
+    Examples
+    --------
+    >>> theta = np.random.default_rng(0).standard_normal((1000, 1))
+    >>> mean_shift, sd_change = moved_by(0.2 * theta[:, 0], theta)  # towards N(0.2, 1)
+    >>> round(mean_shift, 1)
+    0.2
+    """
+    theta = np.asarray(draws, dtype=np.float64)
+    weights, _ = smoothed_weights(usable_log_weights(log_weights))
+    sd = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
+    mean = weights @ theta
+    weighted_sd = np.sqrt(weights @ (theta - mean) ** 2)
+    shift = np.abs(mean - theta.mean(axis=0)) / sd
+    return float(np.max(shift)), float(np.max(np.abs(weighted_sd / sd - 1)))
+
+
+def unseen_mass(
+    log_weights: ArrayLike, reference_log_weights: ArrayLike, log_importance: ArrayLike
+) -> float:
+    """Mass of the full posterior where no coreset draw has been, as the reference sees it.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        log p_full − log p_coreset at the coreset's draws.
+    reference_log_weights : array_like, shape (S,)
+        The same at the reference's draws.
+    log_importance : array_like, shape (S,)
+        log p_full − log q at the reference's draws.
+
+    Returns
+    -------
+    float
+        NaN where the reference's own weights are too uneven to tell.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wide, narrow = rng.normal(size=4000), 0.5 * rng.normal(size=4000)
+    >>> ratio = lambda t: -0.5 * t**2 + 0.5 * (t / 0.5) ** 2  # N(0, 1) against N(0, 1/2)
+    >>> unseen_mass(ratio(narrow), ratio(wide), np.zeros(4000)) > 0.02
+    True
+    """
+    weights, khat = smoothed_weights(np.asarray(log_importance, dtype=np.float64))
+    if not khat <= KHAT_USABLE:
+        return float("nan")
+    highest = float(np.max(np.asarray(log_weights)))
+    beyond = np.asarray(reference_log_weights) > highest + _BEYOND
+    return float(np.sum(weights[beyond]))
