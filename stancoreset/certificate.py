@@ -67,7 +67,7 @@ _DIVERGENT = 0.01
 # mend that, for they compare densities where draws are, not how many draws are where.
 _RHAT = 1.1
 # Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
-# draws never go.
+# draws never go, and of its draws that may lie in modes without any.
 _UNSEEN = 0.02
 
 
@@ -93,8 +93,8 @@ class Certificate:
         ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; use the
         draws as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5;
         use them with `weights`. ``"rejected"``: neither; or more than 1 % of the transitions
-        diverged, R̂ is above 1.1, or more than 2 % of the mass is `unseen`: no weights mend
-        that. `reasons` say what to do.
+        diverged, R̂ is above 1.1, or more than 2 % of the mass is `unseen` or `unvisited`: no
+        weights mend that. `reasons` say what to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -114,6 +114,10 @@ class Certificate:
         lies where the full density is larger than the coreset's by more than at any draw: a
         coreset posterior that is too narrow does not show it in its own draws. NaN if the
         reference cannot tell.
+    unvisited : float
+        Share of draws of the reference, or of an earlier one of the same fit, that lie in modes
+        of the full posterior where the coreset's draws have not been. NaN if unknown, as for a
+        Gaussian, which has one mode.
     mean_shift, sd_change : float
         Largest change that `weights` make to the mean of an unconstrained coordinate, in
         standard deviations, and to its standard deviation, relative: by how much the draws'
@@ -139,6 +143,13 @@ class Certificate:
     sd_change: float = float("nan")
     against: str = ""
     rhat: float = float("nan")
+    unvisited: float = float("nan")
+
+    @property
+    def unmixed(self) -> bool:
+        """Whether only the course of the chains, R̂ or modes `unvisited`, spoils the verdict."""
+        spoiled = (self.rhat > _RHAT) + (self.unvisited > _UNSEEN)
+        return spoiled > 0 and spoiled == len(self.reasons) - bool(self.against)
 
     def expectation(self, values: ArrayLike) -> Float:
         """Expectation under the full posterior of values at the certified draws.
@@ -185,6 +196,7 @@ def certify(
     moved: tuple[float, float] = (float("nan"), float("nan")),
     against: str = "",
     rhat: float = float("nan"),
+    unvisited: float = float("nan"),
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -205,6 +217,8 @@ def certify(
         See `Certificate`.
     rhat : float
         Of the coreset's NUTS run; more than 1.1 means ``"rejected"``.
+    unvisited : float
+        From `unvisited_mass`; more than 2 % means ``"rejected"``.
 
     Raises
     ------
@@ -221,7 +235,7 @@ def certify(
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
     verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, max(moved))
-    missed = _missed(divergences, n_transitions, unseen, rhat)
+    missed = _missed(divergences, n_transitions, unseen, rhat, unvisited)
     verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
     caveat = (f"compared with {against}",) if against else ()
     return Certificate(
@@ -241,6 +255,7 @@ def certify(
         sd_change=moved[1],
         against=against,
         rhat=rhat,
+        unvisited=unvisited,
     )
 
 
@@ -265,7 +280,9 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     )
 
 
-def _missed(divergences: int, transitions: int, unseen: float, rhat: float) -> tuple[str, ...]:
+def _missed(
+    divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
+) -> tuple[str, ...]:
     """What the draws themselves may not show."""
     reasons = []
     if divergences > _DIVERGENT * transitions:
@@ -283,6 +300,12 @@ def _missed(divergences: int, transitions: int, unseen: float, rhat: float) -> t
         reasons.append(
             f"{unseen:.1%} of the full posterior, as the reference sees it, lies where the "
             "coreset's draws never go: the coreset posterior is too narrow"
+        )
+    if unvisited > _UNSEEN:
+        reasons.append(
+            f"{unvisited:.1%} of the reference's draws lie in a mode of the full posterior where "
+            "the coreset's draws have not been; constrain the parameters to one mode (order the "
+            "components of a mixture)"
         )
     return tuple(reasons)
 

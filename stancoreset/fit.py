@@ -135,6 +135,8 @@ class CoresetFit:
                 "heldout_error": certificate.heldout_error,
                 "divergences": certificate.divergences,
                 "unseen": certificate.unseen,
+                "unvisited": certificate.unvisited,
+                "rhat": certificate.rhat,
                 "mean_shift": certificate.mean_shift,
                 "sd_change": certificate.sd_change,
                 "reasons": list(certificate.reasons),

@@ -18,6 +18,7 @@ __all__ = [
     "moved_by",
     "smoothed_weights",
     "unseen_mass",
+    "unvisited_mass",
     "usable_log_weights",
 ]
 
@@ -129,3 +130,39 @@ def unseen_mass(
     highest = float(np.max(np.asarray(log_weights)))
     beyond = np.asarray(reference_log_weights) > highest + _BEYOND
     return float(np.sum(weights[beyond]))
+
+
+def unvisited_mass(
+    draws: ArrayLike, log_p: ArrayLike, reference_draws: ArrayLike, reference_log_p: ArrayLike
+) -> float:
+    """Share of a reference's draws that lie in modes of the full posterior without any draw.
+
+    Importance weights do not see that: a coreset posterior may be right in every mode, and NUTS
+    nevertheless have been in one of them only. Such draws of the reference have a full density as
+    high as that of draws that count, and a coordinate far outside of their range: by half its
+    width, some six standard deviations, which NUTS crosses only where there is no gap.
+
+    Parameters
+    ----------
+    draws : array_like, shape (n_draws, P)
+        Of the coreset posterior, in unconstrained coordinates.
+    log_p : array_like, shape (n_draws,)
+        Full log posterior density there.
+    reference_draws : array_like, shape (S, P)
+    reference_log_p : array_like, shape (S,)
+        Up to the same constant.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> near, far = rng.normal(size=(2, 500, 1)) + [[[0.0]], [[40.0]]]
+    >>> log_p = lambda t: np.logaddexp(-0.5 * t**2, -0.5 * (t - 40) ** 2)[:, 0]
+    >>> unvisited_mass(near, log_p(near), far, log_p(far)) > 0.9
+    True
+    """
+    theta, elsewhere = np.asarray(draws), np.asarray(reference_draws)
+    low, high = theta.min(axis=0), theta.max(axis=0)
+    margin = 0.5 * (high - low)
+    outside = np.any((elsewhere < low - margin) | (elsewhere > high + margin), axis=1)
+    plausible = np.asarray(reference_log_p) >= np.min(log_p)
+    return float(np.mean(outside & plausible))

@@ -74,6 +74,8 @@ class Pipeline:
     provenance : dict
     extra : ndarray of int, optional
         Rows that are candidates besides the random ones.
+    earlier : tuple of Reference
+        Those of earlier rounds: modes that one of them knows are not forgotten.
     """
 
     session: Session
@@ -83,9 +85,15 @@ class Pipeline:
     folder: RunFolder
     provenance: Mapping[str, Any]
     extra: np.ndarray | None = field(default=None, repr=False)
+    earlier: tuple[Reference, ...] = field(default=(), repr=False)
 
-    def attempt(self, full: FullData, number: int, change: Change) -> Attempt:
-        """All steps once, in order; what the folder has is read back."""
+    def attempt(
+        self, full: FullData, number: int, change: Change, like: Attempt | None = None
+    ) -> Attempt:
+        """All steps once, in order; what the folder has is read back.
+
+        The reference and the coreset are those of the attempt `like`, if there is one.
+        """
         started = time.perf_counter()
         folder = self.folder
         native: list[Any] = []
@@ -95,8 +103,13 @@ class Pipeline:
             native.append(result.native)
             return self.session.container(result, coreset, self.provenance, self.plan.labels)
 
-        reference = folder.once("reference", lambda: self._reference(full))
-        coreset = folder.once("coreset", lambda: self._coreset(full, reference))
+        def coreset_of(reference: Reference) -> Coreset:
+            return like.coreset if like else self._coreset(full, reference)
+
+        reference = folder.once(
+            "reference", lambda: like.reference if like else self._reference(full)
+        )
+        coreset = folder.once("coreset", lambda: coreset_of(reference))
         posterior = folder.once("posterior", sample)
         certificate = folder.once(
             "certificate", lambda: self._certificate(reference, coreset, posterior)
@@ -291,6 +304,9 @@ class Pipeline:
                     coreset.heldout_error,
                     index[seen],
                     unseen=unseen_mass(found, *elsewhere),
+                    unvisited=session.unvisited(
+                        checked, coreset, draws[seen], found, (reference, *self.earlier)
+                    ),
                     moved=moved_by(found, draws[seen]),
                     against=session.against,
                     **diagnostics,

@@ -4,7 +4,8 @@ Each round is a whole fit. What failed says what to change: a large held-out err
 rows and draws; a small one with a bad certificate says that the rows were matched in the wrong
 place, and asks for another reference. The coreset posterior's own draws are the first: they
 lie where the prior and the expanded likelihood put them, funnels and boundaries included,
-where a Gaussian does not. A pilot run on a subsample and Pathfinder come after.
+where a Gaussian does not. A pilot run on a subsample and Pathfinder come after. Where only the
+chains disagree, the coreset is left as it is, and the chains become longer.
 """
 
 from __future__ import annotations
@@ -16,12 +17,23 @@ from typing import Any
 from stancoreset.certificate import HELDOUT_CERTIFIED, Certificate
 from stancoreset.coreset import Coreset
 
-__all__ = ["MATCHING", "MAX_ROUNDS", "OWN_DRAWS", "Change", "Round", "best_round", "next_change"]
+__all__ = [
+    "LONGER_CHAINS",
+    "MATCHING",
+    "MAX_ROUNDS",
+    "OWN_DRAWS",
+    "Change",
+    "Round",
+    "best_round",
+    "next_change",
+]
 
 #: Rounds at most, the first pass included.
 MAX_ROUNDS = 5
 #: The reference that consists of the last coreset posterior's draws.
 OWN_DRAWS = "own draws"
+#: The action that lets the same coreset be sampled by longer chains.
+LONGER_CHAINS = "longer chains"
 #: The action that moves the draws of a rejected posterior.
 MATCHING = "moment matching"
 # Own draws are used again only while they raise the effective sample size by this factor.
@@ -54,6 +66,9 @@ class Round:
         Of the coreset and its certificate.
     seconds : float
         Wall-clock time of the round.
+    rhat : float
+    unmixed : bool
+        Of the certificate.
     """
 
     round: int
@@ -68,6 +83,8 @@ class Round:
     divergences: int
     verdict: str
     seconds: float
+    rhat: float = float("nan")
+    unmixed: bool = False
 
     @classmethod
     def of(
@@ -93,6 +110,8 @@ class Round:
             divergences=certificate.divergences,
             verdict=certificate.verdict,
             seconds=seconds,
+            rhat=certificate.rhat,
+            unmixed=certificate.unmixed,
         )
 
 
@@ -139,6 +158,10 @@ def next_change(
     last, first = rounds[-1], rounds[0]
     if last.verdict == "certified" or len(rounds) >= max_rounds:
         return None
+    if last.unmixed:
+        # Other rows do not help; nor do longer chains where these were no help.
+        longer = Change(LONGER_CHAINS, last.reference, {})
+        return None if any(r.action == LONGER_CHAINS for r in rounds) else longer
     tried = [r.reference for r in rounds]
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.

@@ -17,13 +17,23 @@ from stancoreset.influence import influential_rows
 from stancoreset.pipeline import Attempt, Pipeline
 from stancoreset.plan import Plan, reference_name
 from stancoreset.projection import default_candidates
-from stancoreset.refinement import MATCHING, OWN_DRAWS, Change, Round, best_round, next_change
+from stancoreset.refinement import (
+    LONGER_CHAINS,
+    MATCHING,
+    OWN_DRAWS,
+    Change,
+    Round,
+    best_round,
+    next_change,
+)
 from stancoreset.sizes import AUTO
 
 __all__ = ["Rounds"]
 
 # Rows found by their influence, for so many random candidates one.
 _INFLUENTIAL = 10
+# How many times as long chains are that are to mix better.
+_LONGER = 3
 
 
 @dataclass(frozen=True)
@@ -50,9 +60,11 @@ class Rounds:
             plan = self._plan(change, attempts)
             folder = pipeline.folder.round(number, change.action)
             extra = self._influential(attempts, plan) if change.grows else None
-            here = replace(pipeline, plan=plan, folder=folder, extra=extra)
+            earlier = tuple(a.reference for a in attempts)
+            here = replace(pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
             try:
-                attempts.append(here.attempt(full, number, change))
+                like = attempts[-1] if change.action == LONGER_CHAINS else None
+                attempts.append(here.attempt(full, number, change, like))
             except StancoresetError as error:
                 if not attempts:
                     change = self._instead(change, error)
@@ -86,6 +98,9 @@ class Rounds:
         settings: dict[str, Any] = dict(change.settings)
         if asked.size == AUTO and not change.grows:
             settings.pop("size", None)
+        if change.action == LONGER_CHAINS or any(a.round.action == LONGER_CHAINS for a in attempts):
+            settings["iter_warmup"] = _LONGER * asked.iter_warmup
+            settings["iter_sampling"] = _LONGER * asked.iter_sampling
         if change.reference == OWN_DRAWS:
             settings["reference"] = _best(attempts).posterior
         elif attempts or change.reference != reference_name(asked.reference):

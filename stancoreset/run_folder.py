@@ -266,6 +266,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "mean_shift": certificate.mean_shift,
             "sd_change": certificate.sd_change,
             "rhat": certificate.rhat,
+            "unvisited": certificate.unvisited,
             **({"against": certificate.against} if certificate.against else {}),
         }
     )
@@ -275,16 +276,21 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
 
 def _load_certificate(path: Path) -> Certificate:
     table = read_numbers(path / "certificate.csv")
+
+    def kept(name: str) -> float:
+        return float(table[name].iloc[0]) if name in table else float("nan")
+
     return certify(
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),
         draw_index=table["draw"].to_numpy(),
         divergences=int(table["divergences"].iloc[0]),
         n_transitions=int(table["n_transitions"].iloc[0]),
-        unseen=float(table["unseen"].iloc[0]),
-        moved=(float(table["mean_shift"].iloc[0]), float(table["sd_change"].iloc[0])),
+        unseen=kept("unseen"),
+        moved=(kept("mean_shift"), kept("sd_change")),
         against=str(table["against"].iloc[0]) if "against" in table else "",
-        rhat=float(table["rhat"].iloc[0]) if "rhat" in table else float("nan"),
+        rhat=kept("rhat"),
+        unvisited=kept("unvisited"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +31,7 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
-from stancoreset.importance import moved_by
+from stancoreset.importance import moved_by, unvisited_mass
 from stancoreset.moment_matching import moment_match
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
@@ -298,6 +298,22 @@ class Session:
         importance = np.zeros(len(approximate)) if log_q is None else reference.log_p - log_q
         return reference.log_likelihood - approximate, importance
 
+    def unvisited(
+        self,
+        checked: StanData,
+        coreset: Coreset,
+        draws: Float,
+        log_weights: Float,
+        references: Iterable[Reference],
+    ) -> float:
+        """The largest `unvisited_mass`, as references made of draws see it; NaN without any."""
+        made_of_draws = [reference for reference in references if reference.log_q is None]
+        if not made_of_draws:
+            return float("nan")
+        with self.bind(checked, coreset) as bound:
+            log_p = log_weights + bound.log_density(draws)
+        return max(unvisited_mass(draws, log_p, r.draws, r.log_p) for r in made_of_draws)
+
     def matched(
         self, checked: StanData, coreset: Coreset, posterior: Any, certificate: Certificate
     ) -> tuple[Float, Certificate] | None:
@@ -319,6 +335,7 @@ class Session:
             moved=moved_by(match.log_weights, match.draws),
             against=certificate.against,
             rhat=certificate.rhat,
+            unvisited=certificate.unvisited,
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
 

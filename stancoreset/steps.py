@@ -242,15 +242,17 @@ class Steps:
         checked = self.read(data)
         theta, index = self._session.unconstrained(checked, posterior, draws)
         log_weights = self._session.log_weights(checked, coreset, theta)
-        unseen = float("nan")
+        unseen = unvisited = float("nan")
         if reference is not None:
             elsewhere = self._session.reference_log_weights(checked, coreset, reference)
             unseen = unseen_mass(log_weights, *elsewhere)
+            unvisited = self._session.unvisited(checked, coreset, theta, log_weights, (reference,))
         return certify(
             log_weights,
             coreset.heldout_error,
             index,
             unseen=unseen,
+            unvisited=unvisited,
             moved=moved_by(log_weights, theta),
             against=self._session.against,
             **nuts_diagnostics(posterior),

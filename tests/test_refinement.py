@@ -1,0 +1,120 @@
+"""What a round that is not certified leads to, and modes that one of the rounds knew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset import arviz_compat
+from stancoreset.certificate import certify
+from stancoreset.importance import unvisited_mass
+from stancoreset.refinement import LONGER_CHAINS, OWN_DRAWS, Round, next_change
+
+FIRST = Round(0, "first pass", "laplace", 100, 250, 0.02, 0.3, 999.0, 1000, 0, "rejected", 3.0)
+SQUARE = """
+data { int N; vector[N] y; }
+parameters { real m; }
+model { m ~ normal(0, 10); y ~ normal(square(m), 1); }
+"""
+
+
+def test_chains_that_disagree_become_longer_once():
+    unmixed = replace(FIRST, rhat=1.4, unmixed=True)
+    change = next_change([unmixed], 1_000, 10_000, 5)
+    assert (change.action, change.reference) == (LONGER_CHAINS, "laplace")
+    longer = replace(unmixed, round=1, action=LONGER_CHAINS)
+    assert next_change([unmixed, longer], 1_000, 10_000, 5) is None
+    assert next_change([unmixed], 1_000, 10_000, 1) is None
+    assert next_change([FIRST], 1_000, 10_000, 5).reference == OWN_DRAWS
+
+
+def test_what_a_certificate_calls_unmixed():
+    weights = 0.01 * np.random.default_rng(0).standard_normal(1_000)
+    assert not certify(weights, 0.01).unmixed
+    assert certify(weights, 0.01, rhat=1.3).unmixed
+    assert certify(weights, 0.01, unvisited=0.5).unmixed
+    assert certify(weights, 0.01, rhat=1.3, unvisited=0.5, against="sums").unmixed
+    assert not certify(weights, 0.01, rhat=1.05, unvisited=0.01).unmixed
+    assert not certify(weights, 0.3, rhat=1.3).unmixed, "its rows are wrong, too"
+    assert not certify(weights, 0.01, divergences=500, n_transitions=1_000).unmixed
+
+
+def test_a_verdict_of_modes_that_were_not_visited():
+    weights = 0.01 * np.random.default_rng(0).standard_normal(1_000)
+    found = certify(weights, 0.01, unvisited=0.4)
+    assert found.verdict == "rejected"
+    assert any("40.0% of the reference's draws lie in a mode" in r for r in found.reasons)
+    assert certify(weights, 0.01, unvisited=0.01).verdict == "certified"
+
+
+@pytest.mark.parametrize(
+    ("where", "height", "expected"),
+    [
+        ([0.0, 30.0], 0.0, 0.5),  # another mode, in the second coordinate
+        ([0.0, 30.0], -50.0, 0.0),  # lower than anything drawn: no mode, only a wrong reference
+        ([0.0, 4.0], 0.0, 0.0),  # near enough for NUTS to have gone there
+    ],
+)
+def test_mass_in_other_modes(where, height, expected):
+    rng = np.random.default_rng(1)
+    draws, around = rng.normal(size=(2, 1_000, 2))
+    elsewhere = around + np.where(np.arange(1_000) % 2, 1.0, 0.0)[:, None] * where
+    far = np.linalg.norm(elsewhere - where, axis=1) < np.linalg.norm(elsewhere, axis=1)
+    log_p = np.where(far, height, 0.0) - 0.5 * np.sum(around**2, axis=1)
+    found = unvisited_mass(draws, -0.5 * np.sum(draws**2, axis=1), elsewhere, log_p)
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    rng = np.random.default_rng(0)
+    return {"N": 4_000, "y": rng.normal(1, 1, 4_000)}
+
+
+@pytest.mark.parametrize("control_variate", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_mode_that_the_reference_knows_is_not_lost(two_modes, control_variate, seed, tmp_path):
+    """Refined from round to round, the draws end in one mode: half of the posterior is gone."""
+    rng = np.random.default_rng(2)
+    both = rng.choice([-1.0, 1.0], 1_000) + 0.5 / np.sqrt(4_000) * rng.normal(size=1_000)
+    options = {"iter_warmup": 200, "iter_sampling": 250, "size": 10, "seed": seed}
+    options |= {"control_variate": control_variate, "output_dir": tmp_path / "run"}
+    with sc.CoresetModel(stan_code=SQUARE, engine="stanli") as model:
+        fit = model.fit(two_modes, reference={"m": both[None]}, **options)
+    draws = arviz_compat.variables_of(fit.posterior)["m"]
+    assert fit.certificate.verdict == "rejected"
+    assert fit.certificate.rhat > 1.1 or fit.certificate.unvisited > 0.4
+    assert np.isnan(fit.certificate.unvisited) or (fit.certificate.unvisited > 0.4) == (
+        draws.min() > 0 or draws.max() < 0
+    )
+    again = sc.load_fit(tmp_path / "run")
+    assert again.certificate.unvisited == fit.certificate.unvisited
+    assert again.rounds == fit.rounds
+
+
+def test_chains_too_short_are_run_longer():
+    """The same rows and the same reference; only NUTS is run again."""
+    code = """
+    data { int N; int D; matrix[N, D] X; vector[N] y; }
+    parameters { vector[D] b; real<lower=0> s; }
+    model { b ~ normal(0, 10); s ~ normal(0, 1); y ~ normal(X * b, s); }
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 1)) + 0.003 * rng.normal(size=(2_000, 5))  # all but collinear
+    data = {"N": 2_000, "D": 5, "X": X, "y": X.sum(axis=1) + rng.normal(size=2_000)}
+    options = {"iter_warmup": 50, "iter_sampling": 50, "size": 30, "seed": 3}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, **options)
+        once = model.fit(data, refine=False, **options)
+    assert [r.action for r in fit.rounds] == ["first pass", LONGER_CHAINS]
+    assert once.certificate.unmixed
+    assert once.certificate.rhat == fit.rounds[0].rhat > 1.1
+    assert fit.certificate.rhat < 1.1
+    assert fit.certificate.verdict == "certified"
+    np.testing.assert_array_equal(fit.coreset.indices, once.coreset.indices)
+    np.testing.assert_array_equal(fit.coreset.weights, once.coreset.weights)
+    np.testing.assert_array_equal(fit.reference.draws, once.reference.draws)
+    assert arviz_compat.variables_of(fit.posterior)["b"].shape == (4, 150, 5)
