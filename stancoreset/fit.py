@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -124,9 +125,12 @@ class CoresetFit:
         return arviz_compat.summary(self.corrected() if wanted else self.posterior, **options)
 
     def report(self) -> dict[str, Any]:
-        """Everything worth telling, as plain values: what ``report.json`` holds."""
+        """Everything worth telling, as plain values: what ``report.json`` holds.
+
+        Numbers that are not known or not finite are None.
+        """
         certificate = self.certificate
-        return {
+        report = {
             "certificate": {
                 "verdict": certificate.verdict,
                 "khat": certificate.khat,
@@ -151,6 +155,7 @@ class CoresetFit:
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
         }
+        return {name: _plain(part) for name, part in report.items()}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a folder; `load_fit` reads it back whole.
@@ -236,6 +241,15 @@ class CoresetFit:
         return lines
 
 
+def _plain(value: Any) -> Any:
+    """Numbers that are not finite as None, for JSON has no word for them."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _markdown_table(table: Any) -> list[str]:
     """A DataFrame as Markdown."""
     lines = ["| parameter | " + " | ".join(map(str, table.columns)) + " |"]
@@ -281,6 +295,6 @@ def load_fit(path: str | Path) -> CoresetFit:
         settings=report["settings"],
         provenance=report["provenance"],
         passes=report["passes"],
-        rounds=tuple(Round(**record) for record in report.get("rounds", ())),
+        rounds=tuple(Round.of_report(record) for record in report.get("rounds", ())),
         data=read_data(path / COMPANION) if (path / COMPANION).exists() else None,
     )

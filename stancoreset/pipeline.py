@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset import arviz_compat
 from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.certificate import Certificate, certify, leaves_no_doubt
+from stancoreset.certificate import Certificate
 from stancoreset.coreset import Coreset, select
 from stancoreset.coreset_posterior import select_in_the_loop
 from stancoreset.engines.base import Float, RowModel, SampleResult, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.full_data import FullData
-from stancoreset.importance import moved_by, unseen_mass
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.plan import CERTIFIED_DRAWS, HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
+from stancoreset.judge import CERTIFIED_DRAWS, Judge
+from stancoreset.plan import HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
 from stancoreset.projection import Projection, default_candidates
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import Change, Round
@@ -33,7 +32,7 @@ from stancoreset.sizes import smallest_adequate
 from stancoreset.stages import Stages
 from stancoreset.taylor import TaylorProjection, extend_taylor, project_taylor
 
-__all__ = ["Attempt", "Pipeline", "nuts_diagnostics"]
+__all__ = ["Attempt", "Pipeline"]
 
 
 @dataclass(frozen=True)
@@ -282,54 +281,6 @@ class Pipeline:
             )
 
     def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
-        """A quarter of the draws first; the others where these leave a doubt."""
-        session, checked = self.session, self.checked
-        draws, index = session.unconstrained(checked, posterior, CERTIFIED_DRAWS)
-        log_weights = np.empty(len(draws))
-        diagnostics = nuts_diagnostics(posterior)
-        first = np.arange(len(draws)) % 4 == 0
-        if len(draws) < CERTIFIED_DRAWS:
-            first[:] = True
-
-        with self.stages("certify", total=len(draws)) as tick:
-            elsewhere = session.reference_log_weights(checked, coreset, reference)
-
-            def look(at: np.ndarray) -> None:
-                log_weights[at] = session.log_weights(checked, coreset, draws[at], tick)
-
-            def judge(seen: np.ndarray) -> Certificate:
-                found = log_weights[seen]
-                return certify(
-                    found,
-                    coreset.heldout_error,
-                    index[seen],
-                    unseen=unseen_mass(found, *elsewhere),
-                    unvisited=session.unvisited(
-                        checked, coreset, draws[seen], found, (reference, *self.earlier)
-                    ),
-                    moved=moved_by(found, draws[seen]),
-                    against=session.against,
-                    **diagnostics,
-                )
-
-            look(first)
-            certificate = judge(first)
-            if np.all(first) or leaves_no_doubt(certificate):
-                return certificate
-            look(~first)
-            return judge(np.ones_like(first))
-
-
-def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
-    """Divergent transitions, all transitions and the largest R̂, for a certificate.
-
-    Draws of which nobody knows the sampler are taken as they are.
-    """
-    diverging = arviz_compat.sample_stats_of(posterior).get("diverging")
-    if diverging is None:
-        return {}
-    return {
-        "divergences": int(np.sum(diverging)),
-        "n_transitions": int(np.size(diverging)),
-        "rhat": arviz_compat.worst_rhat(posterior),
-    }
+        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
+        with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
+            return judge.certificate(posterior, staged=True, tick=tick)

@@ -23,7 +23,6 @@ from stancoreset.sizes import AUTO
 from stancoreset.solvers import check_method
 
 __all__ = [
-    "CERTIFIED_DRAWS",
     "HELDOUT_DRAWS",
     "PROJECTIONS",
     "TAYLOR",
@@ -33,7 +32,6 @@ __all__ = [
 ]
 
 HELDOUT_DRAWS = 200
-CERTIFIED_DRAWS = 1_000
 
 
 def _extend_loglik(

@@ -87,6 +87,12 @@ class Round:
     unmixed: bool = False
 
     @classmethod
+    def of_report(cls, record: Mapping[str, Any]) -> Round:
+        """A record as a report holds it, where numbers that are not known are None."""
+        known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in record.items()}
+        return cls(**known)
+
+    @classmethod
     def of(
         cls,
         number: int,

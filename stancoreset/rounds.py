@@ -14,6 +14,7 @@ from stancoreset.fit import CoresetFit
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.influence import influential_rows
+from stancoreset.judge import Judge
 from stancoreset.pipeline import Attempt, Pipeline
 from stancoreset.plan import Plan, reference_name
 from stancoreset.projection import default_candidates
@@ -116,9 +117,8 @@ class Rounds:
         number = len(attempts)
         folder = pipeline.folder.round(number, MATCHING)
         try:
-            moved = pipeline.session.matched(
-                pipeline.checked, best.coreset, best.posterior, best.certificate
-            )
+            judge = Judge(pipeline.session, pipeline.checked, best.coreset)
+            moved = judge.matched(best.posterior, best.certificate)
         except StancoresetError:  # a last attempt: what there is stays as it is
             return
         if moved is None:

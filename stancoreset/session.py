@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
-from stancoreset.certificate import Certificate, certify
 from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -31,8 +30,6 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData
 from stancoreset.glm import FoundGlm, find_glm
-from stancoreset.importance import moved_by, unvisited_mass
-from stancoreset.moment_matching import moment_match
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
@@ -270,74 +267,10 @@ class Session:
         prior = self.full_data(checked).prior
         return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
 
-    def log_weights(
-        self,
-        checked: StanData,
-        coreset: Coreset,
-        draws: Float,
-        tick: Callable[[int], object] | None = None,
-    ) -> Float:
-        """Log importance weights of draws of the coreset posterior, (S, P) → (S,).
-
-        log r(θ) = Σ_n L_n(θ) − Σ_n w_n L_n(θ), up to a constant; the prior cancels.
-        """
-        approximate = self.coreset_log_likelihood(checked, coreset, draws)
-        return self.full_data(checked).log_likelihood(draws, tick) - approximate
-
     def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
         """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""
         with self.bind(checked, coreset) as bound:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
-
-    def reference_log_weights(
-        self, checked: StanData, coreset: Coreset, reference: Reference
-    ) -> tuple[Float, Float]:
-        """Log weights at the reference's draws, and log p_full − log q there: see `unseen_mass`."""
-        approximate = self.coreset_log_likelihood(checked, coreset, reference.draws)
-        log_q = reference.log_q
-        importance = np.zeros(len(approximate)) if log_q is None else reference.log_p - log_q
-        return reference.log_likelihood - approximate, importance
-
-    def unvisited(
-        self,
-        checked: StanData,
-        coreset: Coreset,
-        draws: Float,
-        log_weights: Float,
-        references: Iterable[Reference],
-    ) -> float:
-        """The largest `unvisited_mass`, as references made of draws see it; NaN without any."""
-        made_of_draws = [reference for reference in references if reference.log_q is None]
-        if not made_of_draws:
-            return float("nan")
-        with self.bind(checked, coreset) as bound:
-            log_p = log_weights + bound.log_density(draws)
-        return max(unvisited_mass(draws, log_p, r.draws, r.log_p) for r in made_of_draws)
-
-    def matched(
-        self, checked: StanData, coreset: Coreset, posterior: Any, certificate: Certificate
-    ) -> tuple[Float, Certificate] | None:
-        """Certified draws moved to where the full posterior is, and their certificate.
-
-        None where affine maps do not make the weights usable, or where the draws have diverged or
-        missed a part of the full posterior, which no map makes up for.
-        """
-        full = self.full_data(checked)
-        draws, _ = self.unconstrained(checked, posterior, certificate.n_draws)
-        proposal = self.coreset_log_likelihood(checked, coreset, draws) + full.log_prior(draws)
-        match = moment_match(draws, full.log_density, proposal, log_weights=certificate.log_weights)
-        matched = certify(
-            match.log_weights,
-            certificate.heldout_error,
-            divergences=certificate.divergences,
-            n_transitions=certificate.n_transitions,
-            unseen=certificate.unseen,
-            moved=moved_by(match.log_weights, match.draws),
-            against=certificate.against,
-            rhat=certificate.rhat,
-            unvisited=certificate.unvisited,
-        )
-        return None if matched.verdict == "rejected" else (match.draws, matched)
 
     def draws_container(self, draws: Float, full: FullData, labels: Mapping[str, Any]) -> Any:
         """Unconstrained draws as an ArviZ container of one chain."""

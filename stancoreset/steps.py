@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.certificate import Certificate, certify
+from stancoreset.certificate import Certificate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
 from stancoreset.engines.nuts import check_seed
 from stancoreset.errors import CertificateError
-from stancoreset.importance import moved_by, unseen_mass
-from stancoreset.pipeline import nuts_diagnostics
+from stancoreset.judge import CERTIFIED_DRAWS, Judge
 from stancoreset.plan import (
-    CERTIFIED_DRAWS,
     HELDOUT_DRAWS,
     PROJECTIONS,
     TAYLOR,
@@ -240,23 +238,8 @@ class Steps:
                 "full data, and data is None"
             )
         checked = self.read(data)
-        theta, index = self._session.unconstrained(checked, posterior, draws)
-        log_weights = self._session.log_weights(checked, coreset, theta)
-        unseen = unvisited = float("nan")
-        if reference is not None:
-            elsewhere = self._session.reference_log_weights(checked, coreset, reference)
-            unseen = unseen_mass(log_weights, *elsewhere)
-            unvisited = self._session.unvisited(checked, coreset, theta, log_weights, (reference,))
-        return certify(
-            log_weights,
-            coreset.heldout_error,
-            index,
-            unseen=unseen,
-            unvisited=unvisited,
-            moved=moved_by(log_weights, theta),
-            against=self._session.against,
-            **nuts_diagnostics(posterior),
-        )
+        references = () if reference is None else (reference,)
+        return Judge(self._session, checked, coreset, references).certificate(posterior, draws)
 
     def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
         """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.

@@ -16,6 +16,7 @@ from calibration.study import Record, confusion, judge
 from calibration.truth import Summary, errors, load, summarise
 
 import stancoreset as sc
+from stancoreset.judge import Judge
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 500}
 SIZE, SEED = 30, 1
@@ -101,12 +102,11 @@ def test_moment_matching_does_not_vouch_for_what_was_never_drawn(missed):
     data = model.data()
     with sc.CoresetModel(model.file, engine="stanli") as program:
         fit = program.fit(data, size=SIZE, seed=SEED, draws=250, refine=False, **QUICK)
-        checked, session = program.read(data), program._session
-        given = checked, fit.coreset, fit.posterior
-        draws, certificate = session.matched(*given, fit.certificate)
+        judging = Judge(program._session, program.read(data), fit.coreset)
+        draws, certificate = judging.matched(fit.posterior, fit.certificate)
         assert draws.shape == (fit.certificate.n_draws, 6)
         assert certificate.verdict == "certified"
-        assert session.matched(*given, replace(fit.certificate, **missed)) is None
+        assert judging.matched(fit.posterior, replace(fit.certificate, **missed)) is None
 
 
 # --- the study's own arithmetic ------------------------------------------------------------

@@ -11,6 +11,7 @@ from stancoreset.control_variate import LEAST_CURVATURE
 from stancoreset.engines import resolve_engine
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.influence import influential_rows
+from stancoreset.judge import Judge
 from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import CompiledWithControl, add_control
 from stancoreset.stan.program import StanProgram, weighted_program
@@ -507,7 +508,7 @@ def test_moment_matching_before_a_rejection(model, data):
     before = model.certify(data, heavy, posterior)
     assert before.verdict == "rejected"
     session, checked = model._session, model.read(data)
-    draws, after = session.matched(checked, heavy, posterior, before)
+    draws, after = Judge(session, checked, heavy).matched(posterior, before)
     assert after.verdict in ("corrected", "certified")
     assert after.khat < min(0.7, before.khat)
     assert after.ess > 1.5 * before.ess

@@ -152,8 +152,10 @@ class TestRefinement:
                 *(*[getattr(ROUNDS[0], f) for f in FIELDS[:3]], np.nan, 0.3, 9.0, 1.0, "rejected")
             )
         ]
-        _, bottom = plots.plot_refinement(rounds)
-        assert np.isnan(bottom.lines[1].get_ydata()).all()
+        reported = [{**vars(rounds[0]), "heldout_error": None}]
+        for given in (rounds, reported):
+            _, bottom = plots.plot_refinement(given)
+            assert np.isnan(bottom.lines[1].get_ydata()).all()
 
     def test_on_given_axes(self):
         _, axes = plt.subplots(2)

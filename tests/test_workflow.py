@@ -248,6 +248,10 @@ def test_save_and_load(fit, tmp_path):
     np.testing.assert_array_equal(draws_of(back.posterior)["beta"], draws_of(fit.posterior)["beta"])
     np.testing.assert_array_equal(draws_of(back.laplace)["beta"], draws_of(fit.laplace)["beta"])
     assert back.report() == json.loads(json.dumps(fit.report(), default=str))
+    assert fit.report()["certificate"]["unvisited"] is None, "a Gaussian has one mode"
+    json.dumps(json.loads((tmp_path / "run/report.json").read_text()), allow_nan=False)
+    assert fit.report()["certificate"]["unvisited"] is None, "a Gaussian has one mode"
+    json.dumps(json.loads((tmp_path / "run/report.json").read_text()), allow_nan=False)
     assert "**certified**" in (tmp_path / "run" / "report.md").read_text()
 
 

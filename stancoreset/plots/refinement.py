@@ -137,7 +137,8 @@ _FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds",
 def _fields(record: Any) -> dict[str, Any]:
     if isinstance(record, Mapping):
         missing = [name for name in _FIELDS if name not in record]
-        values = dict(record)
+        # Reports have None where a number is not finite.
+        values = {k: float("nan") if v is None else v for k, v in record.items()}
     else:
         missing = [name for name in _FIELDS if not hasattr(record, name)]
         values = {name: getattr(record, name, None) for name in _FIELDS}
