@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
-from stancoreset.fit import CoresetFit
+from stancoreset.fit import CoresetFit, load_fit
 from stancoreset.full_data import FullData
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.influence import influential_rows
@@ -54,6 +54,7 @@ class Rounds:
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
+        complete = pipeline.folder.complete
         change: Change | None = Change("first pass", reference_name(asked.reference), {})
         attempts: list[Attempt] = []
         while change is not None:
@@ -73,6 +74,10 @@ class Rounds:
                 attempts.append(attempts[-1].failed(number, change, error))
             change = self._next([a.round for a in attempts], full)
         self._match(attempts, full)
+        if complete and pipeline.folder.path is not None:
+            there = load_fit(pipeline.folder.path)
+            if len(there.rounds) == len(attempts):
+                return there  # with the times that it took, not those of reading it back
         best = _best(attempts)
         fit = CoresetFit(
             coreset=best.coreset,

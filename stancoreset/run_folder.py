@@ -197,6 +197,11 @@ class RunFolder:
         if self.path is not None and not self.finished(stage):
             _SAVE[stage](value, self.path)
 
+    @property
+    def complete(self) -> bool:
+        """Whether the run in it came to its end: its report is written last."""
+        return self.path is not None and (self.path / "report.json").exists()
+
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage is there (each appears only when it is whole)."""
         return self.path is not None and all((self.path / f).exists() for f in _FILES[stage])

@@ -276,6 +276,21 @@ def test_a_finished_stage_is_not_computed_again(
     assert "select" not in second.timings
 
 
+def test_a_finished_run_keeps_its_report(model, tmp_path):
+    """Resumed from a script that is run again, it still says how long it took."""
+    data = logistic_data(3_000)
+    where = tmp_path / "run"
+    first = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+    before = (where / "report.json").read_text()
+    second = model.fit(data, size=30, seed=1, output_dir=where, resume=True, **QUICK)
+    assert (where / "report.json").read_text() == before
+    assert second.timings == first.timings
+    assert second.certificate.verdict == first.certificate.verdict
+    np.testing.assert_array_equal(
+        draws_of(second.posterior)["beta"], draws_of(first.posterior)["beta"]
+    )
+
+
 def test_folders_that_are_not_ours_are_left_alone(model, tmp_path):
     data = logistic_data(3_000)
     (tmp_path / "thesis.tex").write_text("do not touch")
