@@ -138,9 +138,19 @@ class Judge:
         return lambda log_weights: unseen_mass(log_weights, elsewhere, importance)
 
     def _unvisited(self, draws: Float, log_p: Float) -> float:
-        """The largest `unvisited_mass`, as references made of draws see it; NaN without any."""
-        made_of_draws = [reference for reference in self.references if reference.log_q is None]
-        shares = [unvisited_mass(draws, log_p, r.draws, r.log_p) for r in made_of_draws]
+        """The largest `unvisited_mass`, as references see it that know of modes; NaN without any.
+
+        Those are draws, and Gaussians beside which other modes were found.
+        """
+        shares = [
+            unvisited_mass(draws, log_p, r.draws, r.log_p)
+            for r in self.references
+            if r.log_q is None
+        ]
+        for r in self.references:
+            if r.elsewhere is not None and r.elsewhere_log_p is not None:
+                share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
+                shares.append(share * unvisited_mass(draws, log_p, r.elsewhere, r.elsewhere_log_p))
         return max(shares, default=float("nan"))
 
 

@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 import stancoreset as sc
 from stancoreset import arviz_compat
 from stancoreset.certificate import certify
+from stancoreset.errors import ReferenceFitError
 from stancoreset.importance import unvisited_mass
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.summits import distinct, draws_elsewhere
 from stancoreset.refinement import LONGER_CHAINS, OWN_DRAWS, Round, next_change
 
 FIRST = Round(0, "first pass", "laplace", 100, 250, 0.02, 0.3, 999.0, 1000, 0, "rejected", 3.0)
@@ -118,3 +123,47 @@ def test_chains_too_short_are_run_longer():
     np.testing.assert_array_equal(fit.coreset.weights, once.coreset.weights)
     np.testing.assert_array_equal(fit.reference.draws, once.reference.draws)
     assert arviz_compat.variables_of(fit.posterior)["b"].shape == (4, 150, 5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_mode_that_the_climb_came_by_is_not_lost(two_modes, seed, tmp_path):
+    """Chains start at one mode and stay; R̂ and weights are those of the whole posterior."""
+    options = {"iter_warmup": 200, "iter_sampling": 250, "size": 10, "seed": seed}
+    with sc.CoresetModel(stan_code=SQUARE, engine="stanli") as model:
+        fit = model.fit(two_modes, refine=False, output_dir=tmp_path / "run", **options)
+        steps = model.certify(two_modes, fit.coreset, fit.posterior, reference=fit.reference)
+    assert fit.certificate.rhat < 1.05
+    assert fit.certificate.ess > 0.99 * fit.certificate.n_draws
+    assert fit.certificate.verdict == steps.verdict == "rejected"
+    # Both modes have the same mass, and the draws at the other one are all outside.
+    assert fit.certificate.unvisited == pytest.approx(0.5, abs=0.02)
+    assert any("lie in a mode of the full posterior" in r for r in fit.certificate.reasons)
+    again = sc.load_fit(tmp_path / "run").reference
+    np.testing.assert_array_equal(again.elsewhere, fit.reference.elsewhere)
+    np.testing.assert_array_equal(again.elsewhere_log_p, fit.reference.elsewhere_log_p)
+
+
+def test_summits_have_the_draws_that_their_mass_is_worth():
+    """Three Gaussians of known mass; a slope is no mode, and the first one counts once."""
+    mass, centres, sds = np.array([0.6, 0.3, 0.1]), [-30.0, 0.0, 50.0], [1.0, 0.5, 2.0]
+
+    def log_density(theta):
+        return logsumexp(norm.logpdf(theta, centres, sds) + np.log(mass), axis=1)
+
+    def fit(k):
+        if k == 3:
+            raise ReferenceFitError("no mode")
+        return GaussianFit(np.array([centres[k] + 0.01]), np.array([[sds[k]]]))
+
+    fits = distinct(fit(0), [0, 1, 3, 2, 1], fit)
+    assert [round(g.mean[0]) for g in fits] == centres
+    found = draws_elsewhere(fits, log_density, 600, np.random.default_rng(0))[:, 0]
+    assert (np.sum(np.abs(found) < 5), np.sum(found > 30), len(found)) == (300, 100, 400)
+    assert len(draws_elsewhere(fits[:1], log_density, 600, np.random.default_rng(0))) == 0
+
+
+def test_one_mode_is_one_mode(two_modes):
+    code = SQUARE.replace("real m;", "real<lower=0> m;")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        reference = model.reference(two_modes, draws=250, seed=1)
+    assert reference.elsewhere is None

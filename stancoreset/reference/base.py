@@ -79,6 +79,11 @@ class Reference:
         Log density under the reference, if it has one.
     spare : ndarray, shape (R, P), or None
         For all but ``"laplace"``: draws at hand that `draws` does not hold.
+    elsewhere : ndarray, shape (E, P), or None
+        Draws at other modes that the search for a Laplace fit's mode came by, in proportion to
+        their mass; see `stancoreset.reference.summits`.
+    elsewhere_log_p : ndarray, shape (E,), or None
+        Log posterior density there, with the constant of `log_p`.
 
     References
     ----------
@@ -95,6 +100,8 @@ class Reference:
     log_likelihood: Float = field(repr=False)
     log_q: Float | None = field(default=None, repr=False)
     spare: Float | None = field(default=None, repr=False)
+    elsewhere: Float | None = field(default=None, repr=False)
+    elsewhere_log_p: Float | None = field(default=None, repr=False)
 
     @property
     def log_p(self) -> Float:

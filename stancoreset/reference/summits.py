@@ -1,0 +1,106 @@
+"""Modes of a posterior besides the one that a Laplace fit is at.
+
+A climb from a random start ends at some mode. Climbs from a few starts that end at different
+ones tell that the posterior has several, each with the mass
+
+    Z_k ≈ p(θ̂_k | y) |2π H_k⁻¹|^½
+
+of its own Laplace fit. NUTS that starts at one of them need not ever come to the others, and
+importance weights, which compare densities where draws are, do not show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from stancoreset.engines.base import BoundModel, Float
+from stancoreset.errors import EngineError, StancoresetError
+from stancoreset.reference.base import GaussianFit
+
+__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs"]
+
+T = TypeVar("T")
+
+# Distance of two modes, in standard deviations of both, from which they are two: closer ones
+# have a density between them that NUTS crosses.
+_APART = 5.0
+
+
+def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tuple[Float, str]:
+    """Where climbs from random inits end, the highest first, (K, P); and what failed last.
+
+    Parameters
+    ----------
+    model : BoundModel
+    seed : int
+    wanted : int
+        Climbs that have to end well.
+    tries : int
+        Climbs at most.
+    """
+    message = ""
+    ends: list[Float] = []
+    values: list[float] = []
+    for attempt in range(tries):
+        if len(ends) == wanted:
+            break
+        try:
+            theta = model.mode(seed=seed + attempt)
+        except EngineError as error:
+            message = str(error)
+            continue
+        value = float(model.log_density(theta[None])[0])
+        if np.isfinite(value):
+            ends.append(theta)
+            values.append(value)
+    order = np.argsort(-np.array(values), kind="stable")
+    return np.array(ends).reshape(-1, model.n_params)[order], message
+
+
+def distinct(
+    known: GaussianFit, starts: Iterable[T], fit: Callable[[T], GaussianFit]
+) -> list[GaussianFit]:
+    """A Gaussian at a mode, and those at other modes.
+
+    Parameters
+    ----------
+    known : GaussianFit
+    starts : iterable
+        Where other modes may be.
+    fit : callable
+        The Gaussian at the mode next to a start; a `StancoresetError` if there is none.
+    """
+    fits = [known]
+    for start in starts:
+        try:
+            found = fit(start)
+        except StancoresetError:  # a plateau, an edge, a slope without end: no mode
+            continue
+        if all(_apart(found, other) and _apart(other, found) for other in fits):
+            fits.append(found)
+    return fits
+
+
+def _apart(one: GaussianFit, other: GaussianFit) -> bool:
+    distance = np.linalg.norm(np.linalg.solve(one.chol, other.mean - one.mean))
+    return bool(distance > _APART)
+
+
+def draws_elsewhere(
+    fits: Sequence[GaussianFit],
+    log_density: Callable[[Float], Float],
+    draws: int,
+    rng: np.random.Generator,
+) -> Float:
+    """Draws of all Gaussians but the first, (E, P), where that one has `draws` draws.
+
+    Of each as many as it has mass in units of the first one's, and `draws` at most.
+    """
+    mass = log_density(np.array([g.mean for g in fits]))
+    mass = mass + [np.linalg.slogdet(g.chol)[1] for g in fits]
+    shares = np.exp(np.minimum(mass - mass[0], 0.0))
+    parts = [g.draw(round(draws * z), rng) for g, z in zip(fits, shares, strict=True)]
+    return np.concatenate([parts[0][:0], *parts[1:]])
