@@ -311,7 +311,12 @@ class _Reader:
                         return n.Var(name_of(name), **known)
                     case ["LIndexed", base, indices]:
                         where = tuple(map(self.indexing, indices))
-                        return n.Index(self.lvalue(base), where, **known)
+                        inside = self.lvalue(base)
+                        if isinstance(inside, n.Index) and all(map(_one, inside.indices)):
+                            # `x[n][k] = …` is `x[n, k] = …`
+                            where = (*inside.indices, *where)
+                            inside = inside.base
+                        return n.Index(inside, where, **known)
                     case ["LTupleProjection", base, number]:
                         return n.TupleItem(self.lvalue(base), int(number), **known)
         raise unknown("the left side of an assignment", sexp)
@@ -381,3 +386,7 @@ class _Reader:
             case ["Between", lower, upper]:
                 return n.Between(self.expr(lower), self.expr(upper))
         raise unknown("an index", sexp)
+
+
+def _one(index: n.Indexing) -> bool:
+    return isinstance(index, n.Single) and not index.index.type.array

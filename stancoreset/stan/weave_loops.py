@@ -10,6 +10,7 @@ from stancoreset.stan.dependence import FREE, UNSET, Dep, coupled, join, row
 from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.per_row import literal
 from stancoreset.stan.printer import expression as text
+from stancoreset.stan.scratch import carries_over
 from stancoreset.stan.tree import assigned_names, bare, names_in, target_vars
 from stancoreset.stan.weave_state import Statements, Walk, as_block, as_body
 
@@ -215,39 +216,26 @@ class Loops(Walk):
             self.env[name] = _stale(name)
 
     def leaves_part(self, body: n.Stmt, name: str) -> bool:
-        """Whether some rows write only a part of a container declared outside the loop.
+        """Whether a row may read what earlier rows wrote into a container declared outside.
 
-        `h[k[n]] = …`, or `h[j] = …` under a condition or in a loop to `k[n]`: what earlier
-        observations wrote elsewhere in it stays. Writing all of it first is another matter.
+        `h[k[n]] = …`, or `h[j] = …` in a loop to `k[n]`: what earlier observations wrote
+        elsewhere in it stays. Writing all of it first is another matter.
         """
-        top = body.body if isinstance(body, n.Block) else (body,)
-        elements = [
-            a
+        if not any(
+            _assigns(a, name) and isinstance(a.target, n.Index)
             for a in n.walk(body)
-            if isinstance(a, n.Assign) and _assigns(a, name) and isinstance(a.target, n.Index)
-        ]
-        if not elements or any(
-            isinstance(a, n.Assign) and _assigns(a, name) and isinstance(a.target, n.Var)
-            for a in top
+            if isinstance(a, n.Assign)
         ):
             return False
-        changing = set(assigned_names(body))
+        changing = assigned_names(body)
         fixed = {v for v, dep in self.env.items() if dep.kind == "free" and v not in changing}
-        return self._partly(body, name, fixed)
-
-    def _partly(self, s: n.Stmt, name: str, fixed: set[str]) -> bool:
-        if isinstance(s, n.Block):
-            return any(self._partly(x, name, fixed) for x in s.body)
-        if isinstance(s, n.For) and names_in(s.lower) | names_in(s.upper) <= fixed:
-            return self._partly(s.body, name, fixed | {s.name})
-        if isinstance(s, n.Assign):
-            return (
-                _assigns(s, name)
-                and isinstance(s.target, n.Index)
-                and not self.writes_row(s)
-                and not all(names_in(i) <= fixed for i in s.target.indices)
-            )
-        return any(_assigns(x, name) for x in n.walk(s))
+        sizes = {
+            d.size.dims
+            for s in (*self.program.transformed_parameters, *self.program.model)
+            for d in n.walk(s)
+            if isinstance(d, n.Decl) and d.name == name
+        }
+        return carries_over(body, name, fixed, sizes.pop() if len(sizes) == 1 else ())
 
     def writes_row(self, s: n.Node) -> bool:
         """``mu[n] = …`` with n the row."""
