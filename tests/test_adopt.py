@@ -10,7 +10,7 @@ import pytest
 import stancoreset as sc
 from stancoreset import arviz_compat
 from stancoreset.cli import main
-from stancoreset.errors import IdentityError, WeaveError
+from stancoreset.errors import DataError, IdentityError, WeaveError
 from stancoreset.stan.adopt import adopt
 from stancoreset.stan.identities import check_identities
 from stancoreset.stan.program import StanProgram
@@ -381,3 +381,71 @@ def test_rows_picked_by_number_are_checked_on_data_of_any_size(upper):
         fit = model.fit(data, size=20, seed=1, chains=2, iter_warmup=300, iter_sampling=300)
     assert fit.certificate.verdict == "certified"
     assert set(fit.coreset.indices + 1) <= set(observed)
+
+
+ULAM = """
+data{
+    array[400] int pulled_left;
+    array[400] int treatment;
+    array[400] int actor;
+    vector[7] weight;
+}
+parameters{
+     vector[7] a;
+     vector[4] b;
+}
+model{
+     vector[400] p;
+    b ~ normal( 0 , 0.5 );
+    a ~ normal( 0 , weight );
+    for ( i in 1:400 ) {
+        p[i] = a[actor[i]] + b[treatment[i]];
+        p[i] = inv_logit(p[i]);
+    }
+    pulled_left ~ binomial( 1 , p );
+}
+generated quantities{
+    vector[400] log_lik;
+    for ( i in 1:400 ) log_lik[i] = bernoulli_logit_lpmf( pulled_left[i] | a[actor[i]] );
+}
+"""
+
+
+def test_the_number_of_observations_may_be_a_number(tmp_path):
+    """As `ulam` of the package rethinking writes it: the data hold no N, and need not."""
+    rng = np.random.default_rng(2)
+    data = {
+        "pulled_left": rng.integers(0, 2, 400), "treatment": rng.integers(1, 5, 400),
+        "actor": rng.integers(1, 8, 400), "weight": np.full(7, 1.5),
+    }  # fmt: skip
+    with sc.CoresetModel(stan_code=ULAM, engine="stanli") as model:
+        assert (model.program.obs, model.program.written) == ("N", {"N": 400})
+        assert set(model.program.rows) == {"pulled_left", "treatment", "actor"}
+        explained = model.explain()
+        assert list(explained.loc[explained.role == "likelihood", "line"]) == [20]
+        table = model.identities(data)
+        assert table.passed.all(), table
+        assert "repeated" in set(table.name)
+
+        # the program as it stands, on data in which row n stands r_n times
+        counts = rng.integers(0, 3, 400)
+        rows = np.repeat(np.arange(400), counts)
+        repeated = {k: v[rows] for k, v in data.items() if k != "weight"}
+        longer = ULAM.replace("400", str(len(rows)))
+        thetas = rng.normal(size=(4, 11))
+        with model.engine.compile(longer).bind({**data, **repeated}) as bound:
+            expected = bound.log_density(thetas)
+        full = model.program.with_weights(model.read(data), counts.astype(float))
+        with model.engine.compile(model.program.density_code).bind(full) as bound:
+            found = bound.log_density(thetas)
+        np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-8)
+
+        fit = model.fit(data, size=60, seed=1, draws=200, **QUICK)
+    assert fit.certificate.verdict == "certified"
+    assert fit.coreset.n_obs == 400
+
+    short = {**data, "actor": data["actor"][:-1]}
+    with sc.CoresetModel(stan_code=ULAM, engine="stanli") as model, pytest.raises(DataError) as e:
+        model.read(short)
+    assert "actor" in str(e.value)
+    assert "400" in str(e.value)

@@ -10,10 +10,12 @@ import numpy as np
 
 from stancoreset.engines.base import Engine
 from stancoreset.stan import nodes as n
+from stancoreset.stan import printer
 from stancoreset.stan.contract import LOG_LIK
 from stancoreset.stan.freeze import frozen_values
 from stancoreset.stan.program import StanProgram, WeightedProgram, has_weights, weighted_program
 from stancoreset.stan.weave import Woven, weave
+from stancoreset.stan.written_count import with_count
 
 __all__ = ["Adopted", "adopt"]
 
@@ -25,6 +27,7 @@ class Adopted:
     Attributes
     ----------
     original : StanProgram
+        With the number of observations as data, if the user's program writes it as a number.
     weighted : WeightedProgram
     woven : Woven or None
         How the twin came about; None if the user wrote the weights.
@@ -83,6 +86,9 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     if has_weights(program) and any(d.name == LOG_LIK for d in program.generated_quantities):
         return Adopted(program, weighted_program(program, obs=obs))
     woven = weave(program.tree, obs)
+    if woven.written:  # sizes that are numbers there are data here
+        counted, _ = with_count(program.tree)
+        program = StanProgram.from_code(printer.program(counted), name=program.name)
     weighted = WeightedProgram(
         StanProgram.from_code(woven.code, name=program.name),
         woven.obs,
@@ -92,5 +98,6 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         origin="woven",
         frozen=frozenset(woven.frozen),
         shared=woven.shared,
+        written=woven.written,
     )
     return Adopted(program, weighted, woven)

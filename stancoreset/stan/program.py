@@ -9,7 +9,7 @@ declarations alone; `stancoreset.stan.identities` checks by numbers that it beha
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -78,6 +78,8 @@ class WeightedProgram:
         Data variables that are computed from the full data once, not given by the user.
     shared : frozenset of str
         Further data integers that must equal the count of observations.
+    written : mapping of str to int
+        `obs` and its value, where the user's program has a number instead.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class WeightedProgram:
     origin: Literal["hand-written", "woven"] = "hand-written"
     frozen: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
+    written: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", dict(self.rows))
@@ -138,7 +141,7 @@ class WeightedProgram:
             A variable is missing, of the wrong type or shape; there are no observations; a
             weight is negative.
         """
-        raw = raw_data(data)
+        raw = {**self.written, **raw_data(data)}
         for name in sorted(self.shared & raw.keys()):
             if self.obs in raw and raw[name] != raw[self.obs]:
                 raise DataError(

@@ -12,6 +12,7 @@ Everything else stays as it is, and what cannot be taken apart into rows is refu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
@@ -25,6 +26,7 @@ from stancoreset.stan.tree import names_in
 from stancoreset.stan.weave_flow import Entry
 from stancoreset.stan.weaver import NoLikelihoodError, Weaver
 from stancoreset.stan.woven import Woven
+from stancoreset.stan.written_count import with_count
 
 __all__ = ["Entry", "Woven", "weave"]
 
@@ -73,8 +75,9 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
+    program, written = with_count(program)
     try:
-        return _weave(program, obs)
+        return replace(_weave(program, obs), written=written)
     except WeaveError as error:
         for count, others in shared_counts(program).items():
             if obs not in (None, count):

@@ -44,6 +44,9 @@ class Woven:
     numbered : bool
         Whether rows are picked by their numbers in the full data: some rows alone are then no
         data for the original program.
+    written : mapping of str to int
+        `obs` and its value, where the original program has a number instead
+        (``vector[504] y``); empty otherwise.
     """
 
     code: str
@@ -57,6 +60,7 @@ class Woven:
     tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
     shared: frozenset[str] = frozenset()
     numbered: bool = False
+    written: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
