@@ -34,8 +34,8 @@ def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, 
         Those that the container is declared with.
     """
     first = _Passes(name, sizes)
-    first.run(body, frozenset(), fixed)
-    second = _Passes(name, sizes, first.written)
+    surely = first.run(body, frozenset(), fixed)
+    second = _Passes(name, sizes, first.written, _ALL in surely or first.written <= surely)
     second.run(body, frozenset(), fixed)
     return second.carried
 
@@ -47,6 +47,7 @@ class _Passes:
     name: str
     sizes: tuple[n.Expr, ...]
     every: Parts | None = None  # all that the body writes, if that is known already
+    surely: bool = False  # whether every pass writes all of that
     written: Parts = frozenset()
     carried: bool = field(default=False)
 
@@ -108,7 +109,7 @@ class _Passes:
             # A recursion over elements, `h[t] = f(h[t - 1])`, starts from one that is written;
             # which of the elements that a loop wrote is read, is not told apart.
             loops = (looped and done) or any(":" in part for part in done)
-            if _text(indices) not in done and not loops:
+            if _text(indices) not in done and not (self.surely and loops):
                 self.carried = True
         elif isinstance(e, n.Var):
             self.carried |= e.name == self.name
