@@ -205,6 +205,11 @@ def test_user_chooses_the_axis():
         weave(code, "C")
 
 
+@pytest.mark.parametrize(("name", "obs"), [("quadrature_nodes", "N"), ("items_of_persons", "P")])
+def test_what_is_added_up_within_a_row_is_no_axis(name, obs):
+    assert weave(read(name)).obs == obs
+
+
 def test_outcomes_on_rows_of_their_own_are_refused_with_the_data():
     code = read("brms_multivariate")
     data = make_data(code)

@@ -123,13 +123,19 @@ def _choose(
     program: n.Program, found: Mapping[str, Weaver], refused: Mapping[str, WeaveError]
 ) -> Weaver:
     """The axis that weights most, then the one with most data; refuse if none dominates."""
+    found = {
+        name: inner
+        for name, inner in found.items()
+        if not any(_within(program, inner, outer) for outer in found.values())
+    }
     best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
     for name, other in found.items():
         if name == best:
             continue
         covered = other.weighted <= found[best].weighted
         same = len(other.weighted) == len(found[best].weighted)
-        if covered and (not same or len(other.row_data) < len(found[best].row_data)):
+        fewer = len(other.row_data) < len(found[best].row_data)
+        if covered and (not same or fewer) and not _across(program, found[best], other):
             continue
         first, second = (d for d in program.data if d.name in (best, name))
         raise WeaveError(
@@ -139,6 +145,42 @@ def _choose(
         )
     _refuse_if_another_is_meant(program, found[best], refused)
     return found[best]
+
+
+def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
+    """Whether an outcome has `rows` as an earlier dimension than `columns`.
+
+    ``matrix[N, T] y`` with times ``vector[T] x``, the same for all rows, has more data along T,
+    and yet the rows are what was meant: whoever writes it the other way round must say so.
+    """
+    shared = columns.row_data.keys() & rows.row_data.keys()
+    increments = (
+        s for b in program.model for s in n.walk(b) if isinstance(s, n.Tilde | n.TargetAdd)
+    )
+    outcomes = set().union(*map(_outcomes, increments))
+    return any(rows.row_data[y] < columns.row_data[y] for y in shared & outcomes)
+
+
+def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
+    """Whether rows of `inner` are only added up to single terms of rows of `outer`.
+
+    The nodes of a quadrature are, in the integral that is the term of one patient, and the
+    items in the score of one person. They are no observations, unless their data are outcomes
+    that the rows of `outer` do not have.
+    """
+    everything = [x for b in program.model for x in n.walk(b)]
+    increments = [s for s in everything if isinstance(s, n.Tilde | n.TargetAdd)]
+    texts = {(s.line, printer.statement(s)) for s in increments}
+    entries = inner.flow.entries.values()
+    touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
+    calls = (e for e in everything if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
+    outcomes = set().union(*map(_outcomes, increments), *(names_in(e.args[0]) for e in calls))
+    return (
+        bool(touched)
+        and not inner.weighted & texts
+        and touched <= outer.weighted
+        and outcomes & inner.row_data.keys() <= outer.row_data.keys()
+    )
 
 
 def _refuse_if_another_is_meant(
