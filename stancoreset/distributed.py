@@ -139,7 +139,7 @@ class DaskWorkers:
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> Sums:
+    ) -> tuple[Sums, int]:
         """See `Executor.sums`."""
         if isinstance(kernel, StanKernel) and not kernel.in_process:
             raise OptionError(
@@ -147,7 +147,8 @@ class DaskWorkers:
                 'engine="stanli"'
             )
         futures = [self._submit(sum_part, (reader, part, kernel, method, draws)) for part in parts]
-        return fold(sums for sums, _ in self._gather(futures, progress))
+        found = self._gather(futures, progress)
+        return fold(sums for sums, _ in found), sum(rows for _, rows in found)
 
     def _submit(self, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
         """The part comes second; a partition becomes a future that only its worker sees."""

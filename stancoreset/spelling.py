@@ -16,6 +16,6 @@ def near_misses(name: str, names: Iterable[str]) -> list[str]:
     >>> near_misses("beta_scal", ["beta_scale", "y"])
     ['beta_scale']
     """
-    by_lower = {other.lower(): other for other in names}
+    by_lower = {str(other).lower(): str(other) for other in names}
     close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.7)
     return [by_lower[other] for other in close]

@@ -152,6 +152,9 @@ def test_no_such_file_and_folder(tmp_path: Path) -> None:
         read_data(tmp_path / "nowhere.json")
     with pytest.raises(DataError, match="is a folder"):
         read_data(tmp_path)
+    (tmp_path / "x.tsv").write_text("y\n1\n")
+    with pytest.raises(DataError, match=r"is not JSON: .*; expected Stan JSON, \.npz, \.parquet"):
+        read_data(tmp_path / "x.tsv")
     with pytest.raises(DataError, match="data are a int"):
         read_data(3)
 
@@ -204,6 +207,58 @@ def test_table_with_a_gap_or_unreadable(tmp_path: Path) -> None:
     path.write_bytes(b"rubbish")
     with pytest.raises(DataError, match="cannot be read as a table"):
         read_data(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["X.1", "X.2", "X.2", "y"], r"several columns for 'X': 'X.1', 'X.2', 'X.2'"),
+        (["X.1", "X[1]", "X.2", "y"], r"several columns for 'X': 'X.1', 'X\[1\]'"),
+        (["X", "X.1", "X.2", "y"], r"several columns for 'X': 'X', 'X.1', 'X.2'"),
+        (["X.1", "X.2", "y", "y"], r"several columns for 'y': 'y', 'y'"),
+        (["X.2", "X.3", "X.4", "y"], r"no X\.1; expected X\.1 … X\.D without gaps"),
+    ],
+)
+def test_a_variable_that_its_columns_do_not_make_clear(columns: list[str], message: str) -> None:
+    frame = pd.DataFrame(np.arange(8.0).reshape(2, 4), columns=columns)
+    with pytest.raises(DataError, match=message):
+        read_data(frame)
+    assert read_data(frame.assign(z=1.0), only=["z"])["z"].tolist() == [1.0, 1.0]
+
+
+def test_csv_columns_of_the_same_name(tmp_path: Path) -> None:
+    """pandas calls the second y.1, and X,X,X would lose its first column in silence."""
+    path = tmp_path / "twice.csv"
+    path.write_text("X,X,X,y\n1,2,3,4\n5,6,7,8\n")
+    with pytest.raises(DataError, match="several columns for 'X': 'X', 'X', 'X'"):
+        read_data(path)
+
+
+def test_masked_values_are_missing_values() -> None:
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
+    with pytest.raises(DataError, match=r"'y' has 1 masked values, the first at \[1\]"):
+        read_data({"y": masked})
+    assert read_data({"y": np.ma.masked_array([1, 2])})["y"].tolist() == [1, 2]
+
+
+def test_messages_do_not_print_all_the_data() -> None:
+    with pytest.raises(DataError, match=r"'y' holds \{.*\.\.\.\} \(set\)") as error:
+        read_data({"y": set(range(100_000))})
+    assert len(str(error.value)) < 500
+
+
+def test_frames_that_speak_arrow() -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": [1.0, 2.0], "X.1": [1, 2], "X.2": [3, 4]})
+
+    class Frame:  # as polars' is
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return table.__arrow_c_stream__(requested_schema)
+
+    for source in (table, Frame()):
+        found = read_data(source)
+        assert found["y"].tolist() == [1.0, 2.0]
+        assert found["X"].tolist() == [[1, 3], [2, 4]]
 
 
 def test_later_sources_win(tmp_path: Path) -> None:

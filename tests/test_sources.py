@@ -443,8 +443,101 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
 def test_wrong_count_and_options(frame):
     with pytest.raises(DataError, match="values give N = 5, but there are 12000 rows"):
         opened(frame, values={**SCALES, "N": 5})
-    with pytest.raises(OptionError, match="chunk_rows is 0"):
-        Table(frame, chunk_rows=0)
+    for name, value in {"chunk_rows": 0, "threads": "2", "memory": "1GB"}.items():
+        with pytest.raises(OptionError, match=f"{name} is {value!r}, expected a whole number"):
+            Table(frame, **{name: value})
+    for name in ("columns", "values", "levels", "counts"):
+        with pytest.raises(OptionError, match=f"{name} are a list, expected a mapping"):
+            Table(frame, **{name: ["y"]})
+    with pytest.raises(OptionError, match="columns give 3 for 'y'"):
+        Table(frame, columns={"y": 3})
+    with pytest.raises(OptionError, match="levels of 'g' have 'b' twice"):
+        Table(frame, levels={"g": ["a", "b", "b"]})
+    with pytest.raises(OptionError, match="levels of 'g' are 'ab', expected a list"):
+        Table(frame, levels={"g": "ab"})
+
+
+def test_columns_that_are_none(frame):
+    arrays = {name: frame[name].to_numpy() for name in frame}
+    with pytest.raises(DataError, match=r"'N' = 12000, which is no column; .*values="):
+        opened({**arrays, "N": 12_000})
+    with pytest.raises(DataError, match="'b' has 1 masked values"):
+        opened({**arrays, "b": np.ma.masked_array(arrays["b"], np.arange(12_000) == 5)})
+    with pytest.raises(DataError, match="more than one column 'b'"):
+        opened(pd.concat([frame, frame[["b"]]], axis=1))
+
+
+def test_rows_of_different_length(frame):
+    import pyarrow as pa
+
+    lists = [[1.0, 2.0], [3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0]] * 4_000  # three each on average
+    table = pa.table({"X": lists, "y": frame["late"]})
+    with pytest.raises(DataError, match="lists of different lengths: 2 in row 0, 4 in row 1"):
+        opened(table, columns={})
+    x, y = frame[NAMES].to_numpy(), frame["late"].to_numpy()
+    chunks = [{"X": x[:6_000], "y": y[:6_000]}, {"X": x[6_000:, :2], "y": y[6_000:]}]
+    with pytest.raises(DataError, match="'X' has 2 numbers in a row, and 3 in the rows before"):
+        opened(chunks, columns={})
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 28])
+def test_functions_of_chunks_must_return_the_same_rows(frame, memory):
+    def shrinking():
+        nonlocal length
+        length -= 1_000
+        yield from (frame[i : min(i + 1_000, length)] for i in range(0, length, 1_000))
+
+    class Count:
+        def evaluate(self, _method, chunk, _draws):
+            return (len(chunk["y"]), 1)
+
+    def read(rows):  # twice
+        data = table(rows, memory=memory).open_for(program())
+        if isinstance(data, StoredRows):
+            data.sums(Count(), "log_density", np.zeros((1, 1)))
+        return data["N"]
+
+    length = 13_000
+    with pytest.raises(DataError, match=r"there were 11000 rows when .* first, and 10000 now"):
+        read(shrinking)
+    one = iter([frame])
+    with pytest.raises(DataError, match=r"has no rows; .* must return a new iterator"):
+        read(lambda: one)
+    with pytest.raises(DataError, match="function of chunks returned a NoneType"):
+        read(lambda: None)
+    assert read(lambda: frame) == len(frame)
+
+
+def test_what_other_tools_leave_in_folders(tmp_path, frame):
+    written(tmp_path, frame)
+    (tmp_path / "_metadata.parquet").write_bytes(b"x")
+    (tmp_path / ".half.parquet").write_bytes(b"x")
+    assert opened(tmp_path)["N"] == len(frame)
+    frame.assign(k=frame["late"]).to_parquet(tmp_path / "hive", partition_cols=["k"])
+    with pytest.raises(DataError, match=r"'k' is in the names of the folders: .*hive"):
+        opened(tmp_path / "hive", columns={"X": NAMES, "y": "k"})
+    frame.to_csv(tmp_path / "rows.csv")
+    with pytest.raises(DataError, match=r"expected Parquet .*pandas.read_csv"):
+        opened(tmp_path / "rows.csv")
+    chunks = opened(lambda: pd.read_csv(tmp_path / "rows.csv", chunksize=5_000))
+    assert chunks["N"] == len(frame)
+
+
+def test_views_of_texts():
+    import pyarrow as pa
+
+    texts = pa.array(["b", "a", "b"] * 5)
+    for column in (texts.cast(pa.string_view()), texts.dictionary_encode()):
+        data = opened_groups(pa.table({"g": column, "y": [0, 1, 1] * 5}))
+        assert list(data["g"]) == [2, 1, 2] * 5
+
+
+def opened_groups(rows):
+    program = StanProgram.from_code(
+        "data { int N; int J; array[N] int g; array[N] int y; } parameters { vector[J] a; } "
+        "model { a ~ normal(0, 1); y ~ bernoulli_logit(a[g]); }"
+    )
+    return Table(rows, counts={"J": "g"}).open_for(adopt(program).weighted)
 
 
 def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):

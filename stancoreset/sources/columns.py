@@ -18,6 +18,7 @@ __all__ = [
     "is_categorical",
     "level_tables",
     "levels_in_order",
+    "plain_value",
     "row_values",
 ]
 
@@ -111,11 +112,12 @@ def distinct(column: Any) -> set[Any]:
         used = values.take(column.indices.unique().drop_null()) if values is not column else values
         return set(used.unique().drop_null().to_pylist())
     if hasattr(column, "dropna"):
-        return {_plain(v) for v in column.dropna().unique()}
-    return {_plain(v) for v in np.unique(np.asarray(column))}
+        return {plain_value(v) for v in column.dropna().unique()}
+    return {plain_value(v) for v in np.unique(np.asarray(column))}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A numpy scalar as Python's own."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -147,7 +149,8 @@ def _numbers(name: str, column: Any, where: str, first_row: int) -> NDArray[Any]
                     else array.astype(np.float64)
                 )
             except (ValueError, TypeError):
-                _refuse_text(name, str(column.dtype), array[0], where)
+                odd = next((v for v in array if not isinstance(v, int | float)), array[0])
+                _refuse_text(name, str(column.dtype), odd, where)
     if array.dtype.kind not in "biuf":
         _refuse_text(name, str(array.dtype), array.flat[0] if array.size else None, where)
     if array.dtype.kind == "f":
@@ -163,10 +166,20 @@ def _arrow_numbers(name: str, column: Any, kind: Any, where: str, first_row: int
         nulls = np.asarray(column.is_null())
         _nulls(name, nulls, where, first_row)
     if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        import pyarrow.compute as pc
+
+        lengths = np.asarray(pc.list_value_length(column))
+        if np.any(odd := lengths != lengths[:1]):
+            at = int(np.argmax(odd))
+            raise DataError(
+                f"{where}: column {name!r} holds lists of different lengths: {lengths[0]} in row "
+                f"{first_row}, {lengths[at]} in row {first_row + at} (counting from 0)"
+            )
         inner = column.flatten()
-        width, odd = divmod(len(inner), max(len(column), 1))
-        if odd:
-            raise DataError(f"{where}: column {name!r} holds lists of different lengths")
+        width = int(lengths[0]) if len(lengths) else 0
+        if inner.null_count:
+            missing = np.asarray(inner.is_null(), dtype=bool).reshape(len(column), width)
+            _nulls(name, np.any(missing, axis=1), where, first_row)
         return _arrow_numbers(name, inner, inner.type, where, 0).reshape(len(column), width)
     if t.is_decimal(kind):
         column = column.cast(pa.float64())
@@ -191,7 +204,7 @@ def _codes(variable: RowVariable, column: Any, where: str, first_row: int) -> ND
         _refuse_nulls(name, column, where, first_row)
         plain = np.asarray(column.astype(object) if hasattr(column, "iloc") else column)
         unique, index = np.unique(plain, return_inverse=True)
-        values = [_plain(v) for v in unique]
+        values = [plain_value(v) for v in unique]
     code_of = {level: code for code, level in enumerate(levels, start=1)}
     table = np.array([code_of.get(v, 0) for v in values], dtype=np.int64)
     codes = table[index] if len(table) else np.empty(0, np.int64)

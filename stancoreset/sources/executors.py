@@ -66,8 +66,11 @@ class Executor(Protocol):
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> Sums:
-        """Sums over all rows; `progress` gets the numbers of rows done since its last call."""
+    ) -> tuple[Sums, int]:
+        """Sums over all rows, and how many these are.
+
+        `progress` gets the numbers of rows done since its last call.
+        """
         ...
 
 
@@ -88,12 +91,13 @@ def sum_part(
 
 
 def fold(several: Iterable[Sums]) -> Sums:
-    """Added member by member, from the first to the last."""
+    """Added member by member, from the first to the last; nothing is no member."""
 
     def add(one: Sums, other: Sums) -> Sums:
         return tuple(a + b for a, b in zip(one, other, strict=True))
 
-    return reduce(add, several)
+    items = iter(several)
+    return reduce(add, items, next(items, ()))
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,9 @@ class LocalThreads:
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> Sums:
+    ) -> tuple[Sums, int]:
         """See `Executor.sums`."""
+        rows = 0
 
         def work(item: tuple[int, Rows]) -> tuple[int, int, Sums]:
             number, chunk = item
@@ -131,13 +136,15 @@ class LocalThreads:
         chunks = ((i, chunk) for i, part in enumerate(parts) for chunk in reader.chunks(part))
 
         def evaluated() -> Iterator[tuple[int, Sums]]:
+            nonlocal rows
             for number, length, sums in ordered(work, chunks, self.threads):
                 yield number, sums
+                rows += length
                 if progress is not None:
                     progress(length)
 
         by_part = groupby(evaluated(), key=itemgetter(0))
-        return fold(fold(sums for _, sums in part) for _, part in by_part)
+        return fold(fold(sums for _, sums in part) for _, part in by_part), rows
 
 
 def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:

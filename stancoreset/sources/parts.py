@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stancoreset.errors import DataError
+from stancoreset.stan.values import masked_values
 
 __all__ = [
     "ArraysPart",
@@ -128,6 +129,14 @@ class ArraysPart:
     name: str = "the arrays"
 
     def __post_init__(self) -> None:
+        for name, values in self.columns.items():
+            if not np.ndim(values):
+                raise DataError(
+                    f"{self.name} have {name!r} = {values}, which is no column; what is one number "
+                    "for all rows goes into Table(values={…})"
+                )
+            if np.ma.is_masked(values):
+                raise DataError(f"{self.name}: column {name!r} {masked_values(values)}")
         lengths = {name: len(values) for name, values in self.columns.items()}
         if len(set(lengths.values())) > 1:
             few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
@@ -164,7 +173,13 @@ class ChunksPart:
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
         """See `Part.batches`."""
-        for number, chunk in enumerate(self.make()):
+        made = self.make()
+        if not isinstance(made, Iterable):
+            raise DataError(
+                f"the function of chunks returned a {type(made).__name__}; expected an iterator "
+                "of dicts of arrays, DataFrames or Arrow tables"
+            )
+        for number, chunk in enumerate([made] if _is_table(made) else made):
             part = _in_memory(chunk, f"chunk {number} (counting from 0)")
             if columns is not None:
                 require_columns(columns, part.schema() or (), part.name)
@@ -215,6 +230,11 @@ def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> 
         if column not in names:
             close = near_misses(column, names)
             hint = f"did you mean {close[0]!r}? " if close else ""
+            if f"/{column}=" in where:
+                hint = (
+                    f"{column!r} is in the names of the folders: give "
+                    'pyarrow.dataset.dataset(folder, partitioning="hive") as rows; '
+                )
             shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
             raise DataError(f"{where} has no column {column!r}; {hint}it has {shown}")
 
@@ -223,11 +243,17 @@ def _in_memory(rows: Any, name: str) -> Part:
     kind = _table_kind(rows)
     if kind == "arrow":
         return ArrowPart(rows, name or "the Arrow table")
-    if kind == "batch":
+    if kind == "stream":  # polars, DuckDB, a batch, …
         import pyarrow as pa
 
-        return ArrowPart(pa.Table.from_batches([rows]), name or "the Arrow batch")
+        return ArrowPart(pa.table(rows), name or "the table")
     if kind == "frame":
+        twice = rows.columns[rows.columns.duplicated()]
+        if len(twice):
+            raise DataError(
+                f"{name or 'the table'} has more than one column {twice[0]!r}; rename or drop "
+                "the others"
+            )
         return ArraysPart({str(c): rows[c] for c in rows.columns}, name or "the table")
     if isinstance(rows, Mapping):
         return ArraysPart({str(k): _array(v) for k, v in rows.items()}, name or "the arrays")
@@ -251,9 +277,10 @@ def _table_kind(rows: Any) -> str:
     bases = {(b.__module__.split(".")[0], b.__name__) for b in type(rows).__mro__}
     if bases & {("pyarrow", "Table"), ("pyarrow", "Dataset")}:
         return "arrow"
-    if ("pyarrow", "RecordBatch") in bases:
-        return "batch"
-    return "frame" if ("pandas", "DataFrame") in bases else ""
+    if ("pandas", "DataFrame") in bases:
+        return "frame"
+    streamed = hasattr(rows, "__arrow_c_stream__") or ("pyarrow", "RecordBatch") in bases
+    return "stream" if streamed else ""
 
 
 def _is_table(rows: Any) -> bool:
@@ -270,7 +297,7 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
     if path.is_file():
         return [str(path)]
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES)
+        found = sorted(p for p in path.rglob("*") if _is_data_file(p.relative_to(path)))
         if not found:
             raise DataError(f"the folder {path} holds no file *{', *'.join(_SUFFIXES)}")
         return [str(p) for p in found]
@@ -280,8 +307,26 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
     return matches
 
 
+def _is_data_file(path: Path) -> bool:
+    """As all readers of such folders do, leave out what begins with a dot or an underscore."""
+    hidden = any(name.startswith((".", "_")) for name in path.parts)
+    return path.suffix.lower() in _SUFFIXES and not hidden
+
+
 def _columns(batch: Any) -> Batch:
-    return dict(zip(batch.schema.names, batch.columns, strict=True))
+    """Columns by name; views of texts as texts, which all of Arrow's functions know."""
+    import pyarrow as pa
+
+    def plain(column: Any) -> Any:
+        if pa.types.is_string_view(column.type):
+            return column.cast(pa.large_string())
+        if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
+            values = column.dictionary.cast(pa.large_string())
+            return pa.DictionaryArray.from_arrays(column.indices, values)
+        return column
+
+    names = batch.schema.names
+    return {name: plain(c) for name, c in zip(names, batch.columns, strict=True)}
 
 
 class _arrow_errors:
@@ -305,4 +350,8 @@ class _arrow_errors:
             return
         if isinstance(error, pa.ArrowException | OSError):
             message = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"cannot read {self._where}: {message}") from error
+            suffix = Path(self._where).suffix.lower()
+            hint = "; expected Parquet or Arrow (Feather)" if suffix not in _SUFFIXES else ""
+            if suffix in (".csv", ".tsv", ".txt"):
+                hint += "; CSV is read in pieces: Table(lambda: pandas.read_csv(path, chunksize=…))"
+            raise DataError(f"cannot read {self._where}: {message}{hint}") from error

@@ -168,8 +168,13 @@ class StoredRows(Mapping[str, Any]):
     def chunks(self) -> Iterator[Rows]:
         """All rows in order, by variable, first axis the row; counts as a read."""
         self.reads += 1
+        rows = 0
         for part in self._parts:
-            yield from self._reader.chunks(part)
+            for chunk in self._reader.chunks(part):
+                rows += row_count(chunk)
+                if rows <= self.n_obs:
+                    yield chunk
+        self._require_all(rows)
 
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Row variables at these row numbers, in the order given.
@@ -226,7 +231,18 @@ class StoredRows(Mapping[str, Any]):
     ) -> Sums:
         """One read: sums over all rows; see `Kernel.evaluate`."""
         self.reads += 1
-        return self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
+        sums, rows = self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
+        self._require_all(rows)
+        return sums
+
+    def _require_all(self, rows: int) -> None:
+        """Every read must find what the first one found."""
+        if rows != self.n_obs:
+            raise DataError(
+                f"the data changed during the run: there were {self.n_obs} rows when they were "
+                f"read first, and {rows} now; files must stay as they are, and a function of "
+                "chunks must return a new iterator of the same rows whenever it is called"
+            )
 
     def load(self) -> LoadedRows:
         """All rows in memory, as the data of the program."""

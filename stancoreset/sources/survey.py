@@ -109,6 +109,8 @@ def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -
     count = 0
     for chunk in reader.chunks(part):
         for name, values in chunk.items():
+            if rows:
+                _require_width(name, rows[name], values, part.name)
             digests[name].update(np.ascontiguousarray(values).data)
         length = row_count(chunk)
         new = rng.random(length)
@@ -126,13 +128,28 @@ def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -
             rows = {name: v[best] for name, v in rows.items()}
         count += length
     if not count:
-        raise DataError(f"{part.name} has no rows; leave it out, or find out why it is empty")
+        hint = ""
+        if schema is None:
+            hint = "; a function of chunks must return a new iterator whenever it is called"
+        raise DataError(f"{part.name} has no rows; leave it out, or find out why it is empty{hint}")
     about = ";".join(f"{name}:{digests[name].hexdigest()}" for name in sorted(digests))
     return PartSurvey(count, hashlib.blake2b(about.encode()).hexdigest(), keys, numbers, rows)
 
 
+def _require_width(name: str, before: NDArray[Any], now: NDArray[Any], where: str) -> None:
+    if before.shape[1:] != now.shape[1:]:
+        raise DataError(
+            f"{where}: {name!r} has {'×'.join(map(str, now.shape[1:])) or 1} numbers in a row, and "
+            f"{'×'.join(map(str, before.shape[1:])) or 1} in the rows before; expected the same "
+            "everywhere"
+        )
+
+
 def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.int64], Rows]:
     """Row numbers among all parts, ascending, and the rows of one sample of all parts."""
+    for number, survey in enumerate(surveys):
+        for name, values in survey.rows.items():
+            _require_width(name, surveys[0].rows[name], values, f"part {number} (from 0)")
     offsets = np.cumsum([0, *(s.n_rows for s in surveys[:-1])])
     keys = np.concatenate([s.keys for s in surveys])
     numbers = np.concatenate([s.numbers + o for s, o in zip(surveys, offsets, strict=True)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from stancoreset.sources.columns import (
     RowVariable,
     is_categorical,
     levels_in_order,
+    plain_value,
 )
 from stancoreset.sources.executors import Executor, LocalThreads
 from stancoreset.sources.parts import Part, find_parts, require_columns
@@ -35,6 +37,13 @@ _CHUNK_ROWS = (1_000, 262_144)
 _SAMPLE_ROWS = (20_000, 100_000)
 _SAMPLE_NUMBERS = 8_000_000
 _SAMPLE_SEED = 5
+# What the mappings of a table look like, for messages.
+_SHAPES = {
+    "columns": '{"y": "late", "X": ["hour", "temp"]}',
+    "values": '{"D": 3}',
+    "levels": '{"airport": ["EWR", "JFK"]}',
+    "counts": '{"J": "airport"}',
+}
 
 
 @dataclass(frozen=True)
@@ -96,9 +105,27 @@ class Table:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("chunk_rows", self.chunk_rows), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise OptionError(f"{name} is {value}, expected at least 1")
+        for name, least in (("chunk_rows", 1), ("threads", 1), ("memory", 0)):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (value is None and least) and not (whole and value >= least):
+                raise OptionError(
+                    f"{name} is {value!r}, expected a whole number of at least {least}"
+                )
+        for name in ("columns", "values", "levels", "counts"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise OptionError(
+                    f"{name} are a {type(value).__name__}, expected a mapping, {_SHAPES[name]}"
+                )
+        for variable, columns in self.columns.items():
+            if not _is_texts(columns):
+                raise OptionError(
+                    f"columns give {columns!r} for {variable!r}, expected the name of a column or "
+                    "a list of names"
+                )
+        for column, levels in self.levels.items():
+            _require_levels(column, levels)
 
     def open_for(
         self, program: WeightedProgram, *, threads: int | None = None
@@ -215,7 +242,7 @@ class Table:
         executor: Executor,
     ) -> tuple[tuple[RowVariable, ...], int]:
         """Categories that are given, or found by reading the columns concerned."""
-        known = {c: tuple(levels) for c, levels in self.levels.items()}
+        known = {c: tuple(map(plain_value, levels)) for c, levels in self.levels.items()}
         single = {v.columns[0] for v in variables if not v.matrix}
         for column in known:
             if column not in single:
@@ -257,6 +284,23 @@ class Table:
 
     def _chunk_rows(self, width: int) -> int:
         return self.chunk_rows or int(np.clip(_CHUNK_NUMBERS // width, *_CHUNK_ROWS))
+
+
+def _is_texts(columns: Any) -> bool:
+    several = isinstance(columns, Sequence) and all(isinstance(c, str) for c in columns)
+    return isinstance(columns, str) or (several and len(columns) > 0)
+
+
+def _require_levels(column: str, levels: Any) -> None:
+    """A list in which every category stands once: its place is its code."""
+    odd = isinstance(levels, str | bytes | Mapping) or not np.iterable(levels)
+    if odd or not len(list(levels)):
+        raise OptionError(f"levels of {column!r} are {levels!r}, expected a list of categories")
+    twice = [v for v, times in Counter(map(plain_value, levels)).items() if times > 1]
+    if twice:
+        raise OptionError(
+            f"levels of {column!r} have {twice[0]!r} twice; expected every category once"
+        )
 
 
 @dataclass(frozen=True)

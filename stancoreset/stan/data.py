@@ -96,10 +96,14 @@ def _load(source: DataSource) -> Mapping[str, Any]:
         return source
     if is_pandas(source, "DataFrame"):
         return _table_columns(source)
+    if hasattr(source, "__arrow_c_stream__"):  # polars, pyarrow, DuckDB, …
+        import pyarrow as pa
+
+        return _table_columns(pa.table(source).to_pandas())
     if not isinstance(source, str | os.PathLike):
         raise DataError(
-            f"data are a {type(source).__name__}; expected a dict of arrays, a pandas "
-            "DataFrame, or a path to Stan JSON, .npz, .parquet or .csv"
+            f"data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
+            "path to Stan JSON, .npz, .parquet or .csv"
         )
     path = Path(source).expanduser()
     if not path.exists():
@@ -140,7 +144,8 @@ def _parse_json(path: Path, text: bytes) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            "expected Stan JSON, .npz, .parquet or .csv"
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
@@ -164,6 +169,8 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
+        if reader == "read_csv":
+            return _read_csv(path)
         return getattr(pd, reader)(path)
     except ImportError as error:
         raise DataError(
@@ -171,6 +178,18 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
         ) from error
     except (ValueError, OSError) as error:  # pyarrow's and pandas' parser errors are ValueErrors
         raise DataError(f"{path} cannot be read as a table: {error}") from error
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file; columns of the same name keep it, where pandas would number them."""
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    names = header.iloc[0].tolist()
+    if len(set(names)) < len(names) == frame.shape[1]:
+        frame.columns = pd.Index(names)
+    return frame
 
 
 _INDEXED_COLUMN = re.compile(r"(?P<name>[A-Za-z]\w*)(?:\.(?P<dot>\d+)|\[(?P<square>\d+)\])")
@@ -187,31 +206,52 @@ def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[in
     single: list[Any] = []
     indexed: dict[str, dict[int, Any]] = {}
     for label in labels:
-        match = _INDEXED_COLUMN.fullmatch(str(label))
-        if match:
-            number = int(match["dot"] or match["square"])
-            indexed.setdefault(match["name"], {})[number] = label
-        else:
+        name, number = _place(label)
+        if number is None:
             single.append(label)
+        else:
+            indexed.setdefault(name, {})[number] = label
     return single, indexed
 
 
+def _place(label: Any) -> tuple[str, int | None]:
+    """A column's variable, and which of a matrix's columns it is."""
+    match = _INDEXED_COLUMN.fullmatch(str(label))
+    return (match["name"], int(match["dot"] or match["square"])) if match else (str(label), None)
+
+
 def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
-    """A table as variables: indexed columns and columns of lists become matrices."""
-    single, indexed = indexed_columns(frame.columns)
-    columns: dict[str, Any] = {str(label): frame[label] for label in single}
-    for name, labels in indexed.items():
-        first = min(labels)
-        expected = range(first, first + len(labels))
-        absent = sorted(set(range(first, max(labels) + 1)) - set(labels))
-        if first > 1 or absent:
-            missing = absent[0] if absent else 1
-            raise DataError(
-                f"the table has columns {name}.{first} … {name}.{max(labels)} but no "
-                f"{name}.{missing}; expected {name}.1 … {name}.D without gaps"
-            )
-        columns[name] = frame[[labels[i] for i in expected]]
-    return columns
+    """A table as variables: indexed columns and columns of lists become matrices.
+
+    A variable that its columns do not make clear is the error that says so: a table may hold
+    more than the program reads.
+    """
+    found: dict[str, list[tuple[int | None, Any]]] = {}
+    for label in frame.columns:
+        name, number = _place(label)
+        found.setdefault(name, []).append((number, label))
+    return {name: _variable(frame, name, places) for name, places in found.items()}
+
+
+def _variable(frame: pd.DataFrame, name: str, places: list[tuple[int | None, Any]]) -> Any:
+    numbers = [number for number, _ in places]
+    if len(set(numbers)) < len(numbers) or (len(numbers) > 1 and None in numbers):
+        labels = ", ".join(repr(str(label)) for _, label in places[:8])
+        return DataError(
+            f"the table has several columns for {name!r}: {labels}; expected one column {name}, or "
+            f"{name}.1 … {name}.D each once: rename or drop the others"
+        )
+    of = {number: label for number, label in places if number is not None}
+    if not of:
+        return frame[places[0][1]]
+    first, last = min(of), max(of)
+    absent = sorted({*range(min(first, 1), last + 1)} - {*of})
+    if absent:
+        return DataError(
+            f"the table has columns {name}.{first} … {name}.{last} but no {name}.{absent[0]}; "
+            f"expected {name}.1 … {name}.D without gaps"
+        )
+    return frame[[of[number] for number in sorted(of)]]
 
 
 # --- writing -----------------------------------------------------------------------------

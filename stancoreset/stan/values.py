@@ -7,6 +7,7 @@ and an array of the right type is passed on without a copy.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 
-__all__ = ["Value", "as_value", "is_pandas"]
+__all__ = ["Value", "as_value", "is_pandas", "masked_values"]
 
 #: One variable's value.
 Value = int | float | NDArray[Any]
@@ -27,8 +28,10 @@ def as_value(name: str, value: Any) -> Value:
     Raises
     ------
     DataError
-        The value is not numeric, ragged, complex, NaN or infinite.
+        The value is not numeric, ragged, complex, masked, NaN or infinite.
     """
+    if isinstance(value, DataError):  # its reader knows why it cannot be used
+        raise value
     array = _as_array(name, value)
     kind = array.dtype.kind
     if kind in "bi":
@@ -49,6 +52,8 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
     if is_pandas(value, "DataFrame", "Series", "Index"):
         return _from_pandas(name, value)
     if isinstance(value, np.ndarray):
+        if np.ma.is_masked(value):
+            raise DataError(f"data variable {name!r} {masked_values(value)}")
         array = value
     else:
         try:
@@ -122,8 +127,18 @@ def _not_numeric(array: NDArray[Any]) -> str:
         item = items[at]
         if not isinstance(item, int | float | np.number | np.bool_):
             where = f" at {_index(at)}" if at else ""
-            return f"holds {item!r} ({type(item).__name__}){where}"
+            return f"holds {reprlib.repr(item)} ({type(item).__name__}){where}"
     return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
+
+
+def masked_values(array: NDArray[Any]) -> str:
+    """How many values of a masked array are masked, and the first, for messages."""
+    mask = np.ma.getmaskarray(array)
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+    return (
+        f"has {int(mask.sum())} masked values, the first at {_index(first)}; remove or impute "
+        "these rows first"
+    )
 
 
 def _require_finite(name: str, array: NDArray[np.float64]) -> None:
