@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from stancoreset.arviz_compat.reading import variables_of
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import Float, RowModel
 from stancoreset.engines.nuts import check_nuts, check_whole
@@ -18,6 +22,7 @@ from stancoreset.importance import LEAST_DRAWS
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, extend, project
 from stancoreset.reference.base import Reference
+from stancoreset.reference.methods import check_reference
 from stancoreset.refinement import MAX_ROUNDS
 from stancoreset.sizes import AUTO
 from stancoreset.solvers import check_method
@@ -113,6 +118,7 @@ class Plan:
             "size": self.size,
             "method": self.method,
             "reference": reference_name(self.reference),
+            **self._own_draws(),
             "projection": self.projection,
             "draws": self.draws,
             "candidates": self.candidates,
@@ -122,6 +128,18 @@ class Plan:
             **self.sampler,
             **self.options,
         }
+
+    def _own_draws(self) -> dict[str, str]:
+        """A hash of the user's draws, by which a run that goes on knows them again."""
+        if isinstance(self.reference, str):
+            return {}
+        draws = self.reference
+        arrays = {"": draws} if isinstance(draws, np.ndarray) else variables_of(draws)
+        digest = hashlib.blake2b(digest_size=16)
+        for name, values in sorted(arrays.items()):
+            digest.update(f"{name}:{values.shape};".encode())
+            digest.update(np.ascontiguousarray(values, dtype=np.float64).data)
+        return {"reference_draws": digest.hexdigest()}
 
     def require(self, n_obs: int) -> None:
         """Refuse what cannot be done before anything is computed.
@@ -141,6 +159,7 @@ class Plan:
                 f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
                 "could be found; give a number"
             )
+        check_reference(self.reference)
         check_projection(self.projection)
         if self.projection == TAYLOR and not self.control_variate:
             raise OptionError(

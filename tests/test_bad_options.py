@@ -62,6 +62,7 @@ def test_nuts_options_out_of_range_are_refused_by_fit_and_sample(
         ("candidates", 0),
         ("max_rounds", 0),
         ("max_rounds", 1.5),
+        ("reference", "lapace"),
         ("control_variate", "yes"),
     ],
 )

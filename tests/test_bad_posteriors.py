@@ -8,7 +8,7 @@ from problems import logistic_data
 
 import stancoreset as sc
 from stancoreset import arviz_compat
-from stancoreset.errors import CertificateError, DataError, ReferenceFitError
+from stancoreset.errors import CertificateError, DataError, OutputError, ReferenceFitError
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +102,12 @@ def test_certificates_need_the_full_data(model, data, fit):
 def test_something_that_is_no_posterior(model, data, fit):
     with pytest.raises(DataError, match=r"builtins\.int; expected an ArviZ container"):
         model.certify(data, fit.coreset, 3)
+
+
+def test_a_run_goes_on_with_the_draws_that_it_began_with(model, data, fit, draws, tmp_path):
+    run = {"size": 20, "seed": 1, "refine": False, "output_dir": tmp_path / "run"}
+    model.fit(data, reference=draws, **run)
+    model.fit(data, reference=draws, resume=True, **run)
+    moved = {name: values * 1.01 for name, values in draws.items()}
+    with pytest.raises(OutputError, match="cannot be resumed: reference_draws was"):
+        model.fit(data, reference=moved, resume=True, **run)

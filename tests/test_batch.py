@@ -149,6 +149,10 @@ def test_the_examples_of_readme_and_help_are_jobs(place):
         ("[job]\nsize = 3\n", "there is no table 'job'"),
         ("[jobs]\nsize = 3\n", r"write \[\[jobs\]\]"),
         ("jobs = []\n", "jobs is not known"),
+        ("[[jobs]]\nseed = []\n", r"seed is an empty list, which makes no job"),
+        ("[[jobs]]\nsize = []\n[[jobs]]\nsize = 3\n", r"\[\[jobs\]\] 1: size is an empty list"),
+        ("[[jobs]]\nreference = 'lapace'\n", "reference is 'lapace', expected one of 'laplace'"),
+        ("[[jobs]]\ndata = '.'\n", r"data is '\.': .* is a folder"),
     ],
 )
 def test_bad_jobs_are_one_clear_line_before_anything_is_run(place, text, words, capsys):
@@ -168,6 +172,8 @@ def test_files_that_are_no_jobs(place, capsys):
         read_jobs(place / "none.toml")
     with pytest.raises(DataError, match=r"not TOML: .*line 1"):
         read_jobs(jobs_file(place, "size == 3"))
+    assert main(["batch", "/"]) == 2
+    assert "cannot read /" in capsys.readouterr().err
     with pytest.raises(OptionError, match="there are no jobs"):
         read_jobs(jobs_file(place, ""))
     (place / "jobs.toml").write_text(DEFAULTS + "[[jobs]]\nsize = 3\n", encoding="utf-8-sig")

@@ -74,7 +74,8 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     from stancoreset.batch.run import run_and_tell, run_batch
 
     if args.out is None:
-        args.out = str(Path(args.file).with_suffix(""))
+        file = Path(args.file)
+        args.out = str(file.with_suffix("") if file.name else file)
     options = {"jobs": args.jobs, "resume": args.resume, "retry": args.retry}
     if args.dry_run:
         table = run_batch(args.file, args.out, dry_run=True, **options)

@@ -124,7 +124,11 @@ class _Reader:
         for number, table in enumerate(jobs, 1):
             place = f"[[jobs]] {number}"
             self._known(place, table)
-            for values in _product({**defaults, **grid, **table}):
+            merged = {**defaults, **grid, **table}
+            for key, value in merged.items():
+                if isinstance(value, list | tuple) and not len(value):
+                    raise self._error(place, key, "is an empty list, which makes no job at all")
+            for values in _product(merged):
                 for job in self._jobs(place, values, named={*grid, *table}):
                     self._add(found, job, place)
         return sorted((job for job, _ in found.values()), key=lambda job: job.kind == "full")
@@ -227,6 +231,8 @@ class _Reader:
         """Let the fit itself say what it will not do, of any number of rows."""
         known = {f.name for f in fields(Plan)}
         given = {k: v for k, v in {**default_settings(), **settings}.items() if k in known}
+        if str(given["reference"]).endswith(".nc"):  # draws that the job reads
+            del given["reference"]
         try:
             Plan(**given, options=options).require(sys.maxsize)
         except StancoresetError as error:
@@ -255,7 +261,10 @@ class _Reader:
             return [self._data(place, part) for part in value]
         if isinstance(value, Mapping):
             return plain(value)
-        return str(self._file(place, "data", value))
+        path = self._file(place, "data", value)
+        if path.is_dir():
+            raise self._error(place, "data", f"is {value!r}: {path} is a folder, no data file")
+        return str(path)
 
     def _name(self, place: str, values: Mapping[str, Any], job: Job, named: set[str]) -> str:
         parts = name_parts(job)

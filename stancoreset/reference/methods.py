@@ -15,7 +15,7 @@ from stancoreset.reference.laplace import laplace
 from stancoreset.reference.pathfinder import pathfinder
 from stancoreset.reference.pilot import pilot
 
-__all__ = ["METHODS", "Method", "fit_reference"]
+__all__ = ["METHODS", "Method", "check_reference", "fit_reference"]
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,22 @@ def fit_reference(
     """
     if draws < 2:
         raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
+    check_reference(method)
     if not isinstance(method, str):
         return from_draws(full, method, draws, seed, progress)
-    if method not in METHODS:
+    return METHODS[method].fit(full, draws, seed, progress)
+
+
+def check_reference(method: Any) -> None:
+    """Raise unless there is a reference of that name; draws are looked at when they are used.
+
+    Raises
+    ------
+    OptionError
+    """
+    if isinstance(method, str) and method not in METHODS:
         known = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())
         raise OptionError(
             f"reference is {method!r}, expected one of {known}, or posterior draws (ArviZ "
             "container, cmdstanpy fit, dict of arrays, or array of unconstrained draws)"
         )
-    return METHODS[method].fit(full, draws, seed, progress)
