@@ -15,6 +15,7 @@ import numpy as np
 from stancoreset.arviz_compat import add_group, attrs_of, groups_of, is_container
 from stancoreset.arviz_compat.line import Container, build
 from stancoreset.engines.base import Float, StanData
+from stancoreset.engines.nuts import check_whole
 from stancoreset.errors import CertificateError, DataError, OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.row_log_lik import row_log_lik
@@ -94,6 +95,11 @@ def with_replications(
     program as the user gave it, which alone has generated quantities.
     """
     n_obs = _rows_in_memory(session, checked, "a predictive check")
+    if not isinstance(replicated, Mapping):
+        raise OptionError(
+            f"replicated is {replicated!r}, expected a dict of a data variable's name to that of "
+            'the generated quantity that replicates it, {"y": "y_rep"}'
+        )
     axes = session.program.rows
     for name in replicated:
         if name not in axes:
@@ -227,6 +233,7 @@ def _draws(draws: int | None, n_obs: int, container: Container) -> int:
     sizes = groups_of(container)["posterior"].sizes
     total = sizes["chain"] * sizes["draw"]
     if draws is not None:
+        check_whole("draws", draws, 0)
         if draws < sizes["chain"]:
             raise OptionError(f"draws is {draws}, expected at least one for each chain")
         return min(draws, total)

@@ -17,7 +17,7 @@ import numpy as np
 from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate, certify
 from stancoreset.coreset import Coreset
-from stancoreset.errors import OutputError
+from stancoreset.errors import OptionError, OutputError
 from stancoreset.files import atomic_path, is_temporary, read_numbers, remove_leftovers
 from stancoreset.reference.base import GaussianFit, Reference
 
@@ -77,7 +77,13 @@ class RunFolder:
         OutputError
             If the folder holds something that is not ours, or a run of ours and neither
             `resume` nor `overwrite` is set, or the run there differs from this one.
+        OptionError
+            If both are set.
         """
+        if resume and overwrite:
+            raise OptionError(
+                "resume keeps the stages that are there and overwrite drops them; give one of them"
+            )
         folder = cls(Path(path) if path is not None else None, fingerprint)
         if folder.path is None:
             return folder

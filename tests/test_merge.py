@@ -322,6 +322,12 @@ def test_parts_that_cannot_be_merged(model, parts):
         model.merge([(piece, fit), (piece, second)], **QUICK)
     with pytest.raises(DataError, match=r"'beta_scale' is 2.5 in part 1 and 1.0 in part 2"):
         model.merge([(piece, fit), ({**other, "beta_scale": 1.0}, second)], **QUICK)
+    with pytest.raises(DataError, match=r"these data are not those .* as many rows"):
+        model.keep({**piece, "y": 1 - piece["y"]}, fit)
+    with pytest.raises(DataError, match="the data have 3000 rows, but the fit is of 2000"):
+        model.keep(other, fit)
+    with pytest.raises(OptionError, match="coresets are one Coreset, expected a list"):
+        sc.merge(fit.coreset)
     with pytest.raises(DataError, match=r"part 2: .*y"):
         model.merge([(piece, fit), ({k: v for k, v in other.items() if k != "y"}, second)])
     with pytest.raises(OptionError, match="size is 0"):

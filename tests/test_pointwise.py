@@ -160,6 +160,10 @@ def test_predictive_checks_by_arviz(model, data, fit):
 def test_predictive_checks_say_what_is_wrong(model, data, fit):
     with pytest.raises(OptionError, match=r"'Z' is replicated .* those are X, y"):
         model.posterior_predictive(data, fit, {"Z": "y_rep"})
+    with pytest.raises(OptionError, match=r"replicated is \['y_rep'\], expected a dict"):
+        model.posterior_predictive(data, fit, ["y_rep"])
+    with pytest.raises(OptionError, match="draws is 'all', expected a whole number"):
+        model.log_likelihood(data, fit, draws="all")
     with pytest.raises(OptionError, match="no generated quantity y_new; it defines y_rep"):
         model.posterior_predictive(data, fit, {"y": "y_new"})
     with pytest.raises(DataError, match=r"'y_rep' has shape \(2500,\), 'X' has \(2500, 3\)"):

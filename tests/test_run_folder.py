@@ -15,7 +15,7 @@ import pytest
 from stancoreset import arviz_compat
 from stancoreset.certificate import certify
 from stancoreset.coreset import Coreset
-from stancoreset.errors import OutputError
+from stancoreset.errors import OptionError, OutputError
 from stancoreset.files import atomic_path, remove_leftovers
 from stancoreset.reference.base import GaussianFit, Reference
 from stancoreset.run_folder import RunFolder
@@ -46,6 +46,13 @@ def stages(draws: int = 4_000) -> dict[str, object]:
         "posterior": arviz_compat.posterior_container({"mu": rng.normal(size=(2, draws))}),
         "certificate": certify(0.01 * rng.normal(size=draws), 0.01),
     }
+
+
+def test_to_resume_and_to_overwrite_is_a_contradiction(tmp_path):
+    RunFolder.open(tmp_path / "run", SETTINGS).once("reference", reference)
+    with pytest.raises(OptionError, match="give one of them"):
+        RunFolder.open(tmp_path / "run", SETTINGS, resume=True, overwrite=True)
+    assert RunFolder.open(tmp_path / "run", SETTINGS, resume=True).finished("reference")
 
 
 @pytest.mark.parametrize("stage", ["reference", "coreset", "posterior", "certificate"])

@@ -12,12 +12,13 @@ from stancoreset.coreset import Coreset
 from stancoreset.engines.base import StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.fit import CoresetFit
+from stancoreset.sources.stored import StoredRows, content_hash
 from stancoreset.stan.program import WeightedProgram
 
 if TYPE_CHECKING:
     from stancoreset.workflow import CoresetModel
 
-__all__ = ["Part", "laid_end_to_end", "read_part", "union_rows"]
+__all__ = ["Part", "laid_end_to_end", "read_part", "require_same_data", "union_rows"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,26 @@ def read_part(model: CoresetModel, part: Any, number: int) -> Part:
             "give the full data of every part, or compute it once for all parts and pass it as data"
         )
     return Part(coreset, checked, full)
+
+
+def require_same_data(coreset: Coreset, data: StanData) -> None:
+    """Refuse rows that a coreset was not selected from, such as those of another day.
+
+    Where the rows are kept and the rest goes, no certificate would ever tell.
+
+    Raises
+    ------
+    DataError
+    """
+    about = coreset.provenance
+    # Rows in files have a hash of their own, and those of a union one of all their parts.
+    if isinstance(data, StoredRows) or {"data", "parts"} & set(about):
+        return
+    if about.get("data_hash") not in (None, content_hash(data)):
+        raise DataError(
+            f"these data are not those that the coreset was selected from, though they have as "
+            f"many rows ({coreset.n_obs}): expected the data of the fit, unchanged since"
+        )
 
 
 def _kind(part: Any) -> str:

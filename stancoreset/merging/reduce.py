@@ -36,10 +36,16 @@ from typing import TYPE_CHECKING, Any
 
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import StanData
-from stancoreset.errors import OptionError
+from stancoreset.errors import DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.fit import CoresetFit
-from stancoreset.merging.parts import Part, laid_end_to_end, read_part, union_rows
+from stancoreset.merging.parts import (
+    Part,
+    laid_end_to_end,
+    read_part,
+    require_same_data,
+    union_rows,
+)
 from stancoreset.merging.reduction import Reduction
 from stancoreset.merging.sessions import PartsSession, UnionSession, WholeSession
 from stancoreset.merging.union import merge
@@ -71,8 +77,20 @@ def keep_rows(model: CoresetModel, data: Any, fit: CoresetFit) -> CoresetFit:
     -------
     CoresetFit
         With ``fit.data``; ``save`` writes it along.
+
+    Raises
+    ------
+    DataError
+        These are not the data that the fit is of.
     """
-    return replace(fit, data=model._session.rows(model.read(data), fit.coreset))
+    checked = model.read(data)
+    count = model.program.n_obs(checked)
+    if count != fit.coreset.n_obs:
+        raise DataError(
+            f"the data have {count} rows, but the fit is of {fit.coreset.n_obs}: expected its data"
+        )
+    require_same_data(fit.coreset, checked)
+    return replace(fit, data=model._session.rows(checked, fit.coreset))
 
 
 def merge_parts(

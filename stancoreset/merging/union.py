@@ -46,6 +46,8 @@ def merge(coresets: Sequence[Coreset]) -> Coreset:
     >>> both.indices.tolist(), both.n_obs, round(both.heldout_error, 3)
     ([1, 4, 5], 9, 0.05)
     """
+    if isinstance(coresets, Coreset):
+        raise OptionError("coresets are one Coreset, expected a list of them")
     coresets = list(coresets)
     _require_alike(coresets)
     starts = np.cumsum([0, *(c.n_obs for c in coresets)])
