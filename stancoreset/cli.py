@@ -24,9 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     1: some jobs of a batch failed.
     """
-    args = make_parser(HANDLERS).parse_args(argv)
-    _quiet_libraries()
+    args = argparse.Namespace()
     try:
+        args = make_parser(HANDLERS).parse_args(argv)  # imports more than a moment's worth
+        _quiet_libraries()
         return int(args.run(args))
     except StancoresetError as error:
         print(f"stancoreset: error: {error}", file=sys.stderr)

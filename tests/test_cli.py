@@ -154,6 +154,23 @@ def test_unknown_options_and_commands_exit_with_2():
         assert stopped.value.code == 2
 
 
+def test_interrupted_while_it_starts(monkeypatch, capsys):
+    def interrupt(_handlers):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stancoreset.cli.make_parser", interrupt)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "\nstancoreset: interrupted\n"
+
+
+def test_the_package_is_a_command(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "stancoreset", "--version"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert run.stdout == f"stancoreset {sc.__version__}\n"
+
+
 def _end(process):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -87,6 +87,12 @@ def test_own_text_is_kept_where_nothing_is_included() -> None:
 
 
 def test_no_such_program_and_no_program(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is a folder; expected a Stan program"):
+        StanProgram.from_file(tmp_path)
+    with pytest.raises(DataError, match=r"a program's text was given .* use stan_code="):
+        StanProgram.from_file("data { int N; }\n" * 1_000)
+    with pytest.raises(DataError, match=r"the ready program of that name is .*logistic\.stan"):
+        StanProgram.from_file("logistic")
     with pytest.raises(DataError, match=r"no such Stan program: .*nowhere\.stan"):
         StanProgram.from_file(tmp_path / "nowhere.stan")
     binary = tmp_path / "binary.stan"

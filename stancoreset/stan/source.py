@@ -55,9 +55,18 @@ class StanProgram:
         CompileError
             Stan refuses the program.
         """
+        if "\n" in str(path):
+            raise DataError(
+                "a program's text was given in place of its path; use stan_code=… for the text"
+            )
         path = Path(path).expanduser()
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; expected a Stan program, model.stan")
         if not path.is_file():
-            raise DataError(f"no such Stan program: {path}")
+            hint = ""
+            if str(path) in stan_model_names():
+                hint = f"; the ready program of that name is {stan_model_path(str(path))}"
+            raise DataError(f"no such Stan program: {path}{hint}")
         try:
             source = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,10 @@
+"""``python -m stancoreset``: the command line of the Python that is meant."""
+
+from __future__ import annotations
+
+import sys
+
+from stancoreset.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
