@@ -133,7 +133,10 @@ def unseen_mass(
 
 
 def unvisited_mass(
-    draws: ArrayLike, log_p: ArrayLike, reference_draws: ArrayLike, reference_log_p: ArrayLike
+    draws: ArrayLike,
+    log_p: ArrayLike,
+    reference_draws: ArrayLike,
+    reference_log_p: ArrayLike = np.inf,
 ) -> float:
     """Share of a reference's draws that lie in modes of the full posterior without any draw.
 
@@ -149,8 +152,8 @@ def unvisited_mass(
     log_p : array_like, shape (n_draws,)
         Full log posterior density there.
     reference_draws : array_like, shape (S, P)
-    reference_log_p : array_like, shape (S,)
-        Up to the same constant.
+    reference_log_p : array_like, shape (S,), optional
+        Up to the same constant; left out where the reference's draws are known to lie in modes.
 
     Examples
     --------

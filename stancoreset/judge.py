@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,9 +148,9 @@ class Judge:
             if r.log_q is None
         ]
         for r in self.references:
-            if r.elsewhere is not None and r.elsewhere_log_p is not None:
+            if r.elsewhere is not None:  # summits all of them, however high
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
-                shares.append(share * unvisited_mass(draws, log_p, r.elsewhere, r.elsewhere_log_p))
+                shares.append(share * unvisited_mass(draws, log_p, r.elsewhere))
         return max(shares, default=float("nan"))
 
 
@@ -165,5 +165,14 @@ def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
     return {
         "divergences": int(np.sum(diverging)),
         "n_transitions": int(np.size(diverging)),
-        "rhat": arviz_compat.worst_rhat(posterior),
+        "rhat": arviz_compat.worst_rhat(_as_two_chains(posterior)),
     }
+
+
+def _as_two_chains(posterior: Any) -> Mapping[str, np.ndarray]:
+    """Draws; of a single chain its halves, which must agree as chains must."""
+    variables = arviz_compat.variables_of(posterior)
+    if any(len(value) > 1 for value in variables.values()):
+        return variables
+    half = min((value.shape[1] for value in variables.values()), default=0) // 2
+    return {n: np.concatenate([v[:, :half], v[:, half : 2 * half]]) for n, v in variables.items()}

@@ -5,7 +5,8 @@ rows and draws; a small one with a bad certificate says that the rows were match
 place, and asks for another reference. The coreset posterior's own draws are the first: they
 lie where the prior and the expanded likelihood put them, funnels and boundaries included,
 where a Gaussian does not. A pilot run on a subsample and Pathfinder come after. Where only the
-chains disagree, the coreset is left as it is, and the chains become longer.
+chains are at fault, the coreset is left as it is: if they disagree they become longer, and if
+they diverge their steps become smaller.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "MATCHING",
     "MAX_ROUNDS",
     "OWN_DRAWS",
+    "SMALLER_STEPS",
     "Change",
     "Round",
     "best_round",
@@ -34,6 +36,8 @@ MAX_ROUNDS = 5
 OWN_DRAWS = "own draws"
 #: The action that lets the same coreset be sampled by longer chains.
 LONGER_CHAINS = "longer chains"
+#: The action that lets the same coreset be sampled by smaller steps.
+SMALLER_STEPS = "smaller steps"
 #: The action that moves the draws of a rejected posterior.
 MATCHING = "moment matching"
 # Own draws are used again only while they raise the effective sample size by this factor.
@@ -67,7 +71,7 @@ class Round:
     seconds : float
         Wall-clock time of the round.
     rhat : float
-    unmixed : bool
+    unmixed, diverged : bool
         Of the certificate.
     """
 
@@ -85,6 +89,7 @@ class Round:
     seconds: float
     rhat: float = float("nan")
     unmixed: bool = False
+    diverged: bool = False
 
     @classmethod
     def of_report(cls, record: Mapping[str, Any]) -> Round:
@@ -118,6 +123,7 @@ class Round:
             seconds=seconds,
             rhat=certificate.rhat,
             unmixed=certificate.unmixed,
+            diverged=certificate.diverged,
         )
 
 
@@ -168,6 +174,8 @@ def next_change(
         # Other rows do not help; nor do longer chains where these were no help.
         longer = Change(LONGER_CHAINS, last.reference, {})
         return None if any(r.action == LONGER_CHAINS for r in rounds) else longer
+    if last.diverged and not any(r.action == SMALLER_STEPS for r in rounds):
+        return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.

@@ -22,6 +22,7 @@ from stancoreset.refinement import (
     LONGER_CHAINS,
     MATCHING,
     OWN_DRAWS,
+    SMALLER_STEPS,
     Change,
     Round,
     best_round,
@@ -33,8 +34,9 @@ __all__ = ["Rounds"]
 
 # Rows found by their influence, for so many random candidates one.
 _INFLUENTIAL = 10
-# How many times as long chains are that are to mix better.
-_LONGER = 3
+# How many times as long chains are that are to mix better, and how much closer to one
+# adapt_delta is where steps are to be smaller.
+_LONGER, _CLOSER = 3, 10
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Rounds:
             earlier = tuple(a.reference for a in attempts)
             here = replace(pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
             try:
-                like = attempts[-1] if change.action == LONGER_CHAINS else None
+                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
+                like = attempts[-1] if again else None
                 attempts.append(here.attempt(full, number, change, like))
             except StancoresetError as error:
                 if not attempts:
@@ -104,7 +107,10 @@ class Rounds:
         settings: dict[str, Any] = dict(change.settings)
         if asked.size == AUTO and not change.grows:
             settings.pop("size", None)
-        if change.action == LONGER_CHAINS or any(a.round.action == LONGER_CHAINS for a in attempts):
+        actions = {change.action, *(a.round.action for a in attempts)}
+        if SMALLER_STEPS in actions:
+            settings["adapt_delta"] = 1 - (1 - asked.adapt_delta) / _CLOSER
+        if LONGER_CHAINS in actions:
             settings["iter_warmup"] = _LONGER * asked.iter_warmup
             settings["iter_sampling"] = _LONGER * asked.iter_sampling
         if change.reference == OWN_DRAWS:

@@ -237,7 +237,6 @@ def _save_reference(reference: Reference, path: Path) -> None:
         "log_q": reference.log_q,
         "spare": reference.spare,
         "elsewhere": reference.elsewhere,
-        "elsewhere_log_p": reference.elsewhere_log_p,
     }
     with atomic_path(path / "reference.npz") as temporary, temporary.open("wb") as stream:
         np.savez(
@@ -262,7 +261,6 @@ def _load_reference(path: Path) -> Reference:
             log_q=stored.get("log_q"),
             spare=stored.get("spare"),
             elsewhere=stored.get("elsewhere"),
-            elsewhere_log_p=stored.get("elsewhere_log_p"),
         )
 
 

@@ -125,7 +125,7 @@ def test_chains_that_have_not_mixed_are_rejected_whatever_the_weights():
     apart = certify(equal, heldout_error=0.0, rhat=1.7)
     assert apart.verdict == "rejected"
     assert apart.rhat == 1.7
-    assert "R̂ is 1.70, above 1.1" in apart.reasons[0]
+    assert "R̂ is 1.70, above 1.05" in apart.reasons[0]
 
 
 def test_constant_shift_changes_nothing():

@@ -82,8 +82,6 @@ class Reference:
     elsewhere : ndarray, shape (E, P), or None
         Draws at other modes that the search for a Laplace fit's mode came by, in proportion to
         their mass; see `stancoreset.reference.summits`.
-    elsewhere_log_p : ndarray, shape (E,), or None
-        Log posterior density there, with the constant of `log_p`.
 
     References
     ----------
@@ -101,7 +99,6 @@ class Reference:
     log_q: Float | None = field(default=None, repr=False)
     spare: Float | None = field(default=None, repr=False)
     elsewhere: Float | None = field(default=None, repr=False)
-    elsewhere_log_p: Float | None = field(default=None, repr=False)
 
     @property
     def log_p(self) -> Float:

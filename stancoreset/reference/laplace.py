@@ -86,7 +86,8 @@ def laplace(
     rng = np.random.default_rng(seed)
     sample = gaussian.draw(draws, rng)
     log_prior, log_likelihood = evaluated(full, sample, progress)
-    elsewhere = _elsewhere(full, gaussian, others, draws, seed)
+    log_q = gaussian.log_density(sample)
+    weights = log_prior + log_likelihood - log_q
     return Reference(
         method="laplace",
         draws=sample,
@@ -95,14 +96,13 @@ def laplace(
         gaussian=gaussian,
         log_prior=log_prior,
         log_likelihood=log_likelihood,
-        log_q=gaussian.log_density(sample),
-        elsewhere=elsewhere,
-        elsewhere_log_p=None if elsewhere is None else full.log_density(elsewhere),
+        log_q=log_q,
+        elsewhere=_elsewhere(full, gaussian, others, weights, seed),
     )
 
 
 def _elsewhere(
-    full: FullData, known: GaussianFit, others: list[GaussianFit], draws: int, seed: int
+    full: FullData, known: GaussianFit, others: list[GaussianFit], log_importance: Float, seed: int
 ) -> Float | None:
     """Draws at other modes of the full posterior, if the subsample has shown any."""
 
@@ -117,7 +117,7 @@ def _elsewhere(
     if len(fits) == 1:
         return None
     rng = np.random.default_rng([seed, 19])
-    found = draws_elsewhere(fits, full.log_density, draws, rng)
+    found = draws_elsewhere(fits[1:], full.log_density, log_importance, rng)
     return found if len(found) else None
 
 

@@ -1,12 +1,9 @@
 """Modes of a posterior besides the one that a Laplace fit is at.
 
 A climb from a random start ends at some mode. Climbs from a few starts that end at different
-ones tell that the posterior has several, each with the mass
-
-    Z_k ≈ p(θ̂_k | y) |2π H_k⁻¹|^½
-
-of its own Laplace fit. NUTS that starts at one of them need not ever come to the others, and
-importance weights, which compare densities where draws are, do not show it.
+ones tell that the posterior has several, each with a mass that a Gaussian there, q_k, tells:
+Z_k = ∫ p ≈ mean p/q_k over its draws. NUTS that starts at one of them need not ever come to the
+others, and importance weights, which compare densities where draws are, do not show it.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import EngineError, StancoresetError
@@ -90,17 +88,30 @@ def _apart(one: GaussianFit, other: GaussianFit) -> bool:
 
 
 def draws_elsewhere(
-    fits: Sequence[GaussianFit],
+    others: Sequence[GaussianFit],
     log_density: Callable[[Float], Float],
-    draws: int,
+    log_importance: Float,
     rng: np.random.Generator,
 ) -> Float:
-    """Draws of all Gaussians but the first, (E, P), where that one has `draws` draws.
+    """Draws of Gaussians at other modes, (E, P), of each as many as its mode has mass.
 
-    Of each as many as it has mass in units of the first one's, and `draws` at most.
+    The mass is an average of importance weights, Z_k = mean p/q_k over draws of q_k, which is
+    that of the mode even where the Gaussian at it is too wide.
+
+    Parameters
+    ----------
+    others : sequence of GaussianFit
+    log_density : callable
+        (S, P) → (S,), of the full posterior.
+    log_importance : ndarray, shape (S,)
+        log p − log q at the draws of the Gaussian at the known mode: S draws are worth its mass,
+        and as many at most those of another.
+    rng : numpy.random.Generator
     """
-    mass = log_density(np.array([g.mean for g in fits]))
-    mass = mass + [np.linalg.slogdet(g.chol)[1] for g in fits]
-    shares = np.exp(np.minimum(mass - mass[0], 0.0))
-    parts = [g.draw(round(draws * z), rng) for g, z in zip(fits, shares, strict=True)]
-    return np.concatenate([parts[0][:0], *parts[1:]])
+    found = [np.empty((0, len(others[0].mean)))]
+    for there in others:
+        draws = there.draw(len(log_importance), rng)
+        log_mass = logsumexp(log_density(draws) - there.log_density(draws))
+        share = np.exp(min(log_mass - logsumexp(log_importance), 0.0))
+        found.append(draws[: round(share * len(draws))])
+    return np.concatenate(found)
