@@ -72,6 +72,11 @@ class Distributed:
         OptionError
             If there is no cluster, or the rows are in this process alone.
         """
+        if not isinstance(self.table, Table):
+            raise OptionError(
+                f"table is a {type(self.table).__name__}, expected a Table: "
+                "Distributed(Table(rows, columns={…}), client)"
+            )
         client = _client(self.client)
         workers = DaskWorkers(client, self.retries)
         workers.require_package()
@@ -205,6 +210,11 @@ def _client(client: Any) -> Any:
             raise OptionError(
                 f"client is a {type(client).__name__}; expected a distributed.Client or the "
                 'address of a scheduler, "tcp://host:8786"'
+            )
+        if getattr(client, "status", "running") != "running":
+            raise OptionError(
+                f"the Dask client is {client.status}: its cluster has ended or is out of reach; "
+                "make a new one"
             )
         return client
     from distributed import Client

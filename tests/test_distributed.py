@@ -183,6 +183,12 @@ def test_a_worker_without_the_package_is_named(folder, model):
 def test_rows_and_clients_that_cannot_be(model, client, folder):
     with pytest.raises(OptionError, match="are in this process alone"):
         model.read(sc.Distributed(Table({"a": np.zeros(3)}, **OPTIONS), client))
+    with pytest.raises(OptionError, match=r"table is a str, expected a Table: .*Table\(rows"):
+        model.read(sc.Distributed(str(folder), client))
+    ended = distributed.Client(client.scheduler.address)
+    ended.close()
+    with pytest.raises(OptionError, match="the Dask client is closed: .* make a new one"):
+        model.read(sc.Distributed(Table(folder, **OPTIONS), ended))
     with pytest.raises(OptionError, match="client is a int"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), 3))
     with pytest.raises(OptionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
