@@ -449,3 +449,29 @@ def test_the_number_of_observations_may_be_a_number(tmp_path):
         model.read(short)
     assert "actor" in str(e.value)
     assert "400" in str(e.value)
+
+
+def test_as_many_groups_as_observations():
+    """Reed frogs (Statistical Rethinking, 13.2), not centred: 48 tanks, one row each."""
+    code = """
+data{ array[48] int S; array[48] int density; array[48] int tank; }
+parameters{ vector[48] z; real a_bar; real<lower=0> sigma; }
+transformed parameters{ vector[48] a; a = a_bar + z*sigma; }
+model{
+    vector[48] p;
+    sigma ~ exponential( 1 );
+    a_bar ~ normal( 0 , 1.5 );
+    z ~ normal( 0 , 1 );
+    for ( i in 1:48 ) {
+        p[i] = a[tank[i]];
+        p[i] = inv_logit(p[i]);
+    }
+    S ~ binomial( density , p );
+}
+"""
+    rng = np.random.default_rng(3)
+    data = {"S": rng.integers(0, 11, 48), "density": np.full(48, 10), "tank": np.arange(1, 49)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert set(model.program.rows) == {"S", "density", "tank"}
+        table = model.identities(data)
+    assert table.passed.all(), table

@@ -79,14 +79,15 @@ def weave(
     try:
         return replace(_weave(program, obs), written=written)
     except WeaveError as error:
+        telling = error
         for count, others in shared_counts(program).items():
             if obs not in (None, count):
                 continue
             try:
                 return Weaver(merged(program, count, others), count, others).woven()
-            except WeaveError:
-                continue
-        raise error
+            except WeaveError as other:  # of the program as it is meant
+                telling = other
+        raise telling from None
 
 
 def _weave(program: n.Program, obs: str | None) -> Woven:

@@ -27,7 +27,7 @@ from stancoreset.stan.printer import expression as text
 from stancoreset.stan.printer import statement as statement_text
 from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
-from stancoreset.stan.tree import names_in
+from stancoreset.stan.tree import bare, names_in
 from stancoreset.stan.weave_assign import Assignments, is_zero
 from stancoreset.stan.weave_loops import Loops
 from stancoreset.stan.weave_state import Statements, as_block, as_body
@@ -242,6 +242,9 @@ class Flow(Assignments, Loops):
         return n.Assign(target, "+=", value, line=s.line)
 
     def increment(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, Statements]:
+        chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.loop else None
+        if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
+            return self.alternatives(s, chosen)
         if self.context.kind in ("coupled", "rowwise", "sum"):
             self.refuse(s, self.context.why or "it is reached by a condition on all observations")
         if self.loop:
@@ -273,6 +276,14 @@ class Flow(Assignments, Loops):
         model, point = self.terms.emit(terms, s)
         inside_m, inside_p = [*hoisted_m, *model], [*hoisted_p, *point]
         return [*prior, *_scope(inside_m, s)], _scope(inside_p, s)
+
+    def alternatives(self, s: n.Stmt, e: n.Ternary) -> tuple[Statements, Statements]:
+        """``target += robust ? … : …;``, as an increment in each branch of a condition."""
+        yes, no = (n.TargetAdd(value, line=s.line) for value in (e.yes, e.no))
+        user = self.origin.get(id(s), s)
+        self.origin |= {id(yes): user, id(no): user}
+        self.kept += [yes, no]
+        return self.branch(n.If(e.condition, yes, no, line=s.line))
 
     def row_increment(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, Statements]:
         value = self.terms.scalar_density(s) if isinstance(s, n.Tilde) else total(s.value)
@@ -348,6 +359,7 @@ class Flow(Assignments, Loops):
     # ---- records ------------------------------------------------------------------------
 
     def refuse(self, s: n.Stmt, why: str) -> NoReturn:
+        s = self.origin.get(id(s), s)
         raise WeaveError(s.line, why or "it is not taken apart into rows", statement_text(s))
 
     def log(self, s: n.Stmt, role: str, why: str) -> None:

@@ -4,7 +4,8 @@
     model { vector[504] p; for (i in 1:504) p[i] = a[g[i]]; y ~ bernoulli_logit(p); }
 
 A coreset has fewer rows, so the number becomes data: ``int N;``, which users need not give.
-Parameters keep their sizes: there may be as many groups as observations.
+Parameters keep their sizes: there may be as many groups as observations. Then what is
+transformed of them keeps its size too.
 """
 
 from __future__ import annotations
@@ -70,8 +71,11 @@ def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
         return None
 
     declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
+    groups = any(number in _numbers(d.size) for d in program.parameters)
     blocks: dict[str, Any] = {
-        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in _BLOCKS
+        b: tuple(n.transform(s, change) for s in getattr(program, b))
+        for b in _BLOCKS
+        if not (groups and b == "transformed_parameters")
     }
     blocks["data"] = (declared, *blocks["data"])
     return replace(program, **blocks), {name: int(number)}
