@@ -64,6 +64,8 @@ _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed a part of its own target: along
 # curved ridges 0.3 % of them went with a mean off by 0.14 and a standard deviation by 21 %.
 _DIVERGENT = 0.002
+# In runs so short that this is less than one, as many may be chance.
+_STRAY = 2
 # R̂ above which the chains tell of different posteriors, or of a mean that is not known to 0.1
 # standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot mend
 # that, for they compare densities where draws are, not how many draws are where.
@@ -94,9 +96,9 @@ class Certificate:
         standard deviations and no standard deviation by more than 7 %; and k̂ ≤ 0.5 with
         ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; use the
         draws as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5;
-        use them with `weights`. ``"rejected"``: neither; or more than 0.2 % of the transitions
-        diverged, R̂ is above 1.05, or more than 2 % of the mass is `unseen` or `unvisited`: no
-        weights mend that. `reasons` say what to do.
+        use them with `weights`. ``"rejected"``: neither; or more than 0.2 % of the transitions,
+        and more than two, diverged, R̂ is above 1.05, or more than 2 % of the mass is `unseen`
+        or `unvisited`: no weights mend that. `reasons` say what to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -155,7 +157,7 @@ class Certificate:
     @property
     def diverged(self) -> bool:
         """Whether only NUTS' steps, divergent transitions and perhaps R̂, spoil the verdict."""
-        diverged = self.divergences > _DIVERGENT * self.n_transitions
+        diverged = _too_many(self.divergences, self.n_transitions)
         return diverged and self._spoiled_only_by(diverged, self.rhat > _RHAT)
 
     def _spoiled_only_by(self, *faults: bool) -> bool:
@@ -218,7 +220,7 @@ def certify(
         NaN if unknown, which forbids ``"certified"``.
     draw_index : ndarray of int, optional
     divergences, n_transitions : int
-        Of the coreset's NUTS run; more than 0.2 % means ``"rejected"``.
+        Of the coreset's NUTS run; more than 0.2 %, and more than two, mean ``"rejected"``.
     unseen : float
         From `unseen_mass`; more than 2 % means ``"rejected"``.
     moved : tuple of float
@@ -290,12 +292,16 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     )
 
 
+def _too_many(divergences: int, transitions: int) -> bool:
+    return divergences > max(_STRAY, _DIVERGENT * transitions)
+
+
 def _missed(
     divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
 ) -> tuple[str, ...]:
     """What the draws themselves may not show."""
     reasons = []
-    if divergences > _DIVERGENT * transitions:
+    if _too_many(divergences, transitions):
         reasons.append(
             f"{divergences} of {transitions} transitions diverged: NUTS may have missed a part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"

@@ -60,6 +60,8 @@ def test_what_a_certificate_calls_diverged():
     assert not certify(weights, 0.01, rhat=1.3).diverged
     assert not certify(weights, 0.01, divergences=8, n_transitions=4_000).diverged
     assert certify(weights, 0.01, divergences=8, n_transitions=4_000).verdict == "certified"
+    assert certify(weights, 0.01, divergences=2, n_transitions=200).verdict == "certified"
+    assert certify(weights, 0.01, divergences=3, n_transitions=200).diverged
 
 
 def test_what_a_certificate_calls_unmixed():
