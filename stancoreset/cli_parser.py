@@ -22,7 +22,7 @@ examples:
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
 
-Data are Stan JSON, .npz or .parquet. Your Stan program is taken as it is: stancoreset weave
+Data are Stan JSON, .npz, .csv or .parquet. Your Stan program is taken as it is: stancoreset weave
 shows how its rows are weighted. A program that declares vector<lower=0>[N] weights itself is
 used unchanged; ready ones are listed by stancoreset fit --help.
 """
@@ -82,7 +82,7 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
     fit.add_argument(
-        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz or .parquet; later ones win"
+        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz, .csv or .parquet; later ones win"
     )
     fit.add_argument(
         "--columns",
@@ -106,7 +106,7 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("model", metavar="MODEL.stan")
     weave.add_argument("--explain", action="store_true", help="what became of each statement")
     weave.add_argument("--check", action="store_true", help="check the numerical identities")
-    weave.add_argument("--data", help="Stan JSON, .npz or .parquet, for --check")
+    weave.add_argument("--data", help="Stan JSON, .npz, .csv or .parquet, for --check")
     weave.add_argument("--points", type=int, default=5, help="parameter values to check at (5)")
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help="the data integer that counts observations, if ambiguous")

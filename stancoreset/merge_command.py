@@ -68,6 +68,13 @@ def merge(
             f"--data names {len(data)} file(s) for {len(args.runs)} run(s); give one for each, in "
             "the same order, or - for a run that has kept its rows"
         )
+    places = [Path(run).resolve() for run in args.runs]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise OptionError(
+                f"run {args.runs[number]} is given twice: its data would count twice; name every "
+                "run once"
+            )
     fits = [load_fit(run) for run in args.runs]
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:

@@ -187,7 +187,7 @@ def test_rows_and_clients_that_cannot_be(model, client, folder):
         model.read(sc.Distributed(str(folder), client))
     ended = distributed.Client(client.scheduler.address)
     ended.close()
-    with pytest.raises(OptionError, match="the Dask client is closed: .* make a new one"):
+    with pytest.raises(OptionError, match=r"the Dask client is closed: .* make a new one"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), ended))
     with pytest.raises(OptionError, match="client is a int"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), 3))

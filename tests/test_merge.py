@@ -370,6 +370,8 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "has not kept its rows: name its data file" in capsys.readouterr().err
     assert main([*command, "--data", a_data]) == 2
     assert "1 file(s) for 2 run(s)" in capsys.readouterr().err
+    assert main(["merge", str(LOGISTIC), a, f"{a}/../{a.rsplit('/')[-1]}", "--out", two]) == 2
+    assert "is given twice: its data would count twice" in capsys.readouterr().err
     assert main([*command, "--data", a_data, b_data]) == 0
     said = capsys.readouterr().out
     assert "Certified against all 2000 rows of 2 parts" in said
