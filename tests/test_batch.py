@@ -395,6 +395,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))
     text = (
         f"[defaults]\nmodel = 'logistic'\ndata = 'data.json'\ncandidates = 400\n{QUICK}"
+        "refine = false\n"  # further rounds, if the chains want any, take other files for the run's
         "[[jobs]]\nsize = [8, 12]\nseed = [1, 2]\n"
         "[[jobs]]\nsize = 6\nmethod = 'uniform'\nfull = true\n"
     )
