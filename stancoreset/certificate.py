@@ -319,9 +319,9 @@ def _missed(
         )
     if unvisited > _UNSEEN:
         reasons.append(
-            f"{unvisited:.1%} of the reference's draws lie in a mode of the full posterior where "
-            "the coreset's draws have not been; constrain the parameters to one mode (order the "
-            "components of a mixture)"
+            f"{unvisited:.1%} of the full posterior, as the reference or the search for its mode "
+            "came by it, lies in a mode where the coreset's draws have not been; constrain the "
+            "parameters to one mode (order the components of a mixture)"
         )
     return tuple(reasons)
 
