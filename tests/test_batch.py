@@ -543,7 +543,8 @@ def same_draws(one: Any, two: Any) -> None:
 
 def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
     """kill -9 of the batch alone: its worker is in the middle of endless sampling."""
-    text = DEFAULTS + "seed = 1\n[[jobs]]\nsize = 10\niter_sampling = 50_000_000\nname = 'a'\n"
+    text = DEFAULTS + "seed = 1\nrefine = false\n[[jobs]]\nsize = 10\n"
+    text += "iter_sampling = 50_000_000\nname = 'a'\n"
     path, work = jobs_file(place, text), place / "jobs"
     process = subprocess.Popen(
         [sys.executable, "-m", "stancoreset.cli", "batch", str(path), "--quiet"],
