@@ -132,23 +132,21 @@ class Judge:
         if not self.references:
             return lambda _log_weights: float("nan")
         reference = self.references[0]
-        elsewhere = reference.log_p - self._log_density(reference.draws)
+        ratio = reference.log_p - self._log_density(reference.draws)
         log_q = reference.log_q
-        importance = np.zeros(len(elsewhere)) if log_q is None else reference.log_p - log_q
-        return lambda log_weights: unseen_mass(log_weights, elsewhere, importance)
+        importance = np.zeros(len(ratio)) if log_q is None else reference.log_p - log_q
+        return lambda log_weights: unseen_mass(log_weights, ratio, importance)
 
     def _unvisited(self, draws: Float, log_p: Float) -> float:
         """The largest `unvisited_mass`, as references see it that know of modes; NaN without any.
 
         Those are draws, and Gaussians beside which other modes were found.
         """
-        shares = [
-            unvisited_mass(draws, log_p, r.draws, r.log_p)
-            for r in self.references
-            if r.log_q is None
-        ]
+        shares = []
         for r in self.references:
-            if r.elsewhere is not None:  # summits all of them, however high
+            if r.log_q is None:
+                shares.append(unvisited_mass(draws, log_p, r.draws, r.log_p))
+            elif r.elsewhere is not None:  # summits all of them, however high
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
                 shares.append(share * unvisited_mass(draws, log_p, r.elsewhere))
         return max(shares, default=float("nan"))
