@@ -122,9 +122,11 @@ class DaskWorkers:
         ------
         EngineNotFoundError, OptionError
         """
-        if not self.client.scheduler_info()["workers"]:
+        # Asked of the workers themselves: Client.scheduler_info is overwritten now and then, from
+        # another thread, by a summary that names none of them. One that dies meanwhile is no matter.
+        found = self.client.run(find_spec, "stancoreset", on_error="ignore")
+        if not found:
             raise OptionError("the Dask cluster has no workers; start some, or wait for them")
-        found = self.client.run(find_spec, "stancoreset")
         without = sorted(worker for worker, spec in found.items() if spec is None)
         if without:
             raise EngineNotFoundError(
@@ -210,6 +212,11 @@ def _client(client: Any) -> Any:
             raise OptionError(
                 f"client is a {type(client).__name__}; expected a distributed.Client or the "
                 'address of a scheduler, "tcp://host:8786"'
+            )
+        if getattr(client, "asynchronous", False):
+            raise OptionError(
+                "the Dask client is asynchronous, its answers would have to be awaited; "
+                "make it without asynchronous=True"
             )
         if getattr(client, "status", "running") != "running":
             raise OptionError(

@@ -14,11 +14,13 @@ import pandas as pd
 import pytest
 
 import stancoreset as sc
+from stancoreset.distributed import DaskWorkers
 from stancoreset.errors import DataError, EngineNotFoundError, OptionError
 from stancoreset.full_data import FullData
 from stancoreset.sources import StoredRows, Table
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 
 N, NAMES = 12_000, ["a", "b", "c"]
 OPTIONS: dict[str, Any] = {
@@ -151,6 +153,27 @@ def test_errors_of_the_data_come_back_as_they_are(model, client, folder, tmp_pat
         model.read(sc.Distributed(Table(tmp_path, **OPTIONS), client))
 
 
+def test_a_cluster_at_work_is_never_taken_for_an_empty_one(model, client, folder):
+    """Client.scheduler_info can be empty for an instant: asked ever so often, it must not matter."""
+    with (
+        dask.config.set({"distributed.client.scheduler-info-interval": "2ms"}),
+        distributed.Client(client.scheduler.address) as restless,
+    ):
+        for _ in range(200):
+            DaskWorkers(restless).require_package()
+
+
+def test_a_cluster_without_workers_is_refused(model, folder):
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
+        ) as cluster,
+        distributed.Client(cluster) as alone,
+        pytest.raises(OptionError, match="the Dask cluster has no workers; start some"),
+    ):
+        model.read(sc.Distributed(Table(folder, **OPTIONS), alone))
+
+
 def test_a_worker_without_the_package_is_named(folder, model):
     """A real worker process that cannot import stancoreset."""
     code = (
@@ -189,6 +212,9 @@ def test_rows_and_clients_that_cannot_be(model, client, folder):
     ended.close()
     with pytest.raises(OptionError, match=r"the Dask client is closed: .* make a new one"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), ended))
+    waiting = distributed.Client(client.scheduler.address, asynchronous=True)
+    with pytest.raises(OptionError, match="the Dask client is asynchronous"):
+        model.read(sc.Distributed(Table(folder, **OPTIONS), waiting))
     with pytest.raises(OptionError, match="client is a int"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), 3))
     with pytest.raises(OptionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
