@@ -123,7 +123,7 @@ class DaskWorkers:
         EngineNotFoundError, OptionError
         """
         # Asked of the workers themselves: Client.scheduler_info is overwritten now and then, from
-        # another thread, by a summary that names none of them. One that dies meanwhile is no matter.
+        # another thread, by a summary that names none. One that dies meanwhile is no matter.
         found = self.client.run(find_spec, "stancoreset", on_error="ignore")
         if not found:
             raise OptionError("the Dask cluster has no workers; start some, or wait for them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -154,7 +155,7 @@ def test_errors_of_the_data_come_back_as_they_are(model, client, folder, tmp_pat
 
 
 def test_a_cluster_at_work_is_never_taken_for_an_empty_one(model, client, folder):
-    """Client.scheduler_info can be empty for an instant: asked ever so often, it must not matter."""
+    """Client.scheduler_info can be empty for an instant; that must not matter."""
     with (
         dask.config.set({"distributed.client.scheduler-info-interval": "2ms"}),
         distributed.Client(client.scheduler.address) as restless,
@@ -212,10 +213,16 @@ def test_rows_and_clients_that_cannot_be(model, client, folder):
     ended.close()
     with pytest.raises(OptionError, match=r"the Dask client is closed: .* make a new one"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), ended))
-    waiting = distributed.Client(client.scheduler.address, asynchronous=True)
-    with pytest.raises(OptionError, match="the Dask client is asynchronous"):
-        model.read(sc.Distributed(Table(folder, **OPTIONS), waiting))
     with pytest.raises(OptionError, match="client is a int"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), 3))
     with pytest.raises(OptionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         model.read(sc.Distributed(Table(folder, **OPTIONS), "tcp://127.0.0.1:9"))
+
+
+def test_a_client_that_must_be_awaited_is_refused(model, client, folder):
+    async def read() -> None:
+        async with distributed.Client(client.scheduler.address, asynchronous=True) as waiting:
+            model.read(sc.Distributed(Table(folder, **OPTIONS), waiting))
+
+    with pytest.raises(OptionError, match=r"the Dask client is asynchronous, .* without"):
+        asyncio.run(read())
