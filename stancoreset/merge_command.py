@@ -26,7 +26,8 @@ data that arrive day by day:
 The files are in the order of the runs. Where they are all there, the merged posterior is
 certified on all of them. A merged run keeps its rows' data and needs no --data when it is
 merged again: write - in its place (or leave --data out if every run has kept its rows); the
-certificate is then against the parts' coresets, and says so.
+certificate is then against the parts' coresets, and says so. With --columns every DATA is a file
+of rows, a folder, or a pattern in quotes.
 """
 
 
@@ -47,6 +48,12 @@ def add_arguments(
     parser.add_argument("model", metavar="MODEL.stan", help="that the runs were made with")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
     parser.add_argument("--data", nargs="+", metavar="DATA", help="their data, in the same order")
+    parser.add_argument(
+        "--columns",
+        metavar="FILE",
+        help="TOML or JSON that says which columns of the DATA are which Stan variables, as in "
+        "stancoreset fit",
+    )
     parser.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
     fit_options(parser)
     parser.set_defaults(run=handler)
@@ -79,7 +86,10 @@ def merge(
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
             raise OptionError(f"{run} has not kept its rows: name its data file in --data")
-    parts = [fit if file == "-" else (file, fit) for fit, file in zip(fits, data, strict=True)]
+    parts = [
+        fit if file == "-" else (_source(file, args.columns), fit)
+        for fit, file in zip(fits, data, strict=True)
+    ]
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
         say(f"Engine: {model.engine.version}")
         fit = model.merge(
@@ -97,3 +107,11 @@ def merge(
     say(f"\nCertified against {fit.provenance['certified_against']}")
     finish(fit, {"coreset": fit, "laplace": fit.laplace})
     return 3 if fit.certificate.verdict == "rejected" else 0
+
+
+def _source(file: str, columns: str | None) -> Any:
+    if columns is None:
+        return file
+    from stancoreset.sources import table_from_file
+
+    return table_from_file(columns, file)

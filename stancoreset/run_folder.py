@@ -26,6 +26,8 @@ __all__ = ["RunFolder", "load_stage"]
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"
+# Of a value in a message.
+_LONGEST = 120
 
 
 def _round(number: int | str) -> str:
@@ -124,9 +126,13 @@ class RunFolder:
         different = sorted(k for k in keys if there.get(k) != self._fingerprint.get(k))
         if different:
             pairs = ", ".join(
-                f"{k} was {there.get(k)!r}, now {self._fingerprint.get(k)!r}" for k in different
+                f"{k} was {_shown(there.get(k))}, now {_shown(self._fingerprint.get(k))}"
+                for k in different
             )
-            raise OutputError(f"{self.path} holds another run, it cannot be resumed: {pairs}")
+            raise OutputError(
+                f"{self.path} holds another run, it cannot be resumed: {pairs}; name another "
+                "folder, or remove what is in this one"
+            )
 
     def clear(self) -> None:
         """Remove the files that a run of ours leaves in the folder, and nothing else."""
@@ -337,3 +343,9 @@ _LOAD: dict[str, Callable[[Path], Any]] = {
     "posterior": lambda path: arviz_compat.load(path / "posterior.nc"),
     "certificate": _load_certificate,
 }
+
+
+def _shown(value: Any) -> str:
+    """For a message: a list of five hundred files need not be in it."""
+    words = repr(value)
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

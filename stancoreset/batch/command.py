@@ -36,7 +36,8 @@ a file with six fits and two runs on the full data:
 
 Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,
 iter_sampling, adapt_delta, … Data of several sources are a list within a list,
-data = [["data.parquet", { D = 3 }]].
+data = [["data.parquet", { D = 3 }]]. Rows that need not fit in memory (files, folders, patterns;
+several in a list within a list) are described by columns = "columns.toml", as in stancoreset fit.
 
 Every job has a folder in the work folder, named after its settings or by name = "…{size}…";
 stancoreset compare and sc.load_fit read it. summary.csv and summary.md tell how all went.

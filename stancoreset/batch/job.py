@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from stancoreset.files import content_key
+from stancoreset.sources.parts import data_files
 
 __all__ = [
     "FULL_SETTINGS",
@@ -64,6 +66,9 @@ class Job:
     obs : str or None
     settings : dict
         What `CoresetModel.fit` (or ``sample``) is called with.
+    columns : str or None
+        Path of the file that says which columns of the data are which variables, where `data`
+        are files, folders or patterns of rows.
     full : str or None
         Name of the job that runs NUTS on the full data for comparison.
     kind : {"fit", "full"}
@@ -75,6 +80,7 @@ class Job:
     engine: str = "auto"
     obs: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    columns: str | None = None
     full: str | None = None
     kind: str = "fit"
 
@@ -84,10 +90,15 @@ class Job:
         stamps = []
         reference = str(self.settings.get("reference", ""))
         read = [reference] if reference.endswith(".nc") else []
-        for file in (self.model, *files_of(self.data), *read):
+        described = [] if self.columns is None else [self.columns]
+        for file in (self.model, *described, *self._data_files(), *read):
             found = Path(file).stat()
             stamps.append((file, found.st_size, found.st_mtime_ns))
         return content_key(self.kind, self.engine, self.obs, self.settings, self.data, stamps)
+
+    def _data_files(self) -> list[str]:
+        found = files_of(self.data)
+        return found if self.columns is None else data_files(found)
 
     def describe(self) -> dict[str, Any]:
         """Plain values that a worker process understands."""
@@ -96,6 +107,7 @@ class Job:
             "kind": self.kind,
             "model": self.model,
             "data": self.data,
+            "columns": self.columns,
             "engine": self.engine,
             "obs": self.obs,
             "settings": dict(self.settings),
@@ -126,7 +138,7 @@ def name_parts(job: Job) -> dict[str, Any]:
         **default_settings(),
         **job.settings,
         "model": Path(job.model).stem,
-        "data": next((Path(file).stem for file in files_of(job.data)), "data"),
+        "data": next(map(_stem, files_of(job.data)), "data"),
         "engine": job.engine,
     }
 
@@ -135,9 +147,15 @@ def full_job(job: Job) -> Job:
     """NUTS on the full data, shared by all jobs of the same model, data and sampler."""
     settings = {key: job.settings[key] for key in FULL_SETTINGS if key in job.settings}
     parts = name_parts(job)
-    key = content_key(job.model, job.data, job.engine, job.obs, settings)[:6]
+    about = [job.data] if job.columns is None else [job.data, job.columns]
+    key = content_key(job.model, *about, job.engine, job.obs, settings)[:6]
     name = f"full-{parts['model']}-{parts['data']}-s{parts['seed']}-{key}"
-    return Job(name, job.model, job.data, job.engine, job.obs, settings, kind="full")
+    return replace(job, name=name, settings=settings, full=None, kind="full")
+
+
+def _stem(path: str) -> str:
+    """What data are called: a file or folder by its name, a pattern by the folder it is in."""
+    return Path(path).stem if not glob.has_magic(Path(path).name) else Path(path).parent.stem
 
 
 def files_of(data: Any) -> list[str]:

@@ -153,7 +153,7 @@ def _give(
 
 
 def _subject(job: Job) -> tuple[Any, ...]:
-    return (job.model, job.engine, job.obs, job.data)
+    return (job.model, job.engine, job.obs, job.data, job.columns)
 
 
 def _hear(worker: _Worker, on_event: Callable[[Event], object]) -> bool:

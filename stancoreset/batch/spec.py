@@ -23,12 +23,14 @@ from stancoreset.batch.job import (
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.plan import Plan
 from stancoreset.sizes import AUTO
+from stancoreset.sources import table_from_file
+from stancoreset.sources.parts import data_files
 from stancoreset.spelling import near_misses
 from stancoreset.stan.program import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]
 
-_OWN = ("model", "data", "engine", "obs", "full", "name", "options")
+_OWN = ("model", "data", "columns", "engine", "obs", "full", "name", "options")
 _TABLES = ("defaults", "grid", "jobs")
 _ENGINES = ("auto", "cmdstan", "stanli")
 _AT_LEAST = {
@@ -190,12 +192,13 @@ class _Reader:
             raise self._error(place, "obs", f"is {obs!r}, expected the name of a data variable")
         if full is not None and not isinstance(full, bool):
             raise self._error(place, "full", f"is {full!r}, expected true or false")
-        model, data = self._model(place, values["model"]), self._data(place, values["data"])
-        base = Job("", model, data, engine, obs, {**settings, **options})
+        model = self._model(place, values["model"])
+        data, columns = self._rows(place, values["data"], values.get("columns"))
+        base = Job("", model, data, engine, obs, {**settings, **options}, columns)
         whole = full_job(base) if full else None
         yield Job(
             self._name(place, values, base, named),
-            *(model, data, engine, obs, base.settings),
+            *(model, data, engine, obs, base.settings, columns),
             full=whole.name if whole else None,
         )
         if whole is not None:
@@ -255,6 +258,28 @@ class _Reader:
             raise self._error(place, "model", f"is {value!r}: {path} is no file")
         return str(path)
 
+    def _rows(self, place: str, data: Any, columns: Any) -> tuple[Any, str | None]:
+        """Sources of the data; with columns, files of rows, and the file that describes them."""
+        if columns is None:
+            return self._data(place, data), None
+        described = str(self._file(place, "columns", columns))
+        given = list(data) if isinstance(data, list | tuple) else [data]
+        for value in given:
+            if not isinstance(value, str | Path):
+                raise self._error(
+                    place,
+                    "data",
+                    f"has {value!r}, expected the path of a file, a folder or a pattern: what "
+                    "is no row goes into the file of columns, under [values]",
+                )
+        paths = [str(self._base / Path(value).expanduser()) for value in given]
+        try:
+            table_from_file(described, paths)
+            data_files(paths)
+        except StancoresetError as error:
+            raise OptionError(f"{self._source}: {place}: {error}") from None
+        return paths if isinstance(data, list | tuple) else paths[0], described
+
     def _data(self, place: str, value: Any) -> Any:
         """Paths made absolute; numbers beside them are checked when the data are read."""
         if isinstance(value, list | tuple):
@@ -263,7 +288,12 @@ class _Reader:
             return plain(value)
         path = self._file(place, "data", value)
         if path.is_dir():
-            raise self._error(place, "data", f"is {value!r}: {path} is a folder, no data file")
+            raise self._error(
+                place,
+                "data",
+                f"is {value!r}: {path} is a folder; say in columns = FILE which columns of its "
+                "files are which Stan variables (see stancoreset fit --help)",
+            )
         return str(path)
 
     def _name(self, place: str, values: Mapping[str, Any], job: Job, named: set[str]) -> str:
@@ -274,7 +304,7 @@ class _Reader:
             name = "{model}-{data}-k{size}-{method}-s{seed}".format(**parts)
             others = {
                 **{key: job.settings[key] for key in fit_settings() if key in job.settings},
-                **{key: values[key] for key in ("engine", "obs") if key in values},
+                **{key: values[key] for key in ("engine", "obs", "columns") if key in values},
                 **{f"options.{k}": v for k, v in values.get("options", {}).items()},
             }
             for key, value in others.items():

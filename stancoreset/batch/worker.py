@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from stancoreset.batch.journal import append
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
+from stancoreset.sources import table_from_file
 from stancoreset.stages import Stages
 from stancoreset.workflow import CoresetModel
 
@@ -78,15 +79,17 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         append(journal, "start", key=job["key"], pid=os.getpid())
         stages = _Told(tell, journal)
         model = models.get(job["model"], job["engine"], job["obs"])
-        settings = job["settings"]
+        settings, data, columns = job["settings"], job["data"], job["columns"]
+        if columns is not None:
+            data = table_from_file(columns, data)
         if job["kind"] == "full":
-            _full(model, job["data"], settings, folder, stages)
+            _full(model, data, settings, folder, stages)
         else:
             if str(settings.get("reference", "")).endswith(".nc"):
                 from stancoreset import arviz_compat
 
                 settings = {**settings, "reference": arviz_compat.load(settings["reference"])}
-            model.fit(job["data"], output_dir=folder, resume=True, stages=stages, **settings)
+            model.fit(data, output_dir=folder, resume=True, stages=stages, **settings)
         append(journal, "done")
     except Exception as error:
         ours = isinstance(error, StancoresetError)

@@ -26,6 +26,7 @@ __all__ = [
     "ChunksPart",
     "FilePart",
     "Part",
+    "data_files",
     "find_parts",
     "require_columns",
 ]
@@ -194,10 +195,8 @@ def find_parts(rows: Any) -> tuple[Part, ...]:
     DataError
         Nothing is there, or it is of no kind that is known.
     """
-    if isinstance(rows, str | os.PathLike):
-        return tuple(FilePart(path) for path in _paths(rows))
-    if isinstance(rows, list | tuple) and rows and all(_is_path(item) for item in rows):
-        return tuple(FilePart(path) for item in rows for path in _paths(item))
+    if _is_path(rows) or (isinstance(rows, list | tuple) and rows and all(map(_is_path, rows))):
+        return tuple(map(FilePart, data_files(rows)))
     if callable(rows):
         return (ChunksPart(rows),)
     if _is_table(rows):
@@ -214,6 +213,27 @@ def find_parts(rows: Any) -> tuple[Part, ...]:
         "glob, an Arrow table or dataset, a DataFrame, a dict of arrays, or a function that "
         "returns an iterator of chunks"
     )
+
+
+def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files of a path, folder or pattern, or of several, in the order that they are read.
+
+    Raises
+    ------
+    DataError
+        There are none, or one is there twice.
+    """
+    items = [rows] if isinstance(rows, str | os.PathLike) else rows
+    found = [path for item in items for path in _paths(item)]
+    seen: dict[str, str] = {}
+    for path in found:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other is not path:
+            as_well = "" if other == path else f" (also as {other})"
+            raise DataError(
+                f"{path} is named twice{as_well}: its rows would count twice; name every file once"
+            )
+    return found
 
 
 def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> None:

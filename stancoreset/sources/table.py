@@ -361,6 +361,8 @@ def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
     ------
     DataError
         No such file, not TOML or JSON, or a member that `Table` does not know.
+    OptionError
+        A member of the wrong kind.
     """
     path = Path(path).expanduser()
     try:
@@ -374,4 +376,7 @@ def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
     odd = sorted(set(about) - set(known))
     if odd:
         raise DataError(f"{path} has {odd[0]!r}; expected any of {', '.join(known)}")
-    return replace(Table(rows, **about), **options)
+    try:
+        return replace(Table(rows, **about), **options)
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
