@@ -5,7 +5,8 @@ stands in it does not change, and is computed once from the full data:
 
     for (n in 1:N) if (times_J[n] > 0) target += times_J[n] * normal_lpdf(y[n] | mu[n], s);
 
-This is how brms (2.22 and later) writes censoring, and how subsets are written by hand.
+This is how brms (2.22 and later) writes censoring, and how subsets are written by hand; loops over
+selected rows are in `stancoreset.stan.selected_loops`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal, times
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.sampling import density_call
-from stancoreset.stan.tree import bare, names_in
+from stancoreset.stan.selected_loops import selected_loop
+from stancoreset.stan.tree import bare, increments, names_in
 
 __all__ = ["Selections", "UserCall", "spread_selections"]
 
@@ -85,7 +87,9 @@ class _Spread:
         known = (*program.data, *program.transformed_data)
         self.globals = {d.name for d in known if isinstance(d, n.Decl)}
         self.pointers = {
-            d.name for d in known if isinstance(d, n.Decl) and d.type == n.Type("int", 1)
+            d.name: text(d.size.dims[0])
+            for d in known
+            if isinstance(d, n.Decl) and d.type == n.Type("int", 1)
         }
         every = _declarations(program)
         other = {d.name for d in every if _first_size(d) != obs}
@@ -96,7 +100,8 @@ class _Spread:
         self.calls: list[UserCall] = []
 
     def done(self) -> Selections:
-        model = tuple(n.transform(s, self.statement) for s in self.program.model)
+        loops = (n.transform(s, self.selected_loop) for s in self.program.model)
+        model = tuple(n.transform(s, self.statement) for s in loops)
         if not self.counts:
             return Selections(self.program)
         body = (*self.program.transformed_data, *self.statements)
@@ -104,6 +109,22 @@ class _Spread:
         return Selections(program, frozenset(self.counts.values()), self.origin, tuple(self.calls))
 
     # ---- statements -----------------------------------------------------------------------
+
+    def selected_loop(self, s: n.Node) -> n.Node | None:
+        """A loop over all rows in place of one over selected rows; None for all else."""
+        if not isinstance(s, n.For | n.ForEach):
+            return None
+        of_others = {name: size for name, size in self.pointers.items() if name not in self.sized}
+        found = selected_loop(s, of_others, self.sized)
+        if found is None or not names_in(found.pointer) <= self.globals:
+            return s  # nor is any loop inside it
+        row = n.Var(self.names.loop(), type=_INT)
+        loop = found.over_rows(
+            self.obs, row.name, self.names.fresh("again"), self.often(found.pointer, row)
+        )
+        for new, old in zip(increments(loop), increments(s), strict=True):
+            self.origin[id(new)] = old
+        return loop
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
@@ -145,9 +166,10 @@ class _Spread:
         (chosen,) = selected
         i = n.Var(self.names.loop(), type=_INT)
         args = self.user_rows(e, chosen, i, s) if e.user else self.rows(e, chosen, i)
-        often = n.Index(
-            n.Var(self.count(chosen, e), type=n.Type("int", 1)), (n.Single(i),), type=_INT
-        )
+        index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
+        assert isinstance(index, n.Index)
+        assert isinstance(index.indices[0], n.Single)
+        often = self.often(bare(index.indices[0].index), i)
         value: n.Expr = times(often, replace(e, args=tuple(args)))
         if sign:
             value = n.Unary("-", value, type=n.REAL)
@@ -242,14 +264,16 @@ class _Spread:
 
     # ---- how often each row is selected -------------------------------------------------------
 
-    def count(self, chosen: str, e: n.Call) -> str:
+    def often(self, pointer: n.Expr, row: n.Expr) -> n.Expr:
+        """How often a row is selected."""
+        times = n.Var(self.count(pointer), type=n.Type("int", 1))
+        return n.Index(times, (n.Single(row),), type=_INT)
+
+    def count(self, pointer: n.Expr) -> str:
         """The name of the array of how often each row is selected."""
+        chosen = text(pointer)
         if chosen in self.counts:
             return self.counts[chosen]
-        index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
-        assert isinstance(index, n.Index)
-        assert isinstance(index.indices[0], n.Single)
-        pointer = bare(index.indices[0].index)
         stem = pointer.base if isinstance(pointer, n.Index) else pointer
         name = self.names.fresh(f"times_{text(stem)}")
         size = n.SizedType("int", (n.Var(self.obs, type=_INT),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stancoreset.stan import nodes as n
 
-__all__ = ["assigned_names", "bare", "names_in", "target_vars"]
+__all__ = ["assigned_names", "bare", "has_own_break", "increments", "names_in", "target_vars"]
 
 
 def names_in(node: n.Node | None) -> set[str]:
@@ -40,3 +40,20 @@ def assigned_names(node: n.Node) -> set[str]:
         if isinstance(s, n.Assign):
             found |= {v.name for v in target_vars(s.target)}
     return found
+
+
+def increments(s: n.Node) -> list[n.Tilde | n.TargetAdd]:
+    """The increments of the target below `s`, in order."""
+    return [x for x in n.walk(s) if isinstance(x, n.Tilde | n.TargetAdd)]
+
+
+def has_own_break(s: n.Node | None) -> bool:
+    """Whether a break below `s` leaves the loop that `s` is the body of."""
+    match s:
+        case n.Break():
+            return True
+        case n.Block(body=body) | n.Profile(body=body):
+            return any(has_own_break(x) for x in body)
+        case n.If(yes=yes, no=no):
+            return has_own_break(yes) or has_own_break(no)
+    return False

@@ -11,7 +11,14 @@ from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.per_row import literal
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.scratch import carries_over
-from stancoreset.stan.tree import assigned_names, bare, names_in, target_vars
+from stancoreset.stan.tree import (
+    assigned_names,
+    bare,
+    has_own_break,
+    increments,
+    names_in,
+    target_vars,
+)
 from stancoreset.stan.weave_state import Statements, Walk, as_block, as_body
 
 __all__ = ["Loops"]
@@ -34,18 +41,6 @@ def _neighbour(body: n.Node, loop: str) -> str:
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
                 return text(e)  # type: ignore[arg-type]
     return ""
-
-
-def _has_own_break(s: n.Node | None) -> bool:
-    """Whether a break below `s` leaves the loop that `s` is the body of."""
-    match s:
-        case n.Break():
-            return True
-        case n.Block(body=body) | n.Profile(body=body):
-            return any(_has_own_break(x) for x in body)
-        case n.If(yes=yes, no=no):
-            return _has_own_break(yes) or _has_own_break(no)
-    return False
 
 
 def _assigns(s: n.Node, name: str) -> bool:
@@ -186,7 +181,7 @@ class Loops(Walk):
 
     def early_exit(self, s: n.For) -> None:
         """A loop over observations that ends early: what comes later depends on what came."""
-        if not _has_own_break(s.body):
+        if not has_own_break(s.body):
             return
         why = "the loop over observations ends early, at a row that depends on the others"
         if any(isinstance(x, n.Tilde | n.TargetAdd) for x in n.walk(s.body)):
@@ -259,6 +254,9 @@ class Loops(Walk):
             body = n.transform(
                 s.body, lambda e: entry if isinstance(e, n.Var) and e.name == s.name else None
             )
+            for new, old in zip(increments(body), increments(s.body), strict=True):
+                self.origin[id(new)] = self.origin.get(id(old), old)
+            self.kept.append(body)  # alive, so that ids stay theirs
             upper = n.Var(self.obs, type=n.Type("int"))
             return self.loop_for(n.For(i, literal("1"), upper, body, line=s.line))
         saved = self.env.get(s.name)
