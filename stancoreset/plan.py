@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from stancoreset.arviz_compat.reading import variables_of
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import Float, RowModel
 from stancoreset.engines.nuts import check_nuts, check_whole
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, SolverError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.full_data import FullData
 from stancoreset.importance import LEAST_DRAWS
@@ -26,6 +26,7 @@ from stancoreset.reference.methods import check_reference
 from stancoreset.refinement import MAX_ROUNDS
 from stancoreset.sizes import AUTO
 from stancoreset.solvers import check_method
+from stancoreset.spelling import near_misses
 
 __all__ = [
     "HELDOUT_DRAWS",
@@ -173,15 +174,29 @@ class Plan:
                     "needs control_variate=True, no projection= and no options of a method"
                 )
             return
-        if self.method not in IN_THE_LOOP:
-            check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
-            return
-        check_options(self.method, self.options)
-        if self.projection is not None:
+        self._require_options()
+        if self.method in IN_THE_LOOP and self.projection is not None:
             raise OptionError(
                 f"projection is {self.projection!r}, but method {self.method!r} draws from the "
                 "coreset's own posterior and uses no projection; leave projection out"
             )
+
+    def _require_options(self) -> None:
+        """Refuse what the method does not know: it may be a misspelt argument of `fit`."""
+        try:
+            if self.method in IN_THE_LOOP:
+                check_options(self.method, self.options)
+            else:
+                check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
+        except SolverError as error:
+            arguments = [f.name for f in fields(Plan) if f.name != "options"]
+            meant = {name: near_misses(name, arguments) for name in self.options}
+            for name, close in meant.items():
+                if close:
+                    raise SolverError(
+                        f"{error} (did you mean {close[0]!r} by {name!r}, an argument of fit?)"
+                    ) from None
+            raise
 
     def _require_numbers(self) -> None:
         """Refuse numbers out of range, and a word where True or False is expected."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -258,6 +259,7 @@ class CoresetModel(Steps):
             dims=dims,
             options=options,
         )
+        plan.require(sys.maxsize)  # before data are read, which may take long
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
