@@ -145,10 +145,12 @@ class Judge:
         shares = []
         for r in self.references:
             if r.log_q is None:
-                shares.append(unvisited_mass(draws, log_p, r.draws, r.log_p))
+                there = self.session.canonical(self.checked, r.draws)
+                shares.append(unvisited_mass(draws, log_p, there, r.log_p))
             elif r.elsewhere is not None:  # summits all of them, however high
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
-                shares.append(share * unvisited_mass(draws, log_p, r.elsewhere))
+                there = self.session.canonical(self.checked, r.elsewhere)
+                shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
 
 

@@ -40,6 +40,8 @@ LONGER_CHAINS = "longer chains"
 SMALLER_STEPS = "smaller steps"
 #: The action that moves the draws of a rejected posterior.
 MATCHING = "moment matching"
+# How often steps may become smaller.
+_SMALLER = 2
 # Own draws are used again only while they raise the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -174,7 +176,7 @@ def next_change(
         # Other rows do not help; nor do longer chains where these were no help.
         longer = Change(LONGER_CHAINS, last.reference, {})
         return None if any(r.action == LONGER_CHAINS for r in rounds) else longer
-    if last.diverged and not any(r.action == SMALLER_STEPS for r in rounds):
+    if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
         return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:

@@ -107,9 +107,10 @@ class Rounds:
         settings: dict[str, Any] = dict(change.settings)
         if asked.size == AUTO and not change.grows:
             settings.pop("size", None)
-        actions = {change.action, *(a.round.action for a in attempts)}
+        actions = [change.action, *(a.round.action for a in attempts)]
         if SMALLER_STEPS in actions:
-            settings["adapt_delta"] = 1 - (1 - asked.adapt_delta) / _CLOSER
+            closer = _CLOSER ** actions.count(SMALLER_STEPS)
+            settings["adapt_delta"] = 1 - (1 - asked.adapt_delta) / closer
         if LONGER_CHAINS in actions:
             settings["iter_warmup"] = _LONGER * asked.iter_warmup
             settings["iter_sampling"] = _LONGER * asked.iter_sampling

@@ -36,7 +36,12 @@ from stancoreset.row_log_lik import bind_rows
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.bijectors import ILR_SIMPLEX
-from stancoreset.stan.control import CompiledWithControl, Controlled, add_control
+from stancoreset.stan.control import (
+    NOT_ONE_TO_ONE,
+    CompiledWithControl,
+    Controlled,
+    add_control,
+)
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["Session"]
@@ -266,6 +271,13 @@ class Session:
         index = np.unique(spaced.round().astype(np.int64))
         prior = self.full_data(checked).prior
         return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
+
+    def canonical(self, checked: StanData, draws: Float) -> Float:
+        """Unconstrained draws as `unconstrained` gives them: unit vectors of length one."""
+        if not any(d.constraint.kind in NOT_ONE_TO_ONE for d in self.program.program.parameters):
+            return draws
+        prior = self.full_data(checked).prior
+        return prior.unconstrain(prior.constrain(draws))
 
     def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
         """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""

@@ -35,7 +35,7 @@ PENALTIES = (0.01, 0.1, 1.0)
 # Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
 _STEP = 1e-2
 # Log likelihoods evaluated at once: of every candidate at some draws, three times.
-_AT_ONCE = 4_000_000
+_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,16 @@ class TaylorProjection:
 
     Attributes
     ----------
-    beyond : ndarray, shape (S, M)
-        Columns of the candidates, without their first and second order.
-    second : ndarray, shape (S, M)
-        Their second-order terms.
+    columns : ndarray, shape (2 S, M)
+        Of the candidates, centred over draws: what lies beyond second order, above the second
+        order times √λ of the first of `PENALTIES`. The regression of that penalty works on it
+        as it is, the only large matrix here.
+    means : ndarray, shape (2, M)
+        What centring took away.
     beyond_target, second_target : ndarray, shape (S,)
-        The same of the full log likelihood.
+        The same of the full log likelihood, not centred.
     heldout_beyond, heldout_target : ndarray, shapes (H, M) and (H,)
-        `beyond` and `beyond_target` at draws that selection never sees.
+        Beyond second order, at draws that selection never sees; centred.
     norm, heldout_norm : float
         ‖b‖ on the draws and on the held-out ones, b the whole centred log likelihood: what
         errors are relative to.
@@ -62,8 +64,8 @@ class TaylorProjection:
         As in `stancoreset.projection.Projection`.
     """
 
-    beyond: Float = field(repr=False)
-    second: Float = field(repr=False)
+    columns: Float = field(repr=False)
+    means: Float = field(repr=False)
     beyond_target: Float = field(repr=False)
     second_target: Float = field(repr=False)
     heldout_beyond: Float = field(repr=False)
@@ -90,20 +92,30 @@ class TaylorProjection:
         """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; kept, since sizes are tried."""
         if penalty not in self._penalised:
             self._penalised.clear()  # two large matrices at a time are enough
-            self._penalised[penalty] = self._stacked(penalty)
+            self._penalised[penalty] = self._regression(penalty)
         return self._penalised[penalty]
 
-    def _stacked(self, penalty: float) -> Projection:
-        root = np.sqrt(penalty)
+    @property
+    def beyond(self) -> Float:
+        """What lies beyond second order of each candidate, not centred: (S, M)."""
+        return self.columns[: self.n_draws] * np.sqrt(self.n_draws) + self.means[0]
 
-        def stacked(beyond: Float, second: Float) -> Float:
-            return np.concatenate([centred(beyond.copy())[0], root * centred(second.copy())[0]])
+    @property
+    def second(self) -> Float:
+        """The second order of each candidate, not centred: (S, M)."""
+        scale = np.sqrt(self.n_draws / PENALTIES[0])
+        return self.columns[self.n_draws :] * scale + self.means[1]
 
-        phi = stacked(self.beyond, self.second)
-        target = stacked(self.beyond_target, self.second_target)
+    def _regression(self, penalty: float) -> Projection:
+        phi, target = self.columns, np.stack([self.beyond_target, self.second_target])
+        if penalty != PENALTIES[0]:
+            phi = phi.copy()
+            phi[self.n_draws :] *= np.sqrt(penalty / PENALTIES[0])
+        target = target - target.mean(axis=1, keepdims=True)
+        target *= np.sqrt(np.array([[1.0], [penalty]]) / self.n_draws)
         return Projection(
             phi=phi,
-            target=target,
+            target=target.ravel(),
             candidates=self.candidates,
             heldout_phi=self.heldout_beyond,
             heldout_target=self.heldout_target,
@@ -143,17 +155,21 @@ def project_taylor(
     """
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)
-    beyond, second = _columns(pool, expansion, reference.draws)
-    heldout_beyond, _ = _columns(pool, expansion, unseen)
-    heldout_beyond, _ = centred(heldout_beyond)
+    shape = len(reference.draws), len(candidates)
+    columns = np.empty((2, *shape))
+    _evaluate(pool, expansion, reference.draws, *columns)
+    heldout_beyond, spare = np.empty((2, len(unseen), len(candidates)))
+    _evaluate(pool, expansion, unseen, heldout_beyond, spare)
+    heldout_beyond, _ = centred(heldout_beyond.copy())
     beyond_target, second_target = _target(expansion, reference.draws, reference.log_likelihood)
     heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
     norm = float(np.std(reference.log_likelihood))
     heldout_norm = float(np.std(unseen_log_likelihood))
     require_spread(norm, heldout_norm)
+    columns, means = _for_regression(columns)
     return TaylorProjection(
-        beyond=beyond,
-        second=second,
+        columns=columns,
+        means=means,
         beyond_target=beyond_target,
         second_target=second_target,
         heldout_beyond=heldout_beyond,
@@ -177,13 +193,17 @@ def extend_taylor(
 ) -> TaylorProjection:
     """The same projection with further draws; what was evaluated before is kept."""
     _, added = evaluated(full, draws, progress)
-    beyond, second = _columns(pool, expansion, draws)
+    before = projection.n_draws
+    columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
+    columns[0, :before], columns[1, :before] = projection.beyond, projection.second
+    _evaluate(pool, expansion, draws, *columns[:, before:])
+    columns, means = _for_regression(columns)
     beyond_target, second_target = _target(expansion, draws, added)
     log_likelihood = np.concatenate([projection.log_likelihood, added])
     return replace(
         projection,
-        beyond=np.concatenate([projection.beyond, beyond]),
-        second=np.concatenate([projection.second, second]),
+        columns=columns,
+        means=means,
         beyond_target=np.concatenate([projection.beyond_target, beyond_target]),
         second_target=np.concatenate([projection.second_target, second_target]),
         norm=float(np.std(log_likelihood)),
@@ -198,11 +218,18 @@ def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[
     return log_likelihood - expansion.value - first - second, second
 
 
-def _columns(pool: RowModel, expansion: Expansion, draws: Float) -> tuple[Float, Float]:
-    """Beyond second order, and second order, of every candidate: (S, M) each."""
+def _for_regression(columns: Float) -> tuple[Float, Float]:
+    """(2, S, M) → `TaylorProjection.columns`, in place, and the means."""
+    means = np.stack([centred(half)[1] for half in columns])
+    columns[1] *= np.sqrt(PENALTIES[0])
+    return columns.reshape(-1, columns.shape[-1]), means
+
+
+def _evaluate(
+    pool: RowModel, expansion: Expansion, draws: Float, beyond: Float, second: Float
+) -> None:
+    """Beyond second order, and second order, of every candidate, into arrays (S, M)."""
     centre = finite_log_lik(pool, expansion.centre[None])[0]
-    beyond = np.empty((len(draws), len(centre)))
-    second = np.empty_like(beyond)
     width = max(1, _AT_ONCE // len(centre))
     for start in range(0, len(draws), width):
         block = slice(start, start + width)
@@ -221,4 +248,3 @@ def _columns(pool: RowModel, expansion: Expansion, draws: Float) -> tuple[Float,
         rest -= centre
         rest -= ahead
         rest -= curved
-    return beyond, second

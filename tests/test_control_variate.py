@@ -145,6 +145,11 @@ def test_unit_vectors_are_left_to_the_rows():
     y = np.random.default_rng(0).normal([0.6, 0.8, 0.0], 0.5, size=(800, 3))
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit({"N": 800, "y": y}, size=30, seed=1, reference="pilot", **QUICK)
+        options = {"reference": "pathfinder", "refine": False, "adapt_delta": 0.99}
+        other = model.fit({"N": 800, "y": y}, size=30, seed=1, **QUICK, **options)
+    # Pathfinder's vectors have any length, NUTS' come back with length one: no other mode.
+    assert np.linalg.norm(other.reference.draws[:, :3], axis=1).std() > 0.1
+    assert other.certificate.unvisited == 0
     assert fit.coreset.control.left_out == ("u",)
     assert fit.certificate.verdict == "certified"
     direction = y.mean(axis=0) / np.linalg.norm(y.mean(axis=0))

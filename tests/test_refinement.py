@@ -37,12 +37,14 @@ def test_chains_that_disagree_become_longer_once():
     assert next_change([FIRST], 1_000, 10_000, 5).reference == OWN_DRAWS
 
 
-def test_chains_that_diverge_make_smaller_steps_once():
+def test_chains_that_diverge_make_smaller_steps_twice():
     diverged = replace(FIRST, divergences=40, diverged=True)
     change = next_change([diverged], 1_000, 10_000, 5)
     assert (change.action, change.reference) == (SMALLER_STEPS, "laplace")
     smaller = replace(diverged, round=1, action=SMALLER_STEPS)
-    assert next_change([diverged, smaller], 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change([diverged, smaller], 1_000, 10_000, 5).action == SMALLER_STEPS
+    again = [diverged, smaller, replace(smaller, round=2)]
+    assert next_change(again, 1_000, 10_000, 5).reference == OWN_DRAWS
     unmixed = replace(smaller, divergences=0, diverged=False, rhat=1.2, unmixed=True)
     assert next_change([diverged, unmixed], 1_000, 10_000, 5).action == LONGER_CHAINS
     assert next_change([diverged], 1_000, 10_000, 1) is None
@@ -58,8 +60,9 @@ def test_what_a_certificate_calls_diverged():
     assert not certify(weights, 0.01, unvisited=0.5, **many).diverged, "no step is small enough"
     assert not certify(weights, 0.3, **many).diverged, "its rows are wrong, too"
     assert not certify(weights, 0.01, rhat=1.3).diverged
-    assert not certify(weights, 0.01, divergences=8, n_transitions=4_000).diverged
-    assert certify(weights, 0.01, divergences=8, n_transitions=4_000).verdict == "certified"
+    assert not certify(weights, 0.01, divergences=4, n_transitions=8_000).diverged
+    assert certify(weights, 0.01, divergences=4, n_transitions=8_000).verdict == "certified"
+    assert certify(weights, 0.01, divergences=7, n_transitions=4_000).diverged
     assert certify(weights, 0.01, divergences=2, n_transitions=200).verdict == "certified"
     assert certify(weights, 0.01, divergences=3, n_transitions=200).diverged
 

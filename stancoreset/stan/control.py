@@ -22,16 +22,16 @@ from stancoreset.stan.coordinates import statements
 from stancoreset.stan.names import Names
 from stancoreset.stan.program import WeightedProgram, without_comments
 
-__all__ = ["CompiledWithControl", "Controlled", "add_control"]
+__all__ = ["NOT_ONE_TO_ONE", "CompiledWithControl", "Controlled", "add_control"]
 
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
     "diagonal", "psi",
 )  # fmt: skip
 
-# The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
-# of length one, and NUTS, Laplace and the pilot's draws have others.
-_NOT_ONE_TO_ONE = ("unit_vector",)
+#: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
+#: of length one, and NUTS, Laplace and the pilot's draws have others.
+NOT_ONE_TO_ONE = ("unit_vector",)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}
     for decl in program.parameters:
-        if decl.constraint.kind in _NOT_ONE_TO_ONE:
+        if decl.constraint.kind in NOT_ONE_TO_ONE:
             continue
         before = f"{names['start']}[{len(written) + 1}]"
         text = statements(decl, names["psi"], before, names["psi"], ilr_simplex=ilr_simplex)
