@@ -195,6 +195,8 @@ class CallRules(ABC):
             return coupled(
                 f"`{short(e)}` sums over observations with coefficients that are not rows"
             )
+        if name == "log_mix" and first.kind == "free" and _all_rows(values[1:], 0):
+            return SUM.with_stat(stat)  # of the mixtures of an array of vectors
         if name in REDUCTIONS and (ranks[0] == 1 or name == "sum"):
             return SUM.with_stat(first.stat)
         axis = {"rows_dot_product": 0, "columns_dot_product": 1}.get(name)

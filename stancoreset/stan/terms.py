@@ -216,6 +216,12 @@ class Terms(Emission, SamplingStatements):
                     lambda i: call("square", at(a, i, self.rows)), squares, scale,
                     "a sum of squares over observations",
                 )  # fmt: skip
+            case n.Call(name="log_mix", args=(shares, v)):
+                shares, v = self.hoist(shares), self.local(self.hoist(v), "ll")
+                return Term(
+                    lambda i: call("log_mix", shares, at(v, i, self.rows)), (), scale,
+                    "the mixture of each observation",
+                )  # fmt: skip
             case n.Call(user=False) if suffix(e.name)[1]:
                 return replace(self.density_term(e, s), scale=scale)
             case n.Call(user=True):
