@@ -255,3 +255,29 @@ def test_model_helper_reports_generated_by_name():
     m = model(woven.code, {"N": 2, "y": np.array([0.0, 1.0]), "weights": np.ones(2)})
     lp = m.log_density(np.array([0.3])) - m.log_density(np.array([0.0]))
     assert lp == pytest.approx(0.3 - 0.09)
+
+
+def test_log_mix_of_vectors_is_a_sum_over_them():
+    """Not known to the embedded engine in this form: compared with the same written out."""
+    code = """
+    data { int<lower=1> N; int<lower=1> K; vector[N] y; array[N] vector[K] other; }
+    parameters { simplex[K] theta; ordered[K] mu; vector<lower=0>[K] s; }
+    model {
+      array[N] vector[K] lp;
+      mu ~ normal(0, 3);
+      s ~ exponential(1);
+      for (n in 1:N) for (k in 1:K) lp[n][k] = normal_lpdf(y[n] | mu[k], s[k]);
+      target += log_mix(theta, lp);
+      target += 0.5 * log_mix(theta, other) - 0.1 * mu[1];
+    }
+    """
+    plain = code.replace(
+        "target += log_mix(theta, lp);",
+        "for (n in 1:N) target += log_sum_exp(log(theta) + lp[n]);",
+    ).replace(
+        "target += 0.5 * log_mix(theta, other) - 0.1 * mu[1];",
+        "for (n in 1:N) target += 0.5 * log_sum_exp(log(theta) + other[n]); target += -0.1 * mu[1];",
+    )
+    data = make_data(code.replace("data {", '// data: {"N": 11, "K": 3}\ndata {', 1).strip())
+    errors = identities(plain, data, woven=weave(code))
+    assert max(errors.values()) < 1e-9, errors

@@ -217,11 +217,13 @@ class Terms(Emission, SamplingStatements):
                     "a sum of squares over observations",
                 )  # fmt: skip
             case n.Call(name="log_mix", args=(shares, v)):
-                shares, v = self.hoist(shares), self.local(self.hoist(v), "ll")
-                return Term(
-                    lambda i: call("log_mix", shares, at(v, i, self.rows)), (), scale,
-                    "the mixture of each observation",
-                )  # fmt: skip
+                shares, v = call("log", self.hoist(shares), kind=_VECTOR), self.hoist(v)
+
+                def mixture(i: n.Expr) -> n.Expr:
+                    both = n.Binary(shares, "+", at(v, i, self.rows), type=_VECTOR)
+                    return call("log_sum_exp", both)
+
+                return Term(mixture, (), scale, "the mixture of each observation")
             case n.Call(user=False) if suffix(e.name)[1]:
                 return replace(self.density_term(e, s), scale=scale)
             case n.Call(user=True):
