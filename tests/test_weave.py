@@ -276,7 +276,7 @@ def test_log_mix_of_vectors_is_a_sum_over_them():
         "for (n in 1:N) target += log_sum_exp(log(theta) + lp[n]);",
     ).replace(
         "target += 0.5 * log_mix(theta, other) - 0.1 * mu[1];",
-        "for (n in 1:N) target += 0.5 * log_sum_exp(log(theta) + other[n]); target += -0.1 * mu[1];",
+        "for (n in 1:N) target += 0.5 * log_sum_exp(log(theta) + other[n]);target += -0.1 * mu[1];",
     )
     data = make_data(code.replace("data {", '// data: {"N": 11, "K": 3}\ndata {', 1).strip())
     errors = identities(plain, data, woven=weave(code))
