@@ -39,7 +39,7 @@ from stancoreset.sources.stored import StoredRows
 if TYPE_CHECKING:
     from stancoreset.stan.program import WeightedProgram
 
-__all__ = ["FullData", "central_hessian"]
+__all__ = ["FullData", "central_hessian", "repeats"]
 
 # Draws between two reports of progress; processes read their rows anew for each block.
 _BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
@@ -130,7 +130,7 @@ class FullData:
             self.in_process = True
             if kernel is None:
                 kernel = StanKernel(compiled, weighted, stored.row_values, in_process)
-            if self._repeats(stored.sample) is not None:
+            if repeats(self._weighted, stored.sample) is not None:
                 kernel = DistinctKernel(kernel, weighted.weights)
             self._sums = StoredChunks(stored, kernel)
             return
@@ -198,16 +198,11 @@ class FullData:
 
     def _without_repeats(self) -> StanData:
         """Equal rows as one, with the weight of all."""
-        found = self._repeats(self._data)
+        found = repeats(self._weighted, self._data)
         if found is None:
             return self._data
         self.passes.distinct = len(found)
         return self._weighted.subset(self._data, found.first, found.summed(self._weights))
-
-    def _repeats(self, data: StanData) -> DistinctRows | None:
-        rows = rows_of(self._weighted, data)
-        del rows[self._weighted.weights]
-        return distinct_rows(rows)
 
     def _bind(self, rows: slice) -> BoundModel:
         data = self._evaluated
@@ -342,3 +337,10 @@ def central_hessian(
     p = len(theta)
     hessian = (grads[:p] - grads[p:]) / (2 * step[:, None])
     return 0.5 * (hessian + hessian.T)
+
+
+def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:
+    """Which rows of the data are different, if at most half of them are."""
+    rows = rows_of(program, data)
+    del rows[program.weights]
+    return distinct_rows(rows)

@@ -26,7 +26,7 @@ from stancoreset.projection import Projection, default_candidates
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import Change, Round
 from stancoreset.run_folder import RunFolder
-from stancoreset.selection import ControlledSelection, corrected_error
+from stancoreset.selection import BY_CHANCE, ControlledSelection, corrected_error
 from stancoreset.session import Session
 from stancoreset.sizes import smallest_adequate
 from stancoreset.stages import Stages
@@ -235,9 +235,13 @@ class Pipeline:
         choose: Callable[[Any], Coreset],
     ) -> Coreset:
         """Project and select; double the draws while it helps, unless their number is given."""
-        stages = self.stages
+        stages, plan = self.stages, self.plan
+        # Options of a method may speak of candidates by their number.
+        different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         with stages("bind candidates"):
-            rows, pool = self.session.pool(self.checked, candidates, self.plan.seed, self.extra)
+            rows, pool = self.session.pool(
+                self.checked, candidates, plan.seed, self.extra, different=different
+            )
 
         def timed(projection: Any) -> Coreset:
             with stages("select"):

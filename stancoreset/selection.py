@@ -24,12 +24,12 @@ from stancoreset.projection import heldout_error
 from stancoreset.session import Session
 from stancoreset.taylor import PENALTIES, TaylorProjection
 
-__all__ = ["AUTO_METHODS", "ControlledSelection", "corrected_error"]
+__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection", "corrected_error"]
 
 #: What ``method="auto"`` chooses from, by the held-out error of the corrected density.
 AUTO_METHODS = ("pursuit", "importance")
-# These draw rows by chance, whatever the penalty.
-_BY_CHANCE = ("uniform", "importance")
+#: These draw rows by chance, whatever the penalty.
+BY_CHANCE = ("uniform", "importance")
 # Relative agreement of Stan's quadratic with ours.
 _TOLERANCE = 1e-6
 
@@ -82,12 +82,12 @@ class ControlledSelection:
         options: Mapping[str, Any],
         least: float,
     ) -> Coreset:
-        penalties = PENALTIES[-1:] if method in _BY_CHANCE else PENALTIES
+        penalties = PENALTIES[-1:] if method in BY_CHANCE else PENALTIES
         for penalty in (p for p in penalties if p >= least):
             bare = select(projection, size, method, seed=seed, penalty=penalty, **options)
             coreset = self.complete(bare, penalty)
             assert coreset.control is not None
-            if method not in _BY_CHANCE and coreset.control.least_eigenvalue >= LEAST_CURVATURE:
+            if method not in BY_CHANCE and coreset.control.least_eigenvalue >= LEAST_CURVATURE:
                 return coreset
         return self._lighter(projection, coreset)
 

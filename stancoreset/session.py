@@ -28,7 +28,7 @@ from stancoreset.engines.nuts import check_nuts
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
-from stancoreset.full_data import FullData
+from stancoreset.full_data import FullData, repeats
 from stancoreset.glm import FoundGlm, find_glm
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
@@ -146,9 +146,19 @@ class Session:
         return self._glm[1]
 
     def pool(
-        self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
+        self,
+        checked: StanData,
+        candidates: int,
+        seed: int,
+        extra: np.ndarray | None = None,
+        *,
+        different: bool = False,
     ) -> tuple[np.ndarray, RowModel]:
-        """A random pool of candidate rows and some others, and the whole program bound to them."""
+        """A random pool of candidate rows and some others, and the whole program bound to them.
+
+        Of rows that are equal, those that are `different` are enough: a weight stands for any
+        number of them. Not so for methods that draw rows, as often as they stand there.
+        """
         n_obs = self.program.n_obs(checked)
         if candidates < 1:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
@@ -158,6 +168,9 @@ class Session:
         sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
         among = n_obs if len(sampled) < count else sampled
         rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
+        if different:
+            found = repeats(self.program, self.program.subset(checked, rows))
+            rows = rows if found is None else rows[found.first]
         if extra is not None:
             rows = np.union1d(rows, extra)
         return rows, self.bind_rows(checked, rows)

@@ -163,3 +163,40 @@ def test_rows_on_disk_chunk_by_chunk(model, monkeypatch):
     each = log_likelihood()
     assert looked
     np.testing.assert_allclose(once - once[0], each - each[0], rtol=1e-11, atol=1e-7)
+
+
+def test_equal_candidates_are_candidates_once(model):
+    """For methods that draw rows they stand for themselves; for all others once is enough."""
+    data = categories()
+    checked, rows = model.read(data), _rows(data)
+
+    def pool(**options: Any) -> np.ndarray:
+        chosen, bound = model._session.pool(checked, 5_000, 1, **options)
+        with bound:
+            assert bound.log_lik(np.zeros((2, 8))).shape == (2, len(chosen))
+        return chosen
+
+    every, once = pool(), pool(different=True)
+    assert len(every) == 5_000
+    assert len(once) == len(np.unique(rows[once], axis=0)) < 120
+    np.testing.assert_array_equal(np.unique(rows[once], axis=0), np.unique(rows[every], axis=0))
+    assert set(pool(different=True, extra=np.array([3, 5]))) == {*once, 3, 5}
+
+
+@pytest.mark.parametrize("method", ["pursuit", "giga", "uniform"])
+def test_more_rows_than_there_are_different_ones(model, method):
+    data = categories(3_000)
+    options = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "refine": False}
+    fit = model.fit(data, size=400, seed=1, draws=100, method=method, **options)
+    different = {tuple(row) for row in _rows(data)}
+    chosen = _rows(data)[fit.coreset.indices]
+    if method == "uniform":
+        assert fit.coreset.size == 400 > len(different)
+    else:
+        assert fit.coreset.size == len({tuple(row) for row in chosen}) <= len(different)
+        assert fit.certificate.ess > 0.99 * fit.certificate.n_draws
+        assert fit.certificate.heldout_error < 0.01
+
+
+def _rows(data: dict[str, Any]) -> np.ndarray:
+    return np.column_stack([data["group"], *data["x"], data["y"]])

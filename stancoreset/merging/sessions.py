@@ -166,7 +166,13 @@ class WholeSession(_Derived):
     """All rows of all parts in one place; the coresets' rows are the candidates."""
 
     def pool(
-        self, checked: StanData, candidates: int, seed: int, extra: np.ndarray | None = None
+        self,
+        checked: StanData,
+        candidates: int,
+        seed: int,
+        extra: np.ndarray | None = None,
+        *,
+        different: bool = False,
     ) -> tuple[np.ndarray, RowModel]:
         """The rows of the coresets."""
         rows = self.union.indices
