@@ -86,11 +86,9 @@ def _fit(args: argparse.Namespace) -> int:
 
 def _fit_data(args: argparse.Namespace) -> Any:
     """One file as it is; with --columns, a table that may stay on disk."""
-    if args.columns is None:
-        return args.data[0] if len(args.data) == 1 else args.data
-    from stancoreset.sources import table_from_file
+    from stancoreset.sources import described
 
-    return table_from_file(args.columns, args.data[0] if len(args.data) == 1 else args.data)
+    return described(args.data[0] if len(args.data) == 1 else args.data, args.columns)
 
 
 def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **labels: Any) -> Any:

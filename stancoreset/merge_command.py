@@ -66,6 +66,7 @@ def merge(
 ) -> int:
     """Run what the command line asks for; return the exit code."""
     from stancoreset.fit import load_fit
+    from stancoreset.sources import described
     from stancoreset.stages import Stages
     from stancoreset.workflow import CoresetModel
 
@@ -87,7 +88,7 @@ def merge(
         if file == "-" and fit.data is None:
             raise OptionError(f"{run} has not kept its rows: name its data file in --data")
     parts = [
-        fit if file == "-" else (_source(file, args.columns), fit)
+        fit if file == "-" else (described(file, args.columns), fit)
         for fit, file in zip(fits, data, strict=True)
     ]
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
@@ -107,11 +108,3 @@ def merge(
     say(f"\nCertified against {fit.provenance['certified_against']}")
     finish(fit, {"coreset": fit, "laplace": fit.laplace})
     return 3 if fit.certificate.verdict == "rejected" else 0
-
-
-def _source(file: str, columns: str | None) -> Any:
-    if columns is None:
-        return file
-    from stancoreset.sources import table_from_file
-
-    return table_from_file(columns, file)

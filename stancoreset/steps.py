@@ -113,7 +113,8 @@ class Steps:
         projection : {"loglik", "fisher", "taylor"}
             See `fit`; complete what is selected on ``"taylor"`` by `add_control_variate`.
         candidates : int
-            Rows M that selection may choose from; all rows if there are fewer.
+            Rows M that selection may choose from; all rows if there are fewer. Where most of
+            them are equal, `fit` keeps the different ones only, which is faster.
         heldout : int
             Draws that measure the held-out error.
         seed : int

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from stancoreset.batch.journal import append
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
-from stancoreset.sources import table_from_file
+from stancoreset.sources import described
 from stancoreset.stages import Stages
 from stancoreset.workflow import CoresetModel
 
@@ -79,9 +79,7 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         append(journal, "start", key=job["key"], pid=os.getpid())
         stages = _Told(tell, journal)
         model = models.get(job["model"], job["engine"], job["obs"])
-        settings, data, columns = job["settings"], job["data"], job["columns"]
-        if columns is not None:
-            data = table_from_file(columns, data)
+        settings, data = job["settings"], described(job["data"], job["columns"])
         if job["kind"] == "full":
             _full(model, data, settings, folder, stages)
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -166,13 +167,7 @@ class WholeSession(_Derived):
     """All rows of all parts in one place; the coresets' rows are the candidates."""
 
     def pool(
-        self,
-        checked: StanData,
-        candidates: int,
-        seed: int,
-        extra: np.ndarray | None = None,
-        *,
-        different: bool = False,
+        self, checked: StanData, *_random: Any, **_options: Any
     ) -> tuple[np.ndarray, RowModel]:
         """The rows of the coresets."""
         rows = self.union.indices

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from stancoreset.sources.stored import LoadedRows, Source, StoredRows
-from stancoreset.sources.table import Table, table_from_file
+from stancoreset.sources.table import Table, described, table_from_file
 
-__all__ = ["LoadedRows", "Source", "StoredRows", "Table", "table_from_file"]
+__all__ = ["LoadedRows", "Source", "StoredRows", "Table", "described", "table_from_file"]

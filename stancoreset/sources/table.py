@@ -28,7 +28,7 @@ from stancoreset.stan.data import indexed_columns
 from stancoreset.stan.program import WeightedProgram
 from stancoreset.stan.values import as_value
 
-__all__ = ["Table", "table_from_file"]
+__all__ = ["Table", "described", "table_from_file"]
 
 #: Numbers in a chunk, by default.
 _CHUNK_NUMBERS = 2_000_000
@@ -349,6 +349,11 @@ def _same_schema(parts: Sequence[Part], columns: Sequence[str], executor: Execut
                     f"column {column!r} is {first[column]} in {parts[0].name} and "
                     f"{schema[column]} in {part.name}; expected the same type in all files"
                 )
+
+
+def described(data: Any, columns: str | Path | None) -> Any:
+    """Data as they are; with a file of `columns`, the `Table` that it describes."""
+    return data if columns is None else table_from_file(columns, data)
 
 
 def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:

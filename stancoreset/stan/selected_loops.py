@@ -11,7 +11,7 @@ is for the walk over the loop to find out, as for any loop over rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stancoreset.stan import nodes as n
@@ -44,18 +44,7 @@ class SelectedLoop:
 
     def over_rows(self, obs: str, row: str, again: str, times: n.Expr) -> n.For:
         """The loop over `row` in ``1:obs``, with `times` passes (``again``) for each."""
-        number = n.Var(row, type=_INT)
-
-        def alias(s: n.Node) -> bool:
-            return isinstance(s, n.Decl) and s.name in self.numbers
-
-        def change(e: n.Node) -> n.Node | None:
-            if isinstance(e, n.Block) and any(map(alias, e.body)):
-                kept = tuple(x for x in e.body if not alias(x))
-                return n.transform(replace(e, body=kept), change)
-            return number if isinstance(e, n.Var | n.Index) and text(e) in self.numbers else None
-
-        body = n.transform(self.body, change)
+        body = _renumbered(self.body, self.numbers, n.Var(row, type=_INT))
         line = self.body.line
         inner = n.For(again, literal("1"), times, _block(body), line=line)
         return n.For(row, literal("1"), n.Var(obs, type=_INT), _block(inner), line=line)
@@ -79,8 +68,8 @@ def selected_loop(
         return None
     entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
     numbers = {entry, *_aliases(s.body, entry)}
-    free = [e for e in _outermost(s.body, numbers) if isinstance(e, n.Var) and e.name == s.name]
-    if free or not any(_picks_row(e, numbers, rows) for e in n.walk(s.body)):
+    elsewhere = s.name in names_in(_renumbered(s.body, numbers, literal("1")))
+    if elsewhere or not any(_picks_row(e, numbers, rows) for e in n.walk(s.body)):
         return None
     return SelectedLoop(pointer, s.body, frozenset(numbers))
 
@@ -128,18 +117,19 @@ def _aliases(body: n.Stmt, entry: str) -> set[str]:
     return {name for name, values in declared.items() if values == {entry} and name not in changed}
 
 
-def _outermost(e: n.Node, numbers: Collection[str]) -> Iterator[n.Node]:
-    """All nodes, but what is inside ``J[k]``."""
-    kept: list[n.Node] = []
+def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
+    """The body with another expression for the row's number; names for it are gone."""
+
+    def alias(s: n.Node) -> bool:
+        return isinstance(s, n.Decl) and s.name in numbers
 
     def change(e: n.Node) -> n.Node | None:
-        if isinstance(e, n.Var | n.Index) and text(e) in numbers:
-            return e
-        kept.append(e)
-        return None
+        if isinstance(e, n.Block) and any(map(alias, e.body)):
+            kept = tuple(x for x in e.body if not alias(x))
+            return n.transform(replace(e, body=kept), change)
+        return by if isinstance(e, n.Var | n.Index) and text(e) in numbers else None
 
-    n.transform(e, change)
-    return iter(kept)
+    return n.transform(body, change)
 
 
 def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:

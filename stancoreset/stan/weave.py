@@ -22,7 +22,7 @@ from stancoreset.stan.ast import parse
 from stancoreset.stan.axis import candidates, data_dependences
 from stancoreset.stan.densities import density, suffix
 from stancoreset.stan.shared_rows import merged, shared_counts
-from stancoreset.stan.tree import names_in
+from stancoreset.stan.tree import increments, names_in
 from stancoreset.stan.weave_flow import Entry
 from stancoreset.stan.weaver import NoLikelihoodError, Weaver
 from stancoreset.stan.woven import Woven
@@ -155,10 +155,7 @@ def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
     and yet the rows are what was meant: whoever writes it the other way round must say so.
     """
     shared = columns.row_data.keys() & rows.row_data.keys()
-    increments = (
-        s for b in program.model for s in n.walk(b) if isinstance(s, n.Tilde | n.TargetAdd)
-    )
-    outcomes = set().union(*map(_outcomes, increments))
+    outcomes = set().union(*map(_outcomes, _increments(program)))
     return any(rows.row_data[y] < columns.row_data[y] for y in shared & outcomes)
 
 
@@ -170,12 +167,12 @@ def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
     that the rows of `outer` do not have.
     """
     everything = [x for b in program.model for x in n.walk(b)]
-    increments = [s for s in everything if isinstance(s, n.Tilde | n.TargetAdd)]
-    texts = {(s.line, printer.statement(s)) for s in increments}
+    adding = _increments(program)
+    texts = {(s.line, printer.statement(s)) for s in adding}
     entries = inner.flow.entries.values()
     touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
     calls = (e for e in everything if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
-    outcomes = set().union(*map(_outcomes, increments), *(names_in(e.args[0]) for e in calls))
+    outcomes = set().union(*map(_outcomes, adding), *(names_in(e.args[0]) for e in calls))
     return (
         bool(touched)
         and not inner.weighted & texts
@@ -202,11 +199,8 @@ def _refuse_if_another_is_meant(
         _refuse_columns(program, chosen, name, axes, error)
         left = [
             s
-            for b in program.model
-            for s in n.walk(b)
-            if isinstance(s, n.Tilde | n.TargetAdd)
-            and (s.line, printer.statement(s)) not in chosen.weighted
-            and _outcomes(s) & sized
+            for s in _increments(program)
+            if (s.line, printer.statement(s)) not in chosen.weighted and _outcomes(s) & sized
         ]
         if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
             raise WeaveError(
@@ -225,9 +219,7 @@ def _refuse_columns(
     In ``matrix[N, T] y`` with a parameter for each of the N rows, the T columns could be
     weighted; but an observation is a row, or a single entry, and never silently a column.
     """
-    for s in (s for b in program.model for s in n.walk(b)):
-        if not isinstance(s, n.Tilde | n.TargetAdd):
-            continue
+    for s in _increments(program):
         if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
             continue
         for y in sorted(_outcomes(s) & axes.keys() & chosen.row_data.keys()):
@@ -241,6 +233,10 @@ def _refuse_columns(
                     f'obs="{chosen.obs}")',
                     error.statement,
                 )
+
+
+def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
+    return [s for b in program.model for s in increments(b)]
 
 
 def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
@@ -286,14 +282,7 @@ def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
     """The refusal of the integer that sizes an outcome, and most data variables."""
 
-    outcomes = set().union(
-        *(
-            _outcomes(s) - _indices(s)
-            for b in program.model
-            for s in n.walk(b)
-            if isinstance(s, n.Tilde | n.TargetAdd)
-        )
-    )
+    outcomes = set().union(*(_outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
         deps = data_dependences(program, name)

@@ -184,7 +184,7 @@ class Loops(Walk):
         if not has_own_break(s.body):
             return
         why = "the loop over observations ends early, at a row that depends on the others"
-        if any(isinstance(x, n.Tilde | n.TargetAdd) for x in n.walk(s.body)):
+        if increments(s.body):
             self.refuse(s, why)
         for name in assigned_names(s.body):
             if name in self.env:
