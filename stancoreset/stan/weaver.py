@@ -248,6 +248,14 @@ class Weaver:
         )
         block: list[n.Decl] = []
         for d in self.program.data:
+            dep = self.data_deps[d.name]
+            if dep.kind == "coupled":  # read or not, it would have to fit fewer rows
+                raise WeaveError(
+                    d.line,
+                    f"{dep.why}: it would not fit fewer rows; declare it with a size of its own "
+                    f"(`int n_{d.name};`), or leave it out",
+                    d.name,
+                )
             if d.name == self.obs:
                 d = replace(d, constraint=n.Constraint("bounds", lower=literal("0")))
             block.append(self.relaxed(d))
