@@ -130,6 +130,9 @@ class Certificate:
     against : str
         What the draws were compared with, where that is not all rows of the data; empty where it
         is; the last of `reasons` says so too.
+    witness : str
+        On how many rows and draws the full log density was that of the author's own program, and
+        how far ours was from it; empty where not all rows were at hand.
     """
 
     khat: float
@@ -149,6 +152,7 @@ class Certificate:
     against: str = ""
     rhat: float = float("nan")
     unvisited: float = float("nan")
+    witness: str = ""
 
     @property
     def unmixed(self) -> bool:
@@ -210,6 +214,7 @@ def certify(
     against: str = "",
     rhat: float = float("nan"),
     unvisited: float = float("nan"),
+    witness: str = "",
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -232,6 +237,8 @@ def certify(
         Of the coreset's NUTS run; more than 1.05 means ``"rejected"``.
     unvisited : float
         From `unvisited_mass`; more than 2 % means ``"rejected"``.
+    witness : str
+        See `Certificate`.
 
     Raises
     ------
@@ -269,6 +276,7 @@ def certify(
         against=against,
         rhat=rhat,
         unvisited=unvisited,
+        witness=witness,
     )
 
 

@@ -145,6 +145,7 @@ class CoresetFit:
                 "sd_change": certificate.sd_change,
                 "reasons": list(certificate.reasons),
                 "against": certificate.against or None,
+                "witness": certificate.witness or None,
             },
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
@@ -204,6 +205,8 @@ class CoresetFit:
             "",
         ]
         lines += [f"- {reason}" for reason in certificate.reasons]
+        if certificate.witness:
+            lines += ["", f"Compared with {certificate.witness}."]
         lines += self._rounds_table()
         lines += ["", "| stage | seconds |", "|---|---|"]
         lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]

@@ -123,6 +123,8 @@ class FullData:
         self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
         kernel: Kernel | None = None if glm is None else glm.kernel
         self._exact_hessian = kernel is not None
+        #: How chunks are evaluated where the engine does not hold them; None where it does.
+        self.kernel = kernel
         self._bound: BoundChunks | None = None
         self._sums: RowSums
         if stored is not None:
@@ -132,6 +134,7 @@ class FullData:
                 kernel = StanKernel(compiled, weighted, stored.row_values, in_process)
             if repeats(self._weighted, stored.sample) is not None:
                 kernel = DistinctKernel(kernel, weighted.weights)
+            self.kernel = kernel
             self._sums = StoredChunks(stored, kernel)
             return
         self.in_process = in_process
@@ -209,6 +212,11 @@ class FullData:
         if rows != slice(0, self._weighted.n_obs(data)):
             data = self._weighted.subset(data, rows, data[self._weighted.weights][rows])
         return self._compiled.bind(data, threads=self._share)
+
+    @property
+    def fast(self) -> bool:
+        """Whether evaluating costs much less than Stan would take on all rows."""
+        return self.kernel is not None or self.passes.distinct > 0
 
     @property
     def chunks(self) -> list[BoundModel]:

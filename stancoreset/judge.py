@@ -63,16 +63,15 @@ class Judge:
         tick : callable, optional
             Called with the number of draws evaluated since the last call.
         """
-        full = self.session.full_data(self.checked)
+        density = self.session.witnessed(self.checked)
         draws, index = self.session.unconstrained(self.checked, posterior, count)
         approximate = self._log_density(draws)
-        log_prior = full.log_prior(draws)
         log_p = np.empty(len(draws))
         unseen = self._unseen()
         diagnostics = nuts_diagnostics(posterior)
 
         def look(at: np.ndarray) -> None:
-            log_p[at] = full.log_likelihood(draws[at], tick) + log_prior[at]
+            log_p[at] = density(draws[at], tick)
 
         def judge(at: np.ndarray) -> Certificate:
             log_weights = log_p[at] - approximate[at]
@@ -84,6 +83,7 @@ class Judge:
                 unvisited=self._unvisited(draws[at], log_p[at]),
                 moved=moved_by(log_weights, draws[at]),
                 against=self.session.against,
+                witness=density.told,
                 **diagnostics,
             )
 
@@ -105,10 +105,11 @@ class Judge:
         None where affine maps do not make the weights usable, or where the draws have diverged or
         missed a part of the full posterior, which no map makes up for.
         """
-        full = self.session.full_data(self.checked)
+        density = self.session.witnessed(self.checked)
         draws, _ = self.session.unconstrained(self.checked, posterior, certificate.n_draws)
         proposal = self._log_density(draws)
-        match = moment_match(draws, full.log_density, proposal, log_weights=certificate.log_weights)
+        match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
+        density.check(match.draws)  # which are elsewhere now
         matched = certify(
             match.log_weights,
             certificate.heldout_error,
@@ -119,6 +120,7 @@ class Judge:
             against=certificate.against,
             rhat=certificate.rhat,
             unvisited=certificate.unvisited,
+            witness=density.told,
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
 

@@ -287,6 +287,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "rhat": certificate.rhat,
             "unvisited": certificate.unvisited,
             **({"against": certificate.against} if certificate.against else {}),
+            **({"witness": certificate.witness} if certificate.witness else {}),
         }
     )
     with atomic_path(path / "certificate.csv") as temporary:
@@ -310,6 +311,7 @@ def _load_certificate(path: Path) -> Certificate:
         against=str(table["against"].iloc[0]) if "against" in table else "",
         rhat=kept("rhat"),
         unvisited=kept("unvisited"),
+        witness=str(table["witness"].iloc[0]) if "witness" in table else "",
     )
 
 

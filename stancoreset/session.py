@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
+from stancoreset.stan.adopt import Adopted
 from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import (
     NOT_ONE_TO_ONE,
@@ -42,7 +43,14 @@ from stancoreset.stan.control import (
     Controlled,
     add_control,
 )
-from stancoreset.stan.program import WeightedProgram
+from stancoreset.stan.identities import SOLVER_TOLERANCE
+from stancoreset.witness import (
+    TOLERANCE,
+    FullDensity,
+    StoredWitness,
+    Witness,
+    WitnessedDensity,
+)
 
 __all__ = ["Session"]
 
@@ -57,7 +65,8 @@ class Session:
 
     Parameters
     ----------
-    program : WeightedProgram
+    adopted : Adopted
+        The program as its author wrote it, and with weights.
     engine : Engine
     threads : int, optional
         Chunks of the full data evaluated at the same time; default: as the engine has it.
@@ -67,18 +76,20 @@ class Session:
 
     def __init__(
         self,
-        program: WeightedProgram,
+        adopted: Adopted,
         engine: Engine,
         threads: int | None = None,
         glm: bool = True,
     ) -> None:
-        self.program = program
+        self.adopted = adopted
+        self.program = adopted.weighted
         self.engine = engine
         self.threads = threads or engine.threads
         self.glm = glm
         self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
+        self._witness: tuple[StanData, Witness | StoredWitness] | None = None
 
     @property
     def against(self) -> str:
@@ -112,10 +123,17 @@ class Session:
             )
         return self._compiled[kind]
 
+    def original(self) -> Compiled:
+        """The author's program, without generated quantities."""
+        if self.adopted.woven is None and not self.engine.in_process:
+            return self.density()  # the same text, and a term that is absent
+        return self._compile("original", self.adopted.original.density_code)
+
     def compile(self) -> None:
-        """Compile both side by side."""
+        """Compile all side by side."""
         with ThreadPoolExecutor(2) as pool:
-            for done in (pool.submit(self.density), pool.submit(self.with_log_lik)):
+            ways = (self.density, self.with_log_lik, self.original)
+            for done in [pool.submit(way) for way in ways]:
                 done.result()
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
@@ -124,16 +142,19 @@ class Session:
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
-                full = FullData(
-                    self.density(),
-                    self.program,
-                    checked,
-                    in_process=self.engine.in_process,
-                    threads=self.threads,
-                    glm=self.glm_of(checked),
-                ).bind()
+                full = self._bound_full(checked, self.glm_of(checked)).bind()
             self._full = (key, full)
         return self._full[1]
+
+    def _bound_full(self, checked: StanData, glm: FoundGlm | None) -> FullData:
+        return FullData(
+            self.density(),
+            self.program,
+            checked,
+            in_process=self.engine.in_process,
+            threads=self.threads,
+            glm=glm,
+        )
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
         """The likelihood as a matrix product, if it is one and there are rows enough."""
@@ -144,6 +165,47 @@ class Session:
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             self._glm = (checked, found)
         return self._glm[1]
+
+    def witness(self, checked: StanData) -> Witness | StoredWitness:
+        """The author's program on all rows; kept until other data come."""
+        if self._witness is None or self._witness[0] is not checked:
+            prior = self.full_data(checked).prior
+            original, adopted = self.original(), self.adopted
+            woven = adopted.woven
+            witness: Witness | StoredWitness
+            if isinstance(checked, StoredRows):
+                witness = StoredWitness(original, adopted.original, self.program, checked, prior)
+            else:
+                witness = Witness(
+                    original,
+                    adopted.original,
+                    self.program,
+                    checked,
+                    prior,
+                    whole=woven is not None and (woven.numbered or bool(woven.frozen)),
+                    threads=self.threads,
+                    blocks=1 if self.engine.in_process else self.threads,
+                )
+            self._close_witness()
+            self._witness = (checked, witness)
+        return self._witness[1]
+
+    def witnessed(self, checked: StanData) -> FullDensity:
+        """The full log density, by the author's program or checked by it."""
+        full, witness = self.full_data(checked), self.witness(checked)
+        unit = None
+        if isinstance(witness, Witness) and not witness.unit_weights:
+            ones = self.program.with_weights(checked, np.ones(full.n_obs))
+            unit = partial(self._bound_full, ones, self.glm_of(checked))
+        woven = self.adopted.woven
+        solver = woven is not None and woven.uses_solver
+        return WitnessedDensity(
+            full,
+            witness,
+            unit,
+            self.program.program.name,
+            SOLVER_TOLERANCE if solver else TOLERANCE,
+        )
 
     def pool(
         self,
@@ -364,11 +426,17 @@ class Session:
         }
 
     def close(self) -> None:
-        """Release the engine's copy of the full data."""
+        """Release the engine's copies of the full data."""
         if self._full is not None:
             self._full[1].close()
             self._full = None
         self._glm = None
+        self._close_witness()
+
+    def _close_witness(self) -> None:
+        if self._witness is not None and isinstance(self._witness[1], Witness):
+            self._witness[1].close()
+        self._witness = None
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:

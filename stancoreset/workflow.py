@@ -120,7 +120,7 @@ class CoresetModel(Steps):
         self._adopted = adopt(program, obs=obs)
         self.program = self._adopted.weighted
         self.engine = resolve_engine(engine, threads)
-        self._session = Session(self.program, self.engine, threads, glm)
+        self._session = Session(self._adopted, self.engine, threads, glm)
 
     merge = merge_parts
     keep = keep_rows

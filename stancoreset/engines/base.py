@@ -26,6 +26,7 @@ __all__ = [
     "SAMPLER_STATS",
     "BoundModel",
     "Compiled",
+    "Density",
     "Engine",
     "Float",
     "RowModel",
@@ -159,6 +160,18 @@ class BoundModel(RowModel, Protocol):
         ...
 
 
+class Density(Protocol):
+    """A log density that is asked at a few draws."""
+
+    def log_density(self, draws: Float) -> Float:
+        """See `BoundModel.log_density`."""
+        ...
+
+    def close(self) -> None:
+        """See `RowModel.close`."""
+        ...
+
+
 @runtime_checkable
 class Compiled(Protocol):
     """A compiled Stan program, waiting for data."""
@@ -178,6 +191,10 @@ class Compiled(Protocol):
 
         `threads` is how many draws are evaluated at the same time; default: the engine's.
         """
+        ...
+
+    def bind_density(self, data: StanData) -> Density:
+        """The same for a few log densities: bound in less time, each evaluated in more."""
         ...
 
 

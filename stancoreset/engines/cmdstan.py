@@ -165,3 +165,7 @@ class CmdStanCompiled:
             seed=seed,
             threads=threads or self.engine.threads,
         )
+
+    def bind_density(self, data: StanData) -> CmdStanBound:
+        """The same with one process, which reads the data once."""
+        return self.bind(data, threads=1)

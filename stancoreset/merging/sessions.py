@@ -10,7 +10,7 @@ of the coresets.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from stancoreset.merging.parts import Part
 from stancoreset.merging.union import joined_controls
 from stancoreset.session import Session
 from stancoreset.stages import Stages
+from stancoreset.witness import FullDensity, WitnessedDensity
 
 __all__ = ["PartsSession", "UnionSession", "WholeSession"]
 
@@ -31,7 +32,7 @@ class _Derived(Session):
     """A session with the program, engine and compiled code of another."""
 
     def __init__(self, session: Session, union: Coreset) -> None:
-        super().__init__(session.program, session.engine, session.threads, session.glm)
+        super().__init__(session.adopted, session.engine, session.threads, session.glm)
         self._compiled = session._compiled
         self.union = union
 
@@ -90,6 +91,7 @@ class PartsSession(_Derived):
         self.selecting = selecting
         self.on_union = on_union
         self._sum: _SumOfParts | None = None
+        self._sessions: list[_Derived] = []
 
     @property
     def whole(self) -> bool:
@@ -121,16 +123,28 @@ class PartsSession(_Derived):
         if self._sum is None:
             prior = self.density().bind(self.program.prior_data(checked))
             data = [part.data for part in self.parts] if self.whole else [self.on_union]
-            session = self if self.whole else self.selecting
-            self._sum = _SumOfParts(
-                prior, [_Derived(session, self.union).full_data(rows, stages) for rows in data]
-            )
+            self._sessions = [
+                _Derived(self if self.whole else self.selecting, self.union) for _ in data
+            ]
+            pairs = zip(self._sessions, data, strict=True)
+            self._sum = _SumOfParts(prior, [own.full_data(rows, stages) for own, rows in pairs])
         return self._sum
+
+    def witnessed(self, checked: StanData) -> FullDensity:
+        """The sum over the parts, each checked by the author's program where its rows are."""
+        full = self.full_data(checked)
+        if not self.whole:
+            return WitnessedDensity(full)
+        pairs = zip(self._sessions, self.parts, strict=True)
+        return _WitnessedParts(full.prior, [own.witnessed(part.data) for own, part in pairs])
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
+        for session in self._sessions:
+            session.close()
+        self._sessions = []
         if self._sum is not None:
-            self._sum.close()
+            self._sum.prior.close()
             self._sum = None
 
 
@@ -156,11 +170,32 @@ class _SumOfParts(FullData):
             progress(len(draws))
         return np.where(np.isfinite(prior), total, -np.inf)
 
-    def close(self) -> None:
-        """Release the engine's copies of the data."""
-        for part in self._parts:
-            part.close()
-        self.prior.close()
+
+@dataclass(frozen=True)
+class _WitnessedParts:
+    """The full log density as the sum over parts, each with its own witness; see `FullDensity`."""
+
+    prior: BoundModel
+    parts: Sequence[FullDensity]
+
+    @property
+    def told(self) -> str:
+        """What was compared, part by part."""
+        return "; ".join(f"part {i}: {part.told}" for i, part in enumerate(self.parts, 1))
+
+    def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
+        """Σ_i log p_i(θ) less the prior that is once too often for each part but one."""
+        prior = self.prior.log_density(draws)
+        with np.errstate(invalid="ignore"):
+            total = np.sum([part(draws) - prior for part in self.parts], axis=0) + prior
+        if tick is not None:
+            tick(len(draws))
+        return np.where(np.isfinite(prior), total, -np.inf)
+
+    def check(self, draws: Float) -> None:
+        """Compare each part once more."""
+        for part in self.parts:
+            part.check(draws)
 
 
 class WholeSession(_Derived):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Compiled, Float, StanData
+from stancoreset.engines.base import BoundModel, Compiled, Density, Float, StanData
 from stancoreset.errors import ProgramError
 from stancoreset.stan.coordinates import statements
 from stancoreset.stan.names import Names
@@ -205,6 +205,13 @@ class CompiledWithControl:
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
         """Join the program to its data."""
+        return self.compiled.bind(self._filled(data), seed=seed, threads=threads)
+
+    def bind_density(self, data: StanData) -> Density:
+        """The same for a few log densities; see `Compiled.bind_density`."""
+        return self.compiled.bind_density(self._filled(data))
+
+    def _filled(self, data: StanData) -> StanData:
         if self.controlled.covered and self.controlled.names["size"] not in data:
-            data = {**data, **self.controlled.nothing()}
-        return self.compiled.bind(data, seed=seed, threads=threads)
+            return {**data, **self.controlled.nothing()}
+        return data
