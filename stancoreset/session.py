@@ -29,10 +29,11 @@ from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData, repeats
-from stancoreset.glm import FoundGlm, find_glm
+from stancoreset.glm import FoundGlm, find_glm, rows_of
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
+from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
@@ -58,6 +59,8 @@ _SHOWN_DRAWS = 4_000
 _CORESET_DIM = "coreset_dim"
 # Below, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
 _GLM_ROWS = 10_000
+# Parameter values at which one is compared with the author's program on all rows.
+_GLM_POINTS = 3
 
 
 class Session:
@@ -163,13 +166,34 @@ class Session:
         if self._glm is None or self._glm[0] is not checked:
             data = checked.sample if isinstance(checked, StoredRows) else checked
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
-            self._glm = (checked, found)
+            self._glm = (checked, self._confirmed(found, checked))
         return self._glm[1]
+
+    def _confirmed(self, found: FoundGlm, checked: StanData) -> FoundGlm:
+        """A GLM that was found on some of the rows, compared with the author's program on all."""
+        if found.kernel is None or not self.engine.in_process:
+            return found  # processes read all rows anew: the certificate compares
+        witness = self.witness(checked)
+        rng = np.random.default_rng(29)
+        points = rng.uniform(-0.3, 0.3, size=(_GLM_POINTS, witness.prior.n_params))
+        if isinstance(witness, StoredWitness):
+            compared = witness.compare(found.kernel, points, rows=0)
+        else:
+            arrays = rows_of(self.program, witness.data)
+            rows = ArrayChunks(
+                arrays, witness.n_obs, MAX_ROWS_PER_CHUNK, found.kernel, self.threads
+            )
+            ours = rows.sums("log_density", points)[0] + witness.prior.log_density(points)
+            compared = witness.compare(points, ours)
+        if compared.error > TOLERANCE:
+            return FoundGlm(None, "on some rows its likelihood is not the GLM of the others")
+        return found
 
     def witness(self, checked: StanData) -> Witness | StoredWitness:
         """The author's program on all rows; kept until other data come."""
         if self._witness is None or self._witness[0] is not checked:
-            prior = self.full_data(checked).prior
+            one = checked.sample if isinstance(checked, StoredRows) else checked
+            prior = self.density().bind(self.program.prior_data(one))
             original, adopted = self.original(), self.adopted
             woven = adopted.woven
             witness: Witness | StoredWitness
@@ -194,9 +218,8 @@ class Session:
         """The full log density, by the author's program or checked by it."""
         full, witness = self.full_data(checked), self.witness(checked)
         unit = None
-        if isinstance(witness, Witness) and not witness.unit_weights:
-            ones = self.program.with_weights(checked, np.ones(full.n_obs))
-            unit = partial(self._bound_full, ones, self.glm_of(checked))
+        if isinstance(witness, Witness) and witness.data is not checked:
+            unit = partial(self._bound_full, witness.data, self.glm_of(checked))
         woven = self.adopted.woven
         solver = woven is not None and woven.uses_solver
         return WitnessedDensity(
@@ -434,7 +457,7 @@ class Session:
         self._close_witness()
 
     def _close_witness(self) -> None:
-        if self._witness is not None and isinstance(self._witness[1], Witness):
+        if self._witness is not None:
             self._witness[1].close()
         self._witness = None
 

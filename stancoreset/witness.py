@@ -118,8 +118,12 @@ class Witness:
         self._compiled = compiled
         self._names = [declared.name for declared in original.data]
         self._weighted = weighted
-        self._data = data
-        self._prior = prior
+        weights = weighted.weights
+        if weights not in self._names and not np.all(np.asarray(data[weights]) == 1):
+            data = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
+        #: The rows as the author's program weighs them: by one, unless it has weights itself.
+        self.data = data
+        self.prior = prior
         self._threads = threads
         self.n_obs = weighted.n_obs(data)
         numbers = sum(np.size(data[name]) for name in weighted.rows)
@@ -128,17 +132,8 @@ class Witness:
         self._few: list[Density] | None = None
         self._many: list[BoundModel] | None = None
 
-    @property
-    def unit_weights(self) -> bool:
-        """Whether the data's weights are those of the author's program, which knows of none."""
-        weights = self._weighted.weights
-        return weights in self._names or bool(np.all(np.asarray(self._data[weights]) == 1))
-
     def log_density(self, draws: Float) -> Float:
-        """Log posterior density by the author's program, up to a constant: (S, P) → (S,).
-
-        Rows have weight one, unless the author's program weights them itself.
-        """
+        """Log posterior density by the author's program, up to a constant: (S, P) → (S,)."""
         if len(draws) <= _FEW_STORED:
             if self._few is None:
                 self._few = self._bind(self._compiled.bind_density)
@@ -148,20 +143,32 @@ class Witness:
                 self._many = self._bind(self._compiled.bind)
             parts = self._many
         values = side_by_side(lambda part: part.log_density(draws), parts, self._threads)
-        return _without_priors(np.sum(values, axis=0), len(parts) - 1, self._prior, draws)
+        return _without_priors(np.sum(values, axis=0), len(parts) - 1, self.prior, draws)
+
+    def compare(self, draws: Float, ours: Float) -> Comparison:
+        """Log densities that we have given at some draws, with the author's program at them.
+
+        Parameters
+        ----------
+        draws : ndarray, shape (S, P)
+        ours : ndarray, shape (S,)
+            For the rows as they are weighed in `data`.
+        """
+        error = _disagreement(self.log_density(draws), ours)
+        return Comparison(error, len(draws), self.n_obs, self.n_obs)
 
     def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
         return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
 
     def _rows(self, cut: slice) -> dict[str, Any]:
-        data = self._data
+        data = self.data
         if len(self._cuts) > 1:
             data = self._weighted.subset(data, cut, data[self._weighted.weights][cut])
         return {name: data[name] for name in self._names if name in data}
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        for part in (*(self._few or ()), *(self._many or ())):
+        for part in (*(self._few or ()), *(self._many or ()), self.prior):
             part.close()
         self._few = self._many = None
 
@@ -210,6 +217,10 @@ class StoredWitness:
         theirs, ours, shown, priors = self.stored.sums(pair, "log_density", draws)
         ours = _without_priors(ours, -priors, self.prior, draws)
         return Comparison(_disagreement(theirs, ours), len(draws), shown, self.stored.n_obs)
+
+    def close(self) -> None:
+        """Release the engine's memory; rows are not in it."""
+        self.prior.close()
 
 
 @dataclass(frozen=True)
@@ -382,10 +393,9 @@ class WitnessedDensity:
             found = self._witness.compare(self._full.kernel, few)
         else:
             at = _spread(len(draws), _FEW)
-            few, n_obs = draws[at], self._witness.n_obs
+            few = draws[at]
             ours = ours[at] if self._unit is None else self._unit().log_density(few)
-            error = _disagreement(self._witness.log_density(few), ours)
-            found = Comparison(error, len(few), n_obs, n_obs)
+            found = self._witness.compare(few, ours)
         self.comparison = found
         if not found.error <= self._tolerance:
             by = self._full.passes.likelihood or "Stan, on the rows that differ"

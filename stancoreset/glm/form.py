@@ -1,10 +1,9 @@
 """Which programs may be generalised linear models: read off the syntax tree, conservatively.
 
 A program is considered only if it is made of functions that are analytic in their arguments
-(no branches, no comparisons, no rounding). Then each row's log likelihood is one analytic
-function of the row and the parameters, and where it equals a GLM's at random rows and random
-parameters, it equals it everywhere. So the tree only has to *propose*, generously;
-`stancoreset.glm.verify` compares numbers.
+(no branches, no comparisons, no rounding). The tree *proposes*, generously, but only GLMs that have
+every parameter which reaches the rows (`stancoreset.glm.reach`); `stancoreset.glm.verify`
+compares numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy as np
 from stancoreset.glm.groups import Names, Parameters, group_terms
 from stancoreset.glm.kernel import GlmKernel
 from stancoreset.glm.predictor import Coefficients, Term
+from stancoreset.glm.reach import reaching_parameters, variables
 from stancoreset.stan import nodes as n
 from stancoreset.stan.program import WeightedProgram
 
@@ -51,7 +51,7 @@ def why_not(program: WeightedProgram) -> str:
     for node in _nodes(program):
         if id(node) in conditions:
             continue
-        if isinstance(node, n.If | n.Ternary) and _variables(node.condition) <= constants:
+        if isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants:
             # The same branch for all rows and parameter values.
             conditions |= {id(part) for part in n.walk(node.condition)}
         elif isinstance(node, n.If | n.While | n.Ternary):
@@ -69,11 +69,7 @@ def _is_analytic(call: n.Call, inputs: set[str]) -> bool:
     if call.user or call.name in _ANALYTIC or call.name.endswith(_DENSITIES):
         return True
     # The constant of a truncated prior: no row is in it.
-    return call.name.endswith(_TAILS) and all(_variables(arg) <= inputs for arg in call.args)
-
-
-def _variables(node: n.Node) -> set[str]:
-    return {part.name for part in n.walk(node) if isinstance(part, n.Var)}
+    return call.name.endswith(_TAILS) and all(variables(arg) <= inputs for arg in call.args)
 
 
 def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
@@ -109,6 +105,7 @@ def _proposals(
     program: WeightedProgram, param_names: Sequence[str], data: Mapping[str, Any]
 ) -> Iterator[GlmKernel]:
     parameters = Parameters(program, param_names)
+    reaching = parameters.columns(reaching_parameters(program))
     names = _names(program, parameters)
     scales = tuple(_scales(program, parameters, data))
     groups = list(group_terms(names, parameters, data))
@@ -125,13 +122,9 @@ def _proposals(
                 taken = {c for t in terms for c in t.columns}
                 for intercept in _intercepts(program, parameters, taken):
                     for scale in scales if family == "normal" else (None,):
-                        yield GlmKernel(
-                            family,
-                            outcome,
-                            program.weights,
-                            Coefficients((*intercept, *terms), scale),
-                            bounds,
-                        )
+                        coefficients = Coefficients((*intercept, *terms), scale)
+                        if reaching <= coefficients.parameters:
+                            yield GlmKernel(family, outcome, program.weights, coefficients, bounds)
 
 
 def _bounds(
@@ -157,7 +150,7 @@ def _number(node: n.Node | None, data: Mapping[str, Any], otherwise: float) -> f
 def _names(program: WeightedProgram, parameters: Parameters) -> Names:
     tree = program.program.tree
     declared = {d.name: d for d in program.program.data}
-    used = set().union(*map(_variables, _statements(tree)))
+    used = set().union(*map(variables, _statements(tree)))
     rows = [name for name in program.rows if name in used]
     rank = {name: len(declared[name].size.dims) for name in rows}
     whole = {name: declared[name].type.base == "int" for name in rows}
@@ -207,10 +200,10 @@ def _defining(program: WeightedProgram, nodes: Iterable[n.Node], array: str) -> 
         else:
             continue
         if target == array and node.value is not None:
-            found |= _variables(node.value)
+            found |= variables(node.value)
     for declared in program.program.parameters:
         if declared.name == array and declared.constraint.multiplier is not None:
-            found |= _variables(declared.constraint.multiplier)
+            found |= variables(declared.constraint.multiplier)
     return frozenset(found - {array})
 
 

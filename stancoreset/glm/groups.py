@@ -8,7 +8,7 @@ several vectors in an array, as brms writes. They may be multiplied by a row var
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,8 +39,12 @@ class Parameters:
     program: WeightedProgram
     param_names: Sequence[str]
 
+    def columns(self, names: Container[str]) -> frozenset[int]:
+        """Unconstrained parameters of these variables."""
+        return frozenset(j for j, p in enumerate(self.param_names) if p.split(".")[0] in names)
+
     def _columns(self, name: str) -> tuple[int, ...]:
-        return tuple(j for j, p in enumerate(self.param_names) if p.split(".")[0] == name)
+        return tuple(sorted(self.columns((name,))))
 
     @cached_property
     def free(self) -> dict[str, tuple[int, ...]]:

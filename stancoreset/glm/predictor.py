@@ -72,6 +72,13 @@ class Coefficients:
         return np.array([c for term in self.ordered for c in term.columns], dtype=np.int64)
 
     @cached_property
+    def parameters(self) -> frozenset[int]:
+        """Unconstrained parameters that η or σ depends on."""
+        scales = [term.scale for term in self.ordered]
+        factors = [s for s in (*scales, self.scale) if isinstance(s, int)]
+        return frozenset((*self.columns.tolist(), *factors))
+
+    @cached_property
     def _scaled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Columns of Z whose coefficients have a factor, and its parameter."""
         scales = [-1 if t.scale is None else t.scale for t in self.ordered for _ in t.columns]
