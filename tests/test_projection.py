@@ -15,6 +15,7 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.projection import Projection, default_candidates, extend, heldout_error, project
 from stancoreset.reference.laplace import laplace
 from stancoreset.session import Session
+from stancoreset.stan.adopt import Adopted
 from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
 
 DATA = logistic_data(4_000)
@@ -22,8 +23,8 @@ DATA = logistic_data(4_000)
 
 @pytest.fixture(scope="module")
 def session():
-    program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
-    session = Session(program, StanliEngine())
+    program = StanProgram.from_file(stan_model_path("logistic"))
+    session = Session(Adopted(program, weighted_program(program)), StanliEngine())
     yield session
     session.close()
 
