@@ -86,7 +86,8 @@ def test_workers_sums_equal_those_of_this_process_bit_for_bit(glm, model, client
         here.log_density_gradient(draws[:3]), there.log_density_gradient(draws[:3]), strict=True
     ):
         np.testing.assert_array_equal(one, two)
-    assert there.passes.as_dict()["reads"] == 3
+    # One more to compare matrix products with the author's program.
+    assert there.passes.as_dict()["reads"] == 3 + glm
 
 
 def test_a_killed_worker_changes_no_bit(model, client, folder):
