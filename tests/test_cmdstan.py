@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -353,6 +354,54 @@ def test_temporary_files_that_cannot_be_written(model, data, tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(EngineError, match=r"cannot be written: .*nowhere.*set TMPDIR"):
         compiled.bind(data)
+
+
+# Compiling ----------------------------------------------------------------------------------
+
+_COMPILE = """
+import numpy as np
+from stancoreset.engines import resolve_engine
+code = "parameters { real x; } model { x ~ std_normal(); }"
+compiled = resolve_engine("cmdstan", threads=1).compile(code, name="twice")
+with compiled.bind({}) as bound:
+    assert bound.log_density(np.array([[2.0]]))[0] == -2
+print(compiled.executable)
+"""
+
+
+def test_two_processes_compile_the_same_program_at_once(cmdstan, tmp_path):
+    """The slower one throws its own away, while the other's is running."""
+    slow_make, go = tmp_path / "slow_make", tmp_path / "go"
+    slow_make.write_text(f'#!/bin/sh\nmake "$@"\nwhile [ ! -e {go} ]; do sleep 0.1; done\n')
+    slow_make.chmod(0o755)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    left = tmp_path / f"cache/stancoreset/models/.program-{2**22 + 1}-00000000"
+    left.mkdir(parents=True)  # of a process that was killed
+
+    def compiling(**more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", _COMPILE],
+            env={**environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    slow, fast = compiling(MAKE=str(slow_make)), compiling()
+    said, errors = fast.communicate()
+    assert fast.returncode == 0, errors
+    executable = Path(said.strip())
+    before = executable.stat()
+    command = [executable, "sample", "num_samples=1000000000", "output", "file=/dev/null"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as busy:
+        go.touch()
+        again, errors = slow.communicate()
+        assert busy.poll() is None
+        busy.kill()
+    assert slow.returncode == 0, errors
+    assert again == said
+    assert executable.stat().st_ino == before.st_ino
+    assert list(left.parent.iterdir()) == [executable.parent]
 
 
 # Tables -------------------------------------------------------------------------------------

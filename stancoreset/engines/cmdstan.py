@@ -16,10 +16,9 @@ from typing import Any
 
 from stancoreset.engines.base import StanData
 from stancoreset.engines.cmdstan_bound import CmdStanBound
-from stancoreset.engines.cmdstan_files import built_folder
 from stancoreset.engines.cmdstan_fits import hushed
-from stancoreset.errors import CompileError, EngineNotFoundError
-from stancoreset.files import content_key
+from stancoreset.errors import CompileError, EngineNotFoundError, OutputError
+from stancoreset.files import atomic_folder, content_key, remove_leftovers
 from stancoreset.parallel import available_cores
 from stancoreset.stan import stanc
 from stancoreset.stan.program import StanProgram
@@ -108,17 +107,23 @@ class CmdStanEngine:
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
 
     def _executable(self, code: str, name: str) -> Path:
-        key = content_key(
-            code, str(self.path), self.version, dict(self.cpp_options), dict(self.stanc_options)
-        )
         stem = re.sub(r"\W", "_", name) or "model"
         stem = f"m_{stem}" if stem[0].isdigit() else stem
+        options = dict(self.cpp_options), dict(self.stanc_options)
+        key = content_key(stem, code, str(self.path), self.version, *options)
         folder = cache_root() / "models" / key
-        suffix = ".exe" if os.name == "nt" else ""
-        if not (folder / f"{stem}{suffix}").exists():
-            with built_folder(folder) as fresh:
-                self._build(fresh / f"{stem}.stan", code)
-        return folder / f"{stem}{suffix}"
+        executable = folder / (f"{stem}.exe" if os.name == "nt" else stem)
+        if folder.parent.exists():
+            remove_leftovers(folder.parent)
+        if not executable.exists():
+            try:
+                with atomic_folder(folder, executable.name) as fresh:
+                    self._build(fresh / f"{stem}.stan", code)
+            except OutputError as error:
+                raise OutputError(
+                    f"{error}; set XDG_CACHE_HOME to a folder that can be written"
+                ) from None
+        return executable
 
     def _build(self, stan_file: Path, code: str) -> None:
         import cmdstanpy
