@@ -17,6 +17,7 @@ from typing import Any
 from stancoreset.engines.base import StanData
 from stancoreset.engines.cmdstan_bound import CmdStanBound
 from stancoreset.engines.cmdstan_fits import hushed
+from stancoreset.engines.cmdstan_folder import cmdstan_folder
 from stancoreset.errors import CompileError, EngineNotFoundError, OutputError
 from stancoreset.files import atomic_folder, content_key, remove_leftovers
 from stancoreset.parallel import available_cores
@@ -48,7 +49,8 @@ class CmdStanEngine:
     Raises
     ------
     EngineNotFoundError
-        If no CmdStan is found.
+        If no CmdStan is found; `BrokenEngineError` if there is none in the folder that
+        the variable CMDSTAN names.
     """
 
     threads: int = field(default_factory=available_cores)
@@ -62,16 +64,8 @@ class CmdStanEngine:
 
     @property
     def path(self) -> Path:
-        """CmdStan's folder, as cmdstanpy finds it."""
-        import cmdstanpy
-
-        try:
-            return Path(cmdstanpy.cmdstan_path())
-        except ValueError as error:
-            raise EngineNotFoundError(
-                f"engine 'cmdstan' needs CmdStan: {error}. Install it with  install_cmdstan  "
-                "(comes with cmdstanpy), or set the variable CMDSTAN to its folder"
-            ) from None
+        """CmdStan's folder."""
+        return cmdstan_folder()
 
     @property
     def version(self) -> str:
