@@ -6,10 +6,11 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import warnings
 from dataclasses import dataclass
 
 from stancoreset import __version__
-from stancoreset.errors import StancoresetError
+from stancoreset.errors import BrokenEngineError, EngineNotFoundError, StancoresetError
 
 __all__ = ["Finding", "examine"]
 
@@ -70,17 +71,16 @@ def _version(package: str) -> str | None:
 
 
 def _cmdstan() -> Finding:
-    import cmdstanpy
+    from stancoreset.engines.cmdstan import CmdStanEngine
+    from stancoreset.engines.cmdstan_folder import HOW_TO_INSTALL
 
-    advice = "install_cmdstan  (comes with cmdstanpy), or set the variable CMDSTAN to its folder"
     try:
-        path = cmdstanpy.cmdstan_path()
-    except ValueError:
-        return Finding("CmdStan", None, advice)
-    version = cmdstanpy.utils.cmdstan_version()
-    if version is None:
-        return Finding("CmdStan", None, f"{path} is not a CmdStan folder; {advice}")
-    return Finding("CmdStan", f"{version[0]}.{version[1]} in {path}")
+        engine = CmdStanEngine()
+        return Finding("CmdStan", f"{engine.version.removeprefix('CmdStan ')} in {engine.path}")
+    except BrokenEngineError as error:
+        return Finding("CmdStan", None, str(error))
+    except EngineNotFoundError:
+        return Finding("CmdStan", None, HOW_TO_INSTALL)
 
 
 def _compiler() -> Finding:
@@ -112,6 +112,8 @@ def _engine() -> Finding:
     from stancoreset.engines import resolve_engine
 
     try:
-        return Finding("engine in use", resolve_engine("auto").version)
+        with warnings.catch_warnings():  # what is wrong with CmdStan is a finding of its own
+            warnings.simplefilter("ignore")
+            return Finding("engine in use", resolve_engine("auto").version)
     except StancoresetError as error:
         return Finding("engine in use", None, str(error), needed=True)

@@ -7,6 +7,7 @@ expected, and what to do. The command line prints it as one line and exits with 
 from __future__ import annotations
 
 __all__ = [
+    "BrokenEngineError",
     "CertificateError",
     "CompileError",
     "ControlError",
@@ -51,6 +52,10 @@ class EngineError(StancoresetError):
 
 class EngineNotFoundError(EngineError):
     """The engine asked for is not installed; the message says how to get it."""
+
+
+class BrokenEngineError(EngineNotFoundError):
+    """The engine's folder is named, and does not hold what it should; the message says what."""
 
 
 class CompileError(EngineError, ProgramError):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "atomic_folder",
     "atomic_path",
     "content_key",
     "is_temporary",
@@ -61,8 +64,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    name = f".{path.stem}-{_myself()}-{secrets.token_hex(4)}{path.suffix}"
-    temporary = path.with_name(name)
+    temporary = _temporary(path)
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError as error:
@@ -78,6 +80,54 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place when the block ends well.
+
+    Several processes may make the same one at a time: the first to finish wins, the others'
+    are thrown away, and what has begun to use the winner's is not disturbed. A process that
+    is killed leaves the temporary folder behind, see `remove_leftovers`.
+
+    Parameters
+    ----------
+    path : Path
+    needed : str
+        The file without which the folder at `path` is damaged, and replaced.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written to, or the disk is full.
+    """
+    temporary = _temporary(path)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if path.exists() and not (path / needed).exists():
+            _move_away(path)
+        with suppress(OSError):  # another process was faster
+            os.replace(temporary, path)
+        if not (path / needed).exists():
+            raise FileNotFoundError(errno.ENOENT, f"it has no {needed}")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _move_away(path: Path) -> None:
+    """Remove a folder so that nobody sees a part of it: another process may do so too."""
+    away = _temporary(path)
+    with suppress(FileNotFoundError):
+        os.replace(path, away)
+    shutil.rmtree(away, ignore_errors=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A name beside `path` that nobody else has, and that says whose it is."""
+    return path.with_name(f".{path.stem}-{_myself()}-{secrets.token_hex(4)}{path.suffix}")
+
+
 _TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)(_(?P<birth>\d+))?-\w{8}(\.\w+)?")
 
 
@@ -87,11 +137,14 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of `atomic_path` whose process is gone."""
+    """Remove the temporary files and folders in `folder` whose process is gone."""
     for path in folder.iterdir():
         match = _TEMPORARY.fullmatch(path.name)
         if match is not None and not _alive(int(match["pid"]), match["birth"]):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def remove_all_leftovers(folder: Path) -> None:

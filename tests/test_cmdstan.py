@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -18,6 +19,7 @@ from problems import logistic_data
 import stancoreset as sc
 from stancoreset.engines import cmdstan_bound, cmdstan_process, resolve_engine
 from stancoreset.engines.cmdstan_files import read_csv
+from stancoreset.engines.cmdstan_points import Order, arranged, order_of
 from stancoreset.errors import EngineError
 from stancoreset.full_data import FullData
 from stancoreset.row_log_lik import row_log_lik
@@ -103,6 +105,7 @@ class Running:
 def test_chunks_of_rows_add_up_to_all_rows(model, data, running):
     draws = np.random.default_rng(0).normal(scale=0.3, size=(9, D + 1))
     with full_data(model, data, 1) as whole, full_data(model, data, 3) as chunked:
+        whole.log_density_gradient(draws)  # from now on it is known how points are read
         assert len(whole.chunks) == 1
         assert len(chunked.chunks) == 3
         value, gradient = whole.log_density_gradient(draws)
@@ -198,6 +201,87 @@ def test_wide_tables_are_read_to_the_last_bit_and_cut_rows_left_out(tmp_path):
     assert read_csv(tmp_path / "nowhere.csv")[0] == []
 
 
+# Several points in one run ------------------------------------------------------------------
+
+
+class Reader:
+    """An executable that reads a matrix of points in one way or the other.
+
+    Its density is finite within `radius` of zero.
+    """
+
+    def __init__(self, reads: str, radius: float = np.inf) -> None:
+        self.reads, self.radius, self.runs = reads, radius, 0
+
+    def __call__(self, points: np.ndarray, order: Order) -> np.ndarray:
+        self.runs += 1
+        sent = arranged(points, order)
+        if self.reads == "columns" or (self.reads == "neither" and len(sent) > 1):
+            # As CmdStan: memory in columns, dealt out point by point.
+            sent = sent.flatten(order="F").reshape(sent.shape)
+        if self.reads == "neither":
+            sent = sent[::-1]
+        scale = np.arange(1, points.shape[1] + 1)
+        lp = -0.5 * (scale * sent**2).sum(axis=1)
+        lp[np.abs(sent).max(axis=1) > self.radius] = -np.inf
+        return np.column_stack([lp, -scale * sent])
+
+
+@pytest.fixture
+def executable(tmp_path) -> Path:
+    path = tmp_path / "program"
+    path.write_text("one")
+    return path
+
+
+@pytest.mark.parametrize("reads", ["rows", "columns"])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (2, 5), (5, 2), (40, 7)])
+def test_points_are_what_an_executable_reads(executable, reads, shape):
+    points = np.random.default_rng(0).normal(size=shape)
+    reader = Reader(reads)
+    order = order_of(executable, points, reader)
+    assert order.value == reads
+    np.testing.assert_array_equal(
+        reader(points, order), np.concatenate([reader(p[None], order) for p in points])
+    )
+
+
+def test_one_point_or_one_parameter_needs_no_question(executable):
+    reader = Reader("columns")
+    assert order_of(executable, np.zeros((1, 5)), reader) is Order.ROWS
+    assert order_of(executable, np.zeros((5, 1)), reader) is Order.ROWS
+    assert reader.runs == 0
+
+
+@pytest.mark.parametrize(
+    "points", [np.full((2, 3), 100.0), np.zeros((2, 3)), np.full((4, 3), np.nan)]
+)
+def test_points_that_tell_nothing_are_replaced(executable, points):
+    assert order_of(executable, points, Reader("columns", radius=0.3)) is Order.COLUMNS
+
+
+def test_an_answer_is_kept_beside_the_executable_until_it_changes(executable, monkeypatch):
+    points = np.random.default_rng(0).normal(size=(4, 3))
+    first, again, mended = Reader("columns"), Reader("columns"), Reader("rows")
+    assert order_of(executable, points, first) is Order.COLUMNS
+    assert first.runs == 4
+    order_of(executable, points, again)
+    monkeypatch.setattr("stancoreset.engines.cmdstan_points._KNOWN", {})
+    order_of(executable, points, again)
+    assert again.runs == 0
+    executable.write_text("another")
+    assert order_of(executable, points, mended) is Order.ROWS
+    executable.with_name("program.points.json").write_text('{"order": ')
+    monkeypatch.setattr("stancoreset.engines.cmdstan_points._KNOWN", {})
+    assert order_of(executable, points, mended) is Order.ROWS
+
+
+def test_an_executable_that_reads_in_neither_way_is_given_points_one_by_one(executable):
+    points = np.random.default_rng(0).normal(size=(4, 3))
+    assert order_of(executable, points, Reader("neither")) is Order.ALONE
+    assert not executable.with_name("program.points.json").exists()
+
+
 # The end ------------------------------------------------------------------------------------
 
 LONG = np.zeros((100_000, D + 1))  # takes minutes
@@ -270,6 +354,54 @@ def test_temporary_files_that_cannot_be_written(model, data, tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(EngineError, match=r"cannot be written: .*nowhere.*set TMPDIR"):
         compiled.bind(data)
+
+
+# Compiling ----------------------------------------------------------------------------------
+
+_COMPILE = """
+import numpy as np
+from stancoreset.engines import resolve_engine
+code = "parameters { real x; } model { x ~ std_normal(); }"
+compiled = resolve_engine("cmdstan", threads=1).compile(code, name="twice")
+with compiled.bind({}) as bound:
+    assert bound.log_density(np.array([[2.0]]))[0] == -2
+print(compiled.executable)
+"""
+
+
+def test_two_processes_compile_the_same_program_at_once(cmdstan, tmp_path):
+    """The slower one throws its own away, while the other's is running."""
+    slow_make, go = tmp_path / "slow_make", tmp_path / "go"
+    slow_make.write_text(f'#!/bin/sh\nmake "$@"\nwhile [ ! -e {go} ]; do sleep 0.1; done\n')
+    slow_make.chmod(0o755)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    left = tmp_path / f"cache/stancoreset/models/.program-{2**22 + 1}-00000000"
+    left.mkdir(parents=True)  # of a process that was killed
+
+    def compiling(**more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", _COMPILE],
+            env={**environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    slow, fast = compiling(MAKE=str(slow_make)), compiling()
+    said, errors = fast.communicate()
+    assert fast.returncode == 0, errors
+    executable = Path(said.strip())
+    before = executable.stat()
+    command = [executable, "sample", "num_samples=1000000000", "output", "file=/dev/null"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as busy:
+        go.touch()
+        again, errors = slow.communicate()
+        assert busy.poll() is None
+        busy.kill()
+    assert slow.returncode == 0, errors
+    assert again == said
+    assert executable.stat().st_ino == before.st_ino
+    assert list(left.parent.iterdir()) == [executable.parent]
 
 
 # Tables -------------------------------------------------------------------------------------

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
+import re
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,16 +15,20 @@ import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
+from stancoreset.doctor import examine
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import BoundModel, Engine
+from stancoreset.engines.cmdstan_fits import hushed
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import (
+    BrokenEngineError,
     CompileError,
     DataError,
     EngineError,
     EngineNotFoundError,
     OptionError,
 )
+from stancoreset.parallel import side_by_side
 from stancoreset.stan.program import StanProgram, stan_model_path
 
 POINTS = np.random.default_rng(3).normal(scale=0.4, size=(11, 2))
@@ -207,6 +214,51 @@ def test_without_any_engine_the_error_says_how_to_get_one(monkeypatch):
         resolve_engine("auto")
 
 
+def _broken(folder: Path, what: str) -> Path:
+    """A folder that looks like CmdStan's but for one thing."""
+    if what == "exist":
+        return folder / "nowhere"
+    (folder / "bin").mkdir()
+    version = "" if what == "CMDSTAN_VERSION" else "CMDSTAN_VERSION := 2.37.0\n"
+    if what != "makefile":
+        (folder / "makefile").write_text(version)
+    if what == "a file":
+        return folder / "makefile"
+    if what != "no bin/stanc":
+        (folder / "bin/stanc").touch(0o644 if what == "not executable" else 0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "advice"),
+    [
+        ("exist", "or unset it"),
+        ("a file", "or unset it"),
+        ("makefile", "or unset it"),
+        ("CMDSTAN_VERSION", "or unset it"),
+        ("no bin/stanc", "run  make build  there"),
+        ("not executable", r"chmod \+x .*bin/stanc"),
+    ],
+)
+def test_cmdstan_that_is_named_and_broken(tmp_path, monkeypatch, what, advice):
+    home = _broken(tmp_path, what)
+    monkeypatch.setenv("CMDSTAN", str(home))
+    said = rf"CMDSTAN is '{re.escape(str(home))}', .*{what}.*{advice}"
+    with pytest.raises(BrokenEngineError, match=said):
+        resolve_engine("cmdstan")
+    with pytest.warns(UserWarning, match=f"{said}.*goes on without CmdStan"):
+        engine = resolve_engine("auto")
+    assert engine.name == "stanli"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        findings = {finding.name: finding for finding in examine()}
+    assert findings["CmdStan"].found is None
+    assert re.search(said, findings["CmdStan"].advice)
+    assert "stanli" in findings["engine in use"].found
+    if what in {"no bin/stanc", "not executable"}:
+        assert "httpstan" in findings["stanc"].found
+
+
 MODELS = ["logistic", "hierarchical_logistic", "student_t"]
 
 
@@ -256,6 +308,64 @@ def test_cmdstan_compiles_once(cmdstan_engine, monkeypatch):
 
     monkeypatch.setattr("stancoreset.engines.cmdstan.CmdStanEngine._build", refuse)
     assert cmdstan_engine.compile(NORMAL_CODE, name="normal").executable.exists()
+
+
+class Log(logging.Handler):
+    """What cmdstanpy's logger says, and how it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.logger = logging.getLogger("cmdstanpy")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+    def settings(self) -> tuple:
+        log = self.logger
+        return log.level, log.disabled, log.propagate, list(log.filters), list(log.handlers)
+
+
+@pytest.fixture
+def log():
+    made = Log()
+    level = made.logger.level
+    made.logger.setLevel(logging.DEBUG)
+    made.logger.addHandler(made)
+    yield made
+    made.logger.removeHandler(made)
+    made.logger.setLevel(level)
+
+
+def test_cmdstanpy_is_hushed_while_any_thread_wants_it(log):
+    before = log.settings()
+    first, second = hushed(), hushed()
+    first.__enter__()
+    second.__enter__()
+    log.logger.error("both")
+    first.__exit__(None, None, None)
+    log.logger.error("one")
+    second.__exit__(None, None, None)
+    log.logger.error("none")
+    assert log.said == ["none"]
+    assert log.settings() == before
+
+
+@pytest.mark.cmdstan
+def test_fits_say_nothing_by_cmdstanpy_and_leave_its_log_as_it_was(cmdstan_engine, log):
+    data = {**normal_data(20), "weights": np.ones(20)}
+    compiled = cmdstan_engine.compile(NORMAL_CODE, name="normal")
+    before = log.settings()
+
+    def fitted(seed: int) -> None:
+        with compiled.bind(data) as bound:
+            bound.mode(seed=seed)
+            bound.variational(draws=10, seed=seed)
+            bound.sample(chains=2, iter_warmup=50, iter_sampling=20, seed=seed)
+
+    side_by_side(fitted, range(3), 3)
+    assert log.said == []
+    assert log.settings() == before
 
 
 @pytest.mark.cmdstan

@@ -16,7 +16,7 @@ from stancoreset import arviz_compat
 from stancoreset.certificate import certify
 from stancoreset.coreset import Coreset
 from stancoreset.errors import OptionError, OutputError
-from stancoreset.files import atomic_path, remove_leftovers
+from stancoreset.files import atomic_folder, atomic_path, remove_leftovers
 from stancoreset.reference.base import GaussianFit, Reference
 from stancoreset.run_folder import RunFolder
 
@@ -154,13 +154,47 @@ def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_p
     with atomic_path(tmp_path / "a.csv") as mine:
         dead = tmp_path / mine.name.replace(str(os.getpid()), str(2**22 + 1))
         dead.write_text("half")
+        folder = dead.with_name(dead.stem)
+        folder.mkdir()
+        (folder / "half").touch()
         theirs = tmp_path / ".profile-of-mine"
         theirs.write_text("x")
         remove_leftovers(tmp_path)
         assert mine.exists()
         assert theirs.exists()
         assert not dead.exists()
+        assert not folder.exists()
     assert {p.name for p in tmp_path.iterdir()} == {"a.csv", theirs.name}
+
+
+def test_of_two_folders_at_a_time_the_first_to_finish_wins(tmp_path):
+    home = tmp_path / "program"
+    with atomic_folder(home, "run") as slow:
+        (slow / "run").write_text("second")
+        with atomic_folder(home, "run") as fast:
+            (fast / "run").write_text("first")
+            assert not home.exists()
+        used = (home / "run").stat()
+    assert (home / "run").read_text() == "first"
+    assert (home / "run").stat().st_ino == used.st_ino
+    assert list(tmp_path.iterdir()) == [home]
+
+
+def test_a_damaged_folder_is_replaced_and_a_failed_one_is_not_seen(tmp_path):
+    home = tmp_path / "program"
+    home.mkdir()
+    (home / "run.hpp").touch()
+    with pytest.raises(ZeroDivisionError), atomic_folder(home, "run"):
+        _ = 1 / 0
+    assert not (home / "run").exists()
+    with atomic_folder(home, "run") as fresh:
+        (fresh / "run").touch()
+    assert [path.name for path in home.iterdir()] == ["run"]
+    with (
+        pytest.raises(OutputError, match=r"cannot write .*other: it has no run"),
+        atomic_folder(tmp_path / "other", "run"),
+    ):
+        pass
 
 
 def test_a_number_that_another_process_has_by_now_keeps_nothing(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult
-from stancoreset.errors import EngineNotFoundError, OptionError
+from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
 from stancoreset.parallel import available_cores
 
 __all__ = ["BoundModel", "Compiled", "Engine", "SampleResult", "resolve_engine"]
@@ -18,7 +20,8 @@ _HOW_TO = (
 def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) -> Engine:
     """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
 
-    ``"auto"`` is CmdStan if it is installed, else stanli. `threads` is how many draws it
+    ``"auto"`` is CmdStan if it is installed, else stanli; a variable CMDSTAN that names no
+    CmdStan is warned of. `threads` is how many draws it
     evaluates at the same time; default: the available cores.
 
     Raises
@@ -45,9 +48,13 @@ def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) ->
         return StanliEngine(threads=threads or available_cores())
     if engine != "auto":
         raise OptionError(f"engine is {engine!r}, expected 'auto', 'cmdstan' or 'stanli'")
-    for name in ("cmdstan", "stanli"):
-        try:
-            return resolve_engine(name, threads)
-        except EngineNotFoundError:
-            continue
-    raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}")
+    try:
+        return resolve_engine("cmdstan", threads)
+    except BrokenEngineError as error:
+        warnings.warn(f"{error}; engine 'auto' goes on without CmdStan", stacklevel=2)
+    except EngineNotFoundError:
+        pass
+    try:
+        return resolve_engine("stanli", threads)
+    except EngineNotFoundError:
+        raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}") from None

@@ -16,10 +16,10 @@ from typing import Any
 
 from stancoreset.engines.base import StanData
 from stancoreset.engines.cmdstan_bound import CmdStanBound
-from stancoreset.engines.cmdstan_files import built_folder
 from stancoreset.engines.cmdstan_fits import hushed
-from stancoreset.errors import CompileError, EngineNotFoundError
-from stancoreset.files import content_key
+from stancoreset.engines.cmdstan_folder import cmdstan_folder
+from stancoreset.errors import CompileError, EngineNotFoundError, OutputError
+from stancoreset.files import atomic_folder, content_key, remove_leftovers
 from stancoreset.parallel import available_cores
 from stancoreset.stan import stanc
 from stancoreset.stan.program import StanProgram
@@ -49,7 +49,8 @@ class CmdStanEngine:
     Raises
     ------
     EngineNotFoundError
-        If no CmdStan is found.
+        If no CmdStan is found; `BrokenEngineError` if there is none in the folder that
+        the variable CMDSTAN names.
     """
 
     threads: int = field(default_factory=available_cores)
@@ -63,16 +64,8 @@ class CmdStanEngine:
 
     @property
     def path(self) -> Path:
-        """CmdStan's folder, as cmdstanpy finds it."""
-        import cmdstanpy
-
-        try:
-            return Path(cmdstanpy.cmdstan_path())
-        except ValueError as error:
-            raise EngineNotFoundError(
-                f"engine 'cmdstan' needs CmdStan: {error}. Install it with  install_cmdstan  "
-                "(comes with cmdstanpy), or set the variable CMDSTAN to its folder"
-            ) from None
+        """CmdStan's folder."""
+        return cmdstan_folder()
 
     @property
     def version(self) -> str:
@@ -108,17 +101,23 @@ class CmdStanEngine:
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
 
     def _executable(self, code: str, name: str) -> Path:
-        key = content_key(
-            code, str(self.path), self.version, dict(self.cpp_options), dict(self.stanc_options)
-        )
         stem = re.sub(r"\W", "_", name) or "model"
         stem = f"m_{stem}" if stem[0].isdigit() else stem
+        options = dict(self.cpp_options), dict(self.stanc_options)
+        key = content_key(stem, code, str(self.path), self.version, *options)
         folder = cache_root() / "models" / key
-        suffix = ".exe" if os.name == "nt" else ""
-        if not (folder / f"{stem}{suffix}").exists():
-            with built_folder(folder) as fresh:
-                self._build(fresh / f"{stem}.stan", code)
-        return folder / f"{stem}{suffix}"
+        executable = folder / (f"{stem}.exe" if os.name == "nt" else stem)
+        if folder.parent.exists():
+            remove_leftovers(folder.parent)
+        if not executable.exists():
+            try:
+                with atomic_folder(folder, executable.name) as fresh:
+                    self._build(fresh / f"{stem}.stan", code)
+            except OutputError as error:
+                raise OutputError(
+                    f"{error}; set XDG_CACHE_HOME to a folder that can be written"
+                ) from None
+        return executable
 
     def _build(self, stan_file: Path, code: str) -> None:
         import cmdstanpy

@@ -25,6 +25,7 @@ from stancoreset.engines.cmdstan_files import (
     write_draws,
 )
 from stancoreset.engines.cmdstan_fits import SIG_FIGS, Fitter
+from stancoreset.engines.cmdstan_points import Order, arranged, order_of
 from stancoreset.engines.cmdstan_process import Ended, failure, run
 from stancoreset.engines.layout import Layout
 from stancoreset.errors import EngineError
@@ -113,17 +114,24 @@ class CmdStanBound:
 
     def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
         """See `BoundModel.log_density_gradient`; CmdStan's method ``log_prob``."""
-        table = np.concatenate(side_by_side(self._log_prob, self._in_blocks(draws), self._threads))
+        blocks = self._in_blocks(draws)
+        order = order_of(self._executable, max(blocks, key=len), self._log_prob)
+        if order is Order.ALONE:
+            blocks = [row[None] for block in blocks for row in block]
+        table = np.concatenate(
+            side_by_side(lambda rows: self._log_prob(rows, order), blocks, self._threads)
+        )
         return table[:, 0], table[:, 1:]
 
-    def _log_prob(self, rows: Float) -> Float:
+    def _log_prob(self, rows: Float, order: Order) -> Float:
         """Columns lp and gradient; a point that Stan rejects ends its run, and is −∞."""
         out = np.full((len(rows), 1 + self.n_params), np.nan)
         done = 0
         while done < len(rows):
             with scratch_folder(self._folder.name) as folder:
                 points, output = folder / "points.json", folder / "output.csv"
-                points.write_text(json.dumps({"params_r": rows[done:].tolist()}))
+                matrix = arranged(rows[done:], order)
+                points.write_text(json.dumps({"params_r": matrix.tolist()}))
                 ended = self._run(
                     "log_prob", f"unconstrained_params={points}", "jacobian=1", output=output
                 )

@@ -1,10 +1,8 @@
-"""CmdStan's files: draws in, results out, and folders that appear only when complete."""
+"""CmdStan's files: draws in, results out."""
 
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,41 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from stancoreset.engines.base import Float
-from stancoreset.errors import EngineError, OutputError
+from stancoreset.errors import EngineError
 from stancoreset.files import read_numbers
 
-__all__ = ["built_folder", "cannot_write", "read_csv", "scratch_folder", "write_draws"]
-
-
-@contextmanager
-def built_folder(folder: Path) -> Iterator[Path]:
-    """A fresh folder that becomes `folder` when the block ends well.
-
-    Two processes may build the same one at a time: the first to finish wins, and the
-    other's is the same by content.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be made.
-    """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
-    except OSError as error:
-        raise OutputError(
-            f"cannot write to the cache {folder.parent}: {error.strerror}; set XDG_CACHE_HOME to "
-            "a folder that can be written"
-        ) from None
-    try:
-        yield fresh
-        # Timestamps within stay as they are: an executable is newer than its source.
-        try:
-            os.replace(fresh, folder)
-        except OSError:
-            shutil.copytree(fresh, folder, dirs_exist_ok=True)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+__all__ = ["cannot_write", "read_csv", "scratch_folder", "write_draws"]
 
 
 @contextmanager

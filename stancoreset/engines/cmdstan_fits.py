@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset.engines.base import SAMPLER_STATS, Float, SampleResult
+from stancoreset.engines.layout import Layout
 from stancoreset.errors import EngineError
 from stancoreset.stan.transforms import Transforms
 
@@ -79,8 +81,9 @@ class Fitter:
                 sig_figs=SIG_FIGS,
                 show_console=False,
             )
-        values = {v: np.asarray(fit.stan_variable(v))[None] for v in self.transforms.shapes}
-        return self.transforms.unconstrain(values)[0]
+            # Not by `stan_variable`, which warns of its own future for every scalar.
+            values = Layout.from_names(fit.column_names).split(fit.optimized_params_np[None])
+        return self.transforms.unconstrain({v: values[v] for v in self.transforms.shapes})[0]
 
     def variational(self, draws: int, seed: int) -> Float:
         """Draws of Stan's mean-field ADVI, unconstrained, (draws, P)."""
@@ -152,13 +155,35 @@ class Fitter:
         )
 
 
-@contextmanager
-def hushed() -> Iterator[None]:
-    """cmdstanpy tells of every chain at level INFO; for the length of a block, only errors."""
-    logger = logging.getLogger("cmdstanpy")
-    disabled = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = disabled
+class _Hush(logging.Filter):
+    """Holds back what a logger is told while any thread wants it to.
+
+    A switch of the logger would be set back by the thread that ends last to what it was when
+    that one began, which is off. This is counted, and changes nothing that a user may set.
+    """
+
+    def __init__(self, logger: str) -> None:
+        super().__init__()
+        self._logger = logging.getLogger(logger)
+        self._lock = threading.Lock()
+        self._wanted = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._wanted += 1
+            self._logger.addFilter(self)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                if self._wanted == 0:
+                    self._logger.removeFilter(self)
+
+
+#: For the length of a block, cmdstanpy logs nothing; it tells of every chain at level INFO.
+hushed = _Hush("cmdstanpy")

@@ -47,7 +47,7 @@ def find_stanc() -> Path:
     'stanc'
     """
     for candidate in _candidates():
-        if candidate.is_file():
+        if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
     raise EngineNotFoundError(
         "no stanc found (Stan's compiler front end): install CmdStan "

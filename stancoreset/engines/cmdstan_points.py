@@ -1,0 +1,145 @@
+"""Several points in one run of CmdStan's ``log_prob``, in the order in which it reads them.
+
+CmdStan's file of points holds a matrix ``params_r``, a point a row. Most versions read it
+column by column and deal the numbers out point by point (stan-dev/cmdstan, issue 1336), so that
+what comes back belongs to other points; later versions read it row by row. A version number
+does not tell which of them an executable does, so each one is asked, once: what it says of two
+points together must be what it says of each alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from stancoreset.engines.base import Float
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path
+
+__all__ = ["Order", "arranged", "order_of"]
+
+#: ``evaluate(points, order)``: log density and gradient at points that are sent in one run.
+Evaluate = Callable[[Float, "Order"], Float]
+
+
+class Order(StrEnum):
+    """How an executable reads a matrix of points."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+    #: In neither way, or it cannot be told: each point has a run of its own.
+    ALONE = "alone"
+
+
+def arranged(points: Float, order: Order) -> Float:
+    """The matrix to be sent, shape (S, P), so that `points` are what is read.
+
+    Examples
+    --------
+    >>> arranged(np.array([[1, 2, 3], [4, 5, 6]]), Order.COLUMNS)
+    array([[1, 3, 5],
+           [2, 4, 6]])
+    """
+    if order is Order.COLUMNS:
+        return points.reshape(-1).reshape(points.shape, order="F")
+    return points
+
+
+def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
+    """How an executable reads several points; it is run only if that is not yet known.
+
+    The answer is kept in this process, and beside the executable for others.
+
+    Parameters
+    ----------
+    executable : Path
+    points : ndarray, shape (S, P)
+        Points of interest, the first to be tried.
+    evaluate : callable
+        ``evaluate(points, order)``, −∞ where the density cannot be evaluated.
+    """
+    if len(points) == 1 or points.shape[1] <= 1:
+        return Order.ROWS
+    with _LOCK:  # of the threads that would ask, one does
+        identity = _identity(executable)
+        found = _KNOWN.get(identity) or _noted(executable, identity)
+        if found is None:
+            found = _asked(points, evaluate)
+            if found is Order.ALONE:  # at other data it may be told
+                return found
+            _note(executable, identity, found)
+        _KNOWN[identity] = found
+        return found
+
+
+_LOCK = threading.Lock()
+_KNOWN: dict[str, Order] = {}
+
+# Rounding, where an executable adds in threads; points that were mixed up differ by far more.
+_SAME = 1e-8
+
+
+def _asked(points: Float, evaluate: Evaluate) -> Order:
+    for pair in chain([points[:2]], _pairs(points.shape[1])):
+        alone = np.concatenate([evaluate(point[None], Order.ROWS) for point in pair])
+        if not np.isfinite(alone).all():
+            continue
+        right = [
+            order for order in (Order.ROWS, Order.COLUMNS) if _same(evaluate(pair, order), alone)
+        ]
+        if len(right) == 1:
+            return right[0]
+        if not right:
+            break
+    return Order.ALONE
+
+
+def _pairs(n_params: int) -> Iterator[Float]:
+    """Pairs of points where Stan would start a chain, nearer and nearer to zero."""
+    rng = np.random.default_rng(0)
+    for radius in (2.0, 1.0, 0.5, 0.1, 0.01):
+        yield rng.uniform(-radius, radius, (2, n_params))
+
+
+def _same(values: Float, others: Float) -> bool:
+    difference = np.linalg.norm(values - others, axis=1)
+    return bool(np.all(difference <= _SAME * np.linalg.norm(others, axis=1)))
+
+
+# What is known, beside the executable ----------------------------------------------------
+
+
+def _identity(executable: Path) -> str:
+    """The executable as it is now: another one in its place must be asked anew."""
+    try:
+        status = executable.stat()
+    except OSError:  # running it says what is wrong
+        return str(executable)
+    return f"{executable} {status.st_size} {status.st_mtime_ns}"
+
+
+def _note_file(executable: Path) -> Path:
+    return executable.with_name(f"{executable.name}.points.json")
+
+
+def _noted(executable: Path, identity: str) -> Order | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        note = json.loads(_note_file(executable).read_text())
+        if note["executable"] == identity:
+            return Order(note["order"])
+    return None
+
+
+def _note(executable: Path, identity: str, order: Order) -> None:
+    # A folder that cannot be written to is asked about again by the next process.
+    if os.access(executable.parent, os.W_OK):
+        with suppress(OutputError), atomic_path(_note_file(executable)) as path:
+            path.write_text(json.dumps({"executable": identity, "order": order.value}))
