@@ -10,12 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import seeds
 from cmdstan_runtime.build import cache_root, ensure, locked
 
 # A shell that starts the tests in the background has them ignore interrupts, and so do the
 # processes that they start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seeds-from", type=int, default=0, metavar="N", help="move the seeds of all fits by N"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seeds.begin_from(config.getoption("--seeds-from"))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
+from seeds import reseeded
 from test_reference import LOGISTIC, full_data
 
 from stancoreset.engines.climb import Step, climb
@@ -224,10 +225,11 @@ def test_references_are_determined_by_their_seed(logistic):
     assert not np.array_equal(one, three)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("method", ["pathfinder", "pilot"])
 def test_references_agree_with_the_posterior(logistic, laplace_fit, method):
     """20,000 rows: the small copy has 2,000, and its own posterior is 3 sd off."""
-    reference = fit_reference(logistic, method, 300, seed=1)
+    reference = fit_reference(logistic, method, 300, seed=reseeded(1))
     fit = laplace_fit.gaussian
     assert reference.method == method
     assert reference.draws.shape == (300, 4)
@@ -240,11 +242,12 @@ def test_references_agree_with_the_posterior(logistic, laplace_fit, method):
     )
 
 
+@pytest.mark.fit
 def test_pilot_follows_a_skewed_posterior():
     """Few rows: sigma's posterior is skewed, and NUTS on all of them is the posterior."""
     data = normal_data(8)
     with full_data(NORMAL_CODE, data) as full:
-        reference = fit_reference(full, "pilot", 1_500, seed=1)
+        reference = fit_reference(full, "pilot", 1_500, seed=reseeded(1))
         rows = np.concatenate([reference.draws, reference.spare])
         grid = np.stack(
             np.meshgrid(np.linspace(-6, 10, 160), np.linspace(-1.5, 3.5, 160)), axis=-1
@@ -269,6 +272,7 @@ def test_held_out_and_added_draws_are_different_draws(logistic):
     assert len(np.unique(everything, axis=0)) == 1_200
 
 
+@pytest.mark.fit
 @pytest.mark.cmdstan
 def test_references_on_cmdstan(cmdstan, laplace_fit):
     """Ours against Stan's own Pathfinder, and Stan's ADVI moved to the full data."""
@@ -282,12 +286,12 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
     fit = laplace_fit.gaussian
     with FullData(compiled, weighted, data, in_process=False) as full:
         for method, bound in (("pathfinder", 0.15), ("pilot", 0.15), ("advi", 0.4)):
-            reference = fit_reference(full, method, 100, seed=1)
+            reference = fit_reference(full, method, 100, seed=reseeded(1))
             rows = np.concatenate([reference.draws, reference.spare])
             assert np.max(np.abs(rows.mean(axis=0) - fit.mean) / fit.sd) < bound
             np.testing.assert_allclose(rows.std(axis=0), fit.sd, rtol=bound)
         with small_copy(full, seed=1) as small:
-            ours = pathfinder_draws(small, 1_000, seed=1)
+            ours = pathfinder_draws(small, 1_000, seed=reseeded(1))
             theirs = small._fitter.model.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
             stans = small.unconstrain(
                 {name: theirs.stan_variable(name) for name in ("alpha", "beta")}
@@ -349,6 +353,7 @@ model {
 """
 
 
+@pytest.mark.fit
 def test_where_laplace_fails_pathfinder_serves(tmp_path):
     """Groups that hardly differ, centred: the joint density has no mode, τ → 0."""
     import stancoreset as sc
@@ -366,7 +371,7 @@ def test_where_laplace_fails_pathfinder_serves(tmp_path):
             size=60,
             reference="pathfinder",
             refine=False,
-            seed=1,
+            seed=reseeded(1),
             output_dir=tmp_path / "run",
             **quick,
         )
