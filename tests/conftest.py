@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import seeds
 from cmdstan_runtime.build import cache_root, ensure, locked
@@ -27,6 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seeds.begin_from(config.getoption("--seeds-from"))
+    # The same examples everywhere, and as long as a busy machine takes for them.
+    hypothesis.settings.register_profile(
+        "everywhere",
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("everywhere")
 
 
 @pytest.fixture(scope="session")
