@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from agreement import assert_agree, independent, of_draws
 from seeds import reseeded
 
 import stancoreset as sc
@@ -525,27 +526,39 @@ def test_a_centre_outside_the_support(reference):
 
 
 @pytest.mark.fit
-def test_moment_matching_before_a_rejection(model, data):
-    """A coreset that weighs far too much: its draws are stretched to the full posterior."""
-    heavy = model.fit(
-        data, size=60, control_variate=False, refine=False, seed=reseeded(1), draws=400, **QUICK
-    ).coreset
-    heavy = replace(heavy, weights=2.2 * heavy.weights, heldout_error=0.05)
-    posterior = model.sample(
-        data, heavy, seed=reseeded(1), chains=2, iter_warmup=300, iter_sampling=1_000
-    )
-    before = model.certify(data, heavy, posterior)
-    assert before.verdict == "rejected"
+def test_moment_matching_before_a_rejection(model, data, reference):
+    """Draws two and a half standard deviations away are moved to the full posterior.
+
+    Whether the weights become usable is a matter of the few draws that carry them: of Gaussian
+    draws so far away 96 in 100 sets of 2,000 are matched. Fewer than two of six: once in 10^6.
+    """
+    projection = model.project(data, reference, seed=reseeded(1))
+    right = model.add_control_variate(data, sc.select(projection, 60), reference)
+    gaussian, control = reference.gaussian, right.control
+    wanted = np.zeros(len(gaussian.mean))
+    wanted[0] = 2.5 * gaussian.sd[0]
+    pull = np.linalg.solve(gaussian.cov, wanted)[control.columns]
+    away = replace(right, control=replace(control, gradient=control.gradient + pull))
     session, checked = model._session, model.read(data)
-    draws, after = Judge(session, checked, heavy).matched(posterior, before)
-    assert after.verdict in ("corrected", "certified")
-    assert after.khat < min(0.7, before.khat)
-    assert after.ess > 1.5 * before.ess
-    truth = model.reference(data, draws=4_000, seed=reseeded(2)).draws
-    mean = after.weights @ draws
-    sd = np.sqrt(after.weights @ (draws - mean) ** 2)
-    np.testing.assert_allclose(mean, truth.mean(axis=0), atol=0.15 * truth.std(axis=0).max())
-    np.testing.assert_allclose(sd, truth.std(axis=0), rtol=0.15)
+    truth = independent({"theta": model.reference(data, draws=4_000, seed=2).draws})
+    matches = 0
+    for seed in range(6):
+        options = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000}
+        posterior = model.sample(data, away, seed=reseeded(seed), **options)
+        before = model.certify(data, away, posterior, draws=2_000)
+        assert before.verdict == "rejected"
+        found = Judge(session, checked, away).matched(posterior, before)
+        if found is None:
+            continue
+        matches += 1
+        draws, after = found
+        assert after.verdict in ("corrected", "certified")
+        assert after.khat < min(0.7, before.khat)
+        assert after.ess > 1.5 * before.ess
+        # A tenth of an sd is left to the Laplace fit that stands for the truth here.
+        moments = of_draws({"theta": draws[None]}, weights=after.weights)
+        assert_agree(moments, truth, within=0.1)
+    assert matches >= 2
 
 
 def test_no_mode_no_pilot():
