@@ -9,13 +9,33 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+import seeds
 from cmdstan_runtime.build import cache_root, ensure, locked
 
 # A shell that starts the tests in the background has them ignore interrupts, and so do the
 # processes that they start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seeds-from", type=int, default=0, metavar="N", help="move the seeds of all fits by N"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seeds.begin_from(config.getoption("--seeds-from"))
+    # The same examples everywhere, and as long as a busy machine takes for them.
+    hypothesis.settings.register_profile(
+        "everywhere",
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("everywhere")
 
 
 @pytest.fixture(scope="session")

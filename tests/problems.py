@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from agreement import of_draws
+from calibration.truth import Summary
 
 
 def logistic_data(n: int = 3_000, d: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -14,6 +16,26 @@ def logistic_data(n: int = 3_000, d: int = 3, seed: int = 0) -> dict[str, Any]:
     eta = 0.3 + x @ np.linspace(-1, 1, d)
     y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(np.int64)
     return {"N": n, "D": d, "X": x, "y": y, "alpha_scale": 5.0, "beta_scale": 2.5}
+
+
+def logistic_posterior(data: dict[str, Any], draws: int = 4_000) -> Summary:
+    """Moments of alpha and beta: Newton's method, then importance sampling, in numpy alone."""
+    x = np.column_stack([np.ones(data["N"]), data["X"]])
+    prior = np.array([data["alpha_scale"]] + [data["beta_scale"]] * data["D"]) ** -2.0
+    mode = np.zeros(len(prior))
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-x @ mode))
+        precision = (x.T * (p * (1 - p))) @ x + np.diag(prior)
+        mode = mode + np.linalg.solve(precision, x.T @ (data["y"] - p) - prior * mode)
+    z = np.random.default_rng(0).normal(size=(draws, len(mode)))
+    theta = mode + np.linalg.solve(np.linalg.cholesky(precision).T, z.T).T
+    log_w = 0.5 * np.sum(z**2, axis=1) - 0.5 * theta**2 @ prior
+    for some in np.array_split(np.arange(draws), 20):
+        eta = theta[some] @ x.T
+        log_w[some] += eta @ data["y"] - np.logaddexp(0, eta).sum(axis=1)
+    weights = np.exp(log_w - log_w.max())
+    variables = {"alpha": theta[None, :, 0], "beta": theta[None, :, 1:]}
+    return of_draws(variables, weights=weights / weights.sum())
 
 
 NORMAL_CODE = """

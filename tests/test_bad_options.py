@@ -72,6 +72,7 @@ def test_options_of_a_fit_out_of_range(model: sc.CoresetModel, name: str, value:
         model.fit(DATA, **given)
 
 
+@pytest.mark.fit
 def test_too_few_draws_for_a_certificate_are_refused_before_they_are_drawn(
     model: sc.CoresetModel,
 ) -> None:
@@ -85,6 +86,7 @@ def test_an_unknown_option_of_nuts_is_named_with_what_was_meant(model: sc.Corese
         model.sample(DATA, iter_samples=500)
 
 
+@pytest.mark.fit
 def test_numpy_numbers_are_numbers(model: sc.CoresetModel) -> None:
     fit = model.fit(
         DATA, size=np.int64(20), seed=np.int32(3), chains=np.int64(2), adapt_delta=np.float64(0.9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from problems import logistic_data
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset import arviz_compat
@@ -24,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def fit(model, data):
-    return model.fit(data, size=30, seed=1, chains=2, iter_warmup=200, iter_sampling=200)
+    return model.fit(data, size=30, seed=reseeded(1), chains=2, iter_warmup=200, iter_sampling=200)
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def draws(fit):
     return {name: value.copy() for name, value in arviz_compat.variables_of(fit.posterior).items()}
 
 
+@pytest.mark.fit
 def test_variables_that_are_missing(model, data, fit, draws):
     with pytest.raises(DataError, match=r"lacks the parameter 'beta'; it has 'alpha'"):
         model.certify(data, fit.coreset, {"alpha": draws["alpha"]})
@@ -40,17 +42,20 @@ def test_variables_that_are_missing(model, data, fit, draws):
         model.reference(data, {"alpha": draws["alpha"]})
 
 
+@pytest.mark.fit
 def test_variables_that_are_not_needed_are_no_hindrance(model, data, fit, draws):
     draws["scratch"] = np.full((2, 200), np.nan)
     assert model.certify(data, fit.coreset, draws).n_draws == 400
 
 
+@pytest.mark.fit
 def test_variables_of_another_shape(model, data, fit, draws):
     draws["beta"] = draws["beta"][..., :2]
     with pytest.raises(DataError, match=r"'beta' have shape \(400, 2\), expected \(400, 3\)"):
         model.certify(data, fit.coreset, draws)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("ragged", [True, False])
 def test_chains_of_different_lengths(model, data, fit, draws, ragged):
     one, two = draws["alpha"]
@@ -64,6 +69,7 @@ def test_chains_of_different_lengths(model, data, fit, draws, ragged):
         sc.compare({"fit": fit, "other": draws})
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_draws_that_are_not_finite(model, data, fit, draws, value):
     draws["beta"][1, 5, 2] = value
@@ -78,11 +84,13 @@ def test_draws_that_are_not_finite(model, data, fit, draws, value):
         model.reference(data, draws)
 
 
+@pytest.mark.fit
 def test_no_draws_at_all(model, data, fit, draws):
     with pytest.raises(DataError, match=r"'alpha' has shape \(2, 0\): there are no draws"):
         model.certify(data, fit.coreset, {name: value[:, :0] for name, value in draws.items()})
 
 
+@pytest.mark.fit
 def test_models_with_different_parameters(fit, draws):
     with pytest.raises(DataError, match=r"'fit' has 'alpha', 'beta'; 'other' has 'gamma'"):
         sc.compare({"fit": fit, "other": {"gamma": draws["alpha"]}})
@@ -92,6 +100,7 @@ def test_models_with_different_parameters(fit, draws):
         sc.compare({"fit": fit, "other": {"alpha": draws["alpha"]}}, var_names=["beta"])
 
 
+@pytest.mark.fit
 def test_certificates_need_the_full_data(model, data, fit):
     with pytest.raises(CertificateError, match="needs the full data"):
         model.certify(None, fit.coreset, fit.posterior)
@@ -99,13 +108,15 @@ def test_certificates_need_the_full_data(model, data, fit):
         model.certify(fit.coreset.subset(data), fit.coreset, fit.posterior)
 
 
+@pytest.mark.fit
 def test_something_that_is_no_posterior(model, data, fit):
     with pytest.raises(DataError, match=r"builtins\.int; expected an ArviZ container"):
         model.certify(data, fit.coreset, 3)
 
 
+@pytest.mark.fit
 def test_a_run_goes_on_with_the_draws_that_it_began_with(model, data, fit, draws, tmp_path):
-    run = {"size": 20, "seed": 1, "refine": False, "output_dir": tmp_path / "run"}
+    run = {"size": 20, "seed": reseeded(1), "refine": False, "output_dir": tmp_path / "run"}
     model.fit(data, reference=draws, **run)
     model.fit(data, reference=draws, resume=True, **run)
     moved = {name: values * 1.01 for name, values in draws.items()}

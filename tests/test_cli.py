@@ -36,6 +36,7 @@ def run(*arguments: object) -> int:
     return main([str(a) for a in arguments])
 
 
+@pytest.mark.fit
 def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys):
     out = tmp_path / "run"
     assert run("fit", LOGISTIC, data_file, "--size", 30, "--out", out, *QUICK) == 0
@@ -66,6 +67,7 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     assert {row["posterior"] for row in rows} == {"run", "laplace"}
 
 
+@pytest.mark.fit
 def test_json_and_quiet(tmp_path, data_file, capsys):
     out = tmp_path / "run"
     assert run("fit", LOGISTIC, data_file, "--size", 30, "--out", out, "--json", *QUICK) == 0
@@ -82,12 +84,14 @@ def test_json_and_quiet(tmp_path, data_file, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.fit
 def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
     arguments = ["--size", 20, "--method", "uniform", "--no-control-variate"]
     arguments += ["--out", tmp_path / "run", "--quiet", *QUICK]
     assert run("fit", LOGISTIC, data_file, *arguments) == 3
 
 
+@pytest.mark.fit
 def test_demo_on_a_few_flights(tmp_path, capsys):
     arguments = ["--rows", 8_000, "--full", "--out", tmp_path / "demo", *QUICK]
     assert run("demo", *arguments) == 0

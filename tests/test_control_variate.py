@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from agreement import assert_agree, independent, of_draws
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.control_variate import LEAST_CURVATURE
@@ -135,6 +137,7 @@ def test_what_cannot_be_covered_is_left_out_and_named():
     assert start.tolist() == [0]
 
 
+@pytest.mark.fit
 def test_unit_vectors_are_left_to_the_rows():
     """Their coordinates have a length that Stan forgets: with them no fit got through."""
     code = """
@@ -144,9 +147,9 @@ def test_unit_vectors_are_left_to_the_rows():
     """
     y = np.random.default_rng(0).normal([0.6, 0.8, 0.0], 0.5, size=(800, 3))
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
-        fit = model.fit({"N": 800, "y": y}, size=30, seed=1, reference="pilot", **QUICK)
+        fit = model.fit({"N": 800, "y": y}, size=30, seed=reseeded(1), reference="pilot", **QUICK)
         options = {"reference": "pathfinder", "refine": False, "adapt_delta": 0.99}
-        other = model.fit({"N": 800, "y": y}, size=30, seed=1, **QUICK, **options)
+        other = model.fit({"N": 800, "y": y}, size=30, seed=reseeded(1), **QUICK, **options)
     # Pathfinder's vectors have any length, NUTS' come back with length one: no other mode.
     assert np.linalg.norm(other.reference.draws[:, :3], axis=1).std() > 0.1
     assert other.certificate.unvisited == 0
@@ -193,7 +196,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def reference(model, data):
-    return model.reference(data, draws=300, seed=1)
+    return model.reference(data, draws=300, seed=reseeded(1))
 
 
 def eta_and_x(data, draws):
@@ -272,21 +275,25 @@ model { tau ~ exponential(1); beta ~ normal(0, tau); y ~ normal(X * beta, 1); }
 """
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("size", [1, 7])
 def test_gaussian_likelihoods_become_exact_at_any_size(size):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 5))
     given = {"N": 400, "D": 5, "X": X, "y": X @ np.ones(5) + rng.normal(size=400)}
     with sc.CoresetModel(stan_code=GAUSSIAN, engine="stanli") as gaussian:
-        fit = gaussian.fit(given, size=size, method="uniform", seed=1, refine=False, **QUICK)
+        fit = gaussian.fit(
+            given, size=size, method="uniform", seed=reseeded(1), refine=False, **QUICK
+        )
     assert fit.certificate.ess == pytest.approx(fit.certificate.n_draws, rel=1e-6)
     assert fit.certificate.verdict == "certified"
     assert np.ptp(fit.certificate.log_weights) < 1e-3
 
 
+@pytest.mark.fit
 def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
-    bare = model.fit(data, size=15, seed=1, control_variate=False, refine=False, **QUICK)
-    fit = model.fit(data, size=15, seed=1, refine=False, **QUICK)
+    bare = model.fit(data, size=15, seed=reseeded(1), control_variate=False, refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), refine=False, **QUICK)
     assert bare.coreset.control is None
     assert bare.certificate.verdict != "certified"
     assert fit.certificate.verdict == "certified"
@@ -297,8 +304,9 @@ def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
     assert set(table.index.get_level_values("posterior")) >= {"bare", "laplace"}
 
 
+@pytest.mark.fit
 def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
-    fit = model.fit(data, size=15, seed=1, refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), refine=False, **QUICK)
     given = model.stan_data(data, fit.coreset)
     session = model._session
     theta = fit.reference.draws[:4]
@@ -315,16 +323,17 @@ def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
     assert again.control.describe() == fit.coreset.control.describe()
 
 
+@pytest.mark.fit
 def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
     """The same fit with R whole, and as it is held beyond a thousand coordinates."""
     from stancoreset import control_variate as room
 
     data = hierarchical_data(groups=30)
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
-        whole = model.fit(data, size=60, seed=1, refine=False, **QUICK)
+        whole = model.fit(data, size=60, seed=reseeded(1), refine=False, **QUICK)
         monkeypatch.setattr(room, "MAX_DENSE", 10)
         monkeypatch.setattr(room, "_AXES", 12)
-        held = model.fit(data, size=60, seed=1, refine=False, **QUICK)
+        held = model.fit(data, size=60, seed=reseeded(1), refine=False, **QUICK)
     one, two = whole.coreset.control, held.coreset.control
     assert np.all(one.diagonal == 0)
     assert len(two.curvature) == 12
@@ -337,9 +346,17 @@ def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
     assert held.certificate.ess > 0.8 * held.certificate.n_draws
 
 
+@pytest.mark.fit
 @pytest.mark.cmdstan
 def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
-    options = {"size": 12, "seed": 1, "refine": False, "draws": 120, "candidates": 400, **QUICK}
+    options = {
+        "size": 12,
+        "seed": reseeded(1),
+        "refine": False,
+        "draws": 120,
+        "candidates": 400,
+        **QUICK,
+    }
     one = model.fit(data, **options)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan") as other:
         two = other.fit(data, **options)
@@ -353,9 +370,10 @@ def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
     assert two.coreset.heldout_error < 2 * one.coreset.heldout_error
 
 
+@pytest.mark.fit
 def test_rows_that_bend_too_much_are_made_lighter(model, data):
     """Uniform rows, far too few: the weights shrink until R is well behaved."""
-    fit = model.fit(data, size=3, method="uniform", seed=1, refine=False, **QUICK)
+    fit = model.fit(data, size=3, method="uniform", seed=reseeded(1), refine=False, **QUICK)
     control = fit.coreset.control
     assert control.share < 1
     assert control.least_eigenvalue >= LEAST_CURVATURE - 1e-6
@@ -365,19 +383,21 @@ def test_rows_that_bend_too_much_are_made_lighter(model, data):
     assert fit.certificate.ess / 1000 > 0.9 * laplace.ess / len(own)
 
 
+@pytest.mark.fit
 def test_the_best_of_several_methods(model, data):
-    fit = model.fit(data, size=12, method="auto", seed=1, refine=False, **QUICK)
+    fit = model.fit(data, size=12, method="auto", seed=reseeded(1), refine=False, **QUICK)
     assert fit.coreset.method in ("pursuit", "importance")
     with pytest.raises(OptionError, match="auto"):
         model.fit(data, size=12, method="auto", control_variate=False)
 
 
+@pytest.mark.fit
 def test_a_centre_far_from_the_mass_is_found_out(model, data, reference):
     """Draws of somewhere else as reference: the quadratic is exact in the wrong place."""
     away = reference.draws + 25 * reference.gaussian.sd
-    fit = model.fit(data, size=15, seed=1, reference=away, refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), reference=away, refine=False, **QUICK)
     assert fit.certificate.verdict != "certified"
-    again = model.fit(data, size=15, seed=1, reference=away, **QUICK)
+    again = model.fit(data, size=15, seed=reseeded(1), reference=away, **QUICK)
     assert len(again.rounds) > 1
     assert again.certificate.verdict == "certified"
 
@@ -408,10 +428,11 @@ def hierarchical_data(n=3_000, groups=20, seed=0):
     return {"N": n, "D": 2, "J": groups, "X": X, "g": g + 1, "y": y, **scales}
 
 
+@pytest.mark.fit
 def test_refinement_mends_what_the_laplace_fit_gets_wrong(tmp_path):
     """Non-centred effects of well-observed groups: the Laplace fit is far off."""
     data = hierarchical_data()
-    options = {"size": 40, "seed": 1, **QUICK}
+    options = {"size": 40, "seed": reseeded(1), **QUICK}
     with sc.CoresetModel(sc.stan_model_path("hierarchical_logistic"), engine="stanli") as model:
         once = model.fit(data, refine=False, **options)
         fit = model.fit(data, output_dir=tmp_path / "run", **options)
@@ -445,11 +466,12 @@ def test_rows_found_by_their_influence(model, data, reference):
     assert len(rows) < 160
 
 
+@pytest.mark.fit
 def test_the_size_is_found(model, data):
-    fit = model.fit(data, seed=1, **QUICK)
+    fit = model.fit(data, seed=reseeded(1), **QUICK)
     assert fit.coreset.size < 60
     assert fit.certificate.verdict == "certified"
-    bare = model.fit(data, seed=1, control_variate=False, refine=False, **QUICK)
+    bare = model.fit(data, seed=reseeded(1), control_variate=False, refine=False, **QUICK)
     assert bare.coreset.size >= fit.coreset.size
     assert bare.coreset.heldout_error > 2 * fit.coreset.heldout_error
     with pytest.raises(OptionError, match="size"):
@@ -503,25 +525,40 @@ def test_a_centre_outside_the_support(reference):
         hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, refine=False)
 
 
-def test_moment_matching_before_a_rejection(model, data):
-    """A coreset that weighs far too much: its draws are stretched to the full posterior."""
-    heavy = model.fit(
-        data, size=60, control_variate=False, refine=False, seed=1, draws=400, **QUICK
-    ).coreset
-    heavy = replace(heavy, weights=2.2 * heavy.weights, heldout_error=0.05)
-    posterior = model.sample(data, heavy, seed=1, chains=2, iter_warmup=300, iter_sampling=1_000)
-    before = model.certify(data, heavy, posterior)
-    assert before.verdict == "rejected"
+@pytest.mark.fit
+def test_moment_matching_before_a_rejection(model, data, reference):
+    """Draws two and a half standard deviations away are moved to the full posterior.
+
+    Whether the weights become usable is a matter of the few draws that carry them: of Gaussian
+    draws so far away 96 in 100 sets of 2,000 are matched. Fewer than two of six: once in 10^6.
+    """
+    projection = model.project(data, reference, seed=reseeded(1))
+    right = model.add_control_variate(data, sc.select(projection, 60), reference)
+    gaussian, control = reference.gaussian, right.control
+    wanted = np.zeros(len(gaussian.mean))
+    wanted[0] = 2.5 * gaussian.sd[0]
+    pull = np.linalg.solve(gaussian.cov, wanted)[control.columns]
+    away = replace(right, control=replace(control, gradient=control.gradient + pull))
     session, checked = model._session, model.read(data)
-    draws, after = Judge(session, checked, heavy).matched(posterior, before)
-    assert after.verdict in ("corrected", "certified")
-    assert after.khat < min(0.7, before.khat)
-    assert after.ess > 1.5 * before.ess
-    truth = model.reference(data, draws=4_000, seed=2).draws
-    mean = after.weights @ draws
-    sd = np.sqrt(after.weights @ (draws - mean) ** 2)
-    np.testing.assert_allclose(mean, truth.mean(axis=0), atol=0.15 * truth.std(axis=0).max())
-    np.testing.assert_allclose(sd, truth.std(axis=0), rtol=0.15)
+    truth = independent({"theta": model.reference(data, draws=4_000, seed=2).draws})
+    matches = 0
+    for seed in range(6):
+        options = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000}
+        posterior = model.sample(data, away, seed=reseeded(seed), **options)
+        before = model.certify(data, away, posterior, draws=2_000)
+        assert before.verdict == "rejected"
+        found = Judge(session, checked, away).matched(posterior, before)
+        if found is None:
+            continue
+        matches += 1
+        draws, after = found
+        assert after.verdict in ("corrected", "certified")
+        assert after.khat < min(0.7, before.khat)
+        assert after.ess > 1.5 * before.ess
+        # A tenth of an sd is left to the Laplace fit that stands for the truth here.
+        moments = of_draws({"theta": draws[None]}, weights=after.weights)
+        assert_agree(moments, truth, within=0.1)
+    assert matches >= 2
 
 
 def test_no_mode_no_pilot():

@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from agreement import assert_agree, exactly, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.coreset_posterior import EnginePosterior, follow_mode, select_in_the_loop
@@ -26,7 +28,9 @@ def model():
 def posterior(model, data=DATA, **options):
     checked = model.read(data)
     full = model._session.full_data(checked)
-    return EnginePosterior(model._session, checked, full, candidates=300, seed=1, **options)
+    return EnginePosterior(
+        model._session, checked, full, candidates=300, seed=reseeded(1), **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,7 @@ def test_no_rows_mean_the_prior(laplace):
     np.testing.assert_allclose(draws.std(axis=0), [5, 2.5, 2.5], rtol=0.05)
 
 
+@pytest.mark.fit
 def test_nuts_draws_agree_with_laplace_where_it_is_good(model):
     columns, weights = np.arange(200), np.full(200, 20.0)
     with posterior(model, sampler="nuts", warmup=300) as nuts:
@@ -111,9 +116,9 @@ def test_nuts_draws_agree_with_laplace_where_it_is_good(model):
     mean, cov = laplace_by_hand(nuts.rows[columns], weights)
     assert draws.shape == (3_000, 3)
     assert again.shape == (50, 3)
-    sd = np.sqrt(np.diag(cov))
-    assert np.all(np.abs(draws.mean(axis=0) - mean) < 0.3 * sd)
-    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.15)
+    # 4,000 rows' worth of weight: a tenth of an sd is left to the posterior's skewness.
+    known = exactly(theta=(mean, np.sqrt(np.diag(cov))))
+    assert_agree(of_draws({"theta": draws[None]}), known, within=0.1)
 
 
 def test_subsampled_targets_are_unbiased(model):
@@ -133,9 +138,12 @@ def test_subsampled_targets_are_unbiased(model):
 
 @pytest.fixture(scope="module")
 def uniform(model):
-    return model.fit(DATA, size=40, method="uniform", seed=1, control_variate=False, **QUICK)
+    return model.fit(
+        DATA, size=40, method="uniform", seed=reseeded(1), control_variate=False, **QUICK
+    )
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -145,7 +153,9 @@ def uniform(model):
     ],
 )
 def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):
-    fit = model.fit(DATA, size=40, method=method, seed=1, control_variate=False, **options, **QUICK)
+    fit = model.fit(
+        DATA, size=40, method=method, seed=reseeded(1), control_variate=False, **options, **QUICK
+    )
     assert uniform.certificate.verdict == "rejected"
     assert fit.certificate.verdict in ("certified", "corrected")
     assert fit.certificate.ess > 5 * uniform.certificate.ess
@@ -156,9 +166,10 @@ def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, meth
     assert fit.certificate.heldout_error == fit.coreset.heldout_error
 
 
+@pytest.mark.fit
 def test_gradient_updates_as_published(model):
     """Few rows, few steps: what counts here is that the whole way works."""
-    fit = model.fit(DATA, size=8, method="sparse_vi", steps=3, draws=50, seed=1, **QUICK)
+    fit = model.fit(DATA, size=8, method="sparse_vi", steps=3, draws=50, seed=reseeded(1), **QUICK)
     assert 1 <= fit.coreset.size <= 8
     assert len(fit.coreset.trace) == 8
     assert fit.coreset.subset(DATA)["N"] == fit.coreset.size
@@ -185,28 +196,31 @@ def test_seeds(model):
     assert not np.array_equal(one.indices, three.indices)
 
 
+@pytest.mark.fit
 def test_weights_that_come_with_the_data_count(model):
     twice = {**DATA, "weights": np.full(2_000, 2.0)}
-    fit = model.fit(twice, size=40, method="quasi_newton", seed=1, **QUICK)
+    fit = model.fit(twice, size=40, method="quasi_newton", seed=reseeded(1), **QUICK)
     assert fit.coreset.weights.sum() == pytest.approx(4_000, rel=0.1)
     assert fit.certificate.verdict in ("certified", "corrected")
 
 
+@pytest.mark.fit
 def test_constrained_parameters():
     data = normal_data(1_000)
     with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as normal:
-        fit = normal.fit(data, size=30, method="quasi_newton", seed=1, **QUICK)
+        fit = normal.fit(data, size=30, method="quasi_newton", seed=reseeded(1), **QUICK)
     assert fit.certificate.verdict == "certified"
 
 
+@pytest.mark.fit
 def test_an_improper_prior_cannot_be_drawn_from():
     code = NORMAL_CODE.replace(
         "target += normal_lpdf(mu | 0, 10) + exponential_lpdf(sigma | 0.1);", ""
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as flat:
         with pytest.raises(SolverError, match=r"the prior \(no rows yet\) cannot be drawn from"):
-            flat.fit(normal_data(500), size=5, method="sparse_vi", seed=1, **QUICK)
-        fit = flat.fit(normal_data(500), size=20, method="quasi_newton", seed=1, **QUICK)
+            flat.fit(normal_data(500), size=5, method="sparse_vi", seed=reseeded(1), **QUICK)
+        fit = flat.fit(normal_data(500), size=20, method="quasi_newton", seed=reseeded(1), **QUICK)
     assert fit.certificate.verdict in ("certified", "corrected")
 
 
@@ -240,6 +254,7 @@ def test_help_names_every_method():
     assert named >= set(sc.solvers.METHODS) | set(sc.in_the_loop.METHODS)
 
 
+@pytest.mark.fit
 def test_command_line(tmp_path, capsys):
     from stancoreset.cli import main
 
@@ -251,6 +266,7 @@ def test_command_line(tmp_path, capsys):
     assert '"method": "quasi_newton"' in capsys.readouterr().out
 
 
+@pytest.mark.fit
 @pytest.mark.cmdstan
 @pytest.mark.parametrize("sampler", ["laplace", "nuts"])
 def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
@@ -265,7 +281,7 @@ def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
             mean, cov = laplace_by_hand(engine.rows[columns], weights)
             sd = np.sqrt(np.diag(cov))
             np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1 * sd.max())
-            reference = model.reference(DATA, draws=30, seed=1)
+            reference = model.reference(DATA, draws=30, seed=reseeded(1))
             one, two = (
                 m.project(DATA, reference, projection="fisher", candidates=50, heldout=5)
                 for m in (model, other)
@@ -281,7 +297,7 @@ def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
             30,
             "quasi_newton",
             candidates=2_000,
-            seed=1,
+            seed=reseeded(1),
             sampler=sampler,
             iterations=12,
             draws=100,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset import distinct as module
@@ -110,8 +111,12 @@ def test_densities_and_gradients_are_those_of_all_rows(model, monkeypatch, weigh
         assert once.total_weight == pytest.approx(each.total_weight)
 
 
+@pytest.mark.fit
 def test_a_fit_is_the_same_and_says_how_many_rows_differ(model, monkeypatch):
-    data, settings = categories(), {"size": 30, "seed": 1, "chains": 2, "iter_sampling": 500}
+    data, settings = (
+        categories(),
+        {"size": 30, "seed": reseeded(1), "chains": 2, "iter_sampling": 500},
+    )
     fit = model.fit(data, **settings)
     model.close()
     monkeypatch.setattr("stancoreset.full_data.distinct_rows", lambda rows: None)
@@ -183,11 +188,12 @@ def test_equal_candidates_are_candidates_once(model):
     assert set(pool(different=True, extra=np.array([3, 5]))) == {*once, 3, 5}
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("method", ["pursuit", "giga", "uniform"])
 def test_more_rows_than_there_are_different_ones(model, method):
     data = categories(3_000)
     options = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "refine": False}
-    fit = model.fit(data, size=400, seed=1, draws=100, method=method, **options)
+    fit = model.fit(data, size=400, seed=reseeded(1), draws=100, method=method, **options)
     different = {tuple(row) for row in _rows(data)}
     chosen = _rows(data)[fit.coreset.indices]
     if method == "uniform":

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.distributed import DaskWorkers
@@ -111,8 +112,9 @@ def test_a_killed_worker_changes_no_bit(model, client, folder):
     assert victim not in client.run(os.getpid).values()
 
 
+@pytest.mark.fit
 def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
-    options = {"size": 40, "seed": 1, "chains": 2, "draws": 300}
+    options = {"size": 40, "seed": reseeded(1), "chains": 2, "draws": 300}
     there = model.fit(sc.Distributed(Table(folder, **OPTIONS), client), **options)
     here = model.fit(Table(folder, **OPTIONS), **options)
     assert there.certificate.verdict == "certified"

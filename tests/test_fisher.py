@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.coreset import select
@@ -104,8 +105,9 @@ def test_all_rows_together_are_the_target(model, reference):
     np.testing.assert_allclose(everything.phi.sum(axis=1), everything.target, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.fit
 def test_selection_on_it_is_certified(model):
-    fit = model.fit(logistic_data(8_000), size=60, projection="fisher", seed=1, **QUICK)
+    fit = model.fit(logistic_data(8_000), size=60, projection="fisher", seed=reseeded(1), **QUICK)
     assert fit.certificate.verdict == "certified"
     assert fit.coreset.size <= 60
     assert fit.settings["projection"] == "fisher"
@@ -126,6 +128,7 @@ def test_unknown_projection(model, reference, call):
         getattr(model, call)(*arguments, projection="hessian")
 
 
+@pytest.mark.fit
 def test_command_line_option(tmp_path, capsys):
     from stancoreset.cli import main
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError
@@ -379,12 +380,15 @@ def test_other_likelihoods_are_left_to_stan(name):
     assert str(glm).startswith("Stan (")
 
 
+@pytest.mark.fit
 def test_a_fit_uses_it_and_says_so():
     rows = {**data()}
     rows["y"] = rows["y01"]
     path = sc.stan_model_path("logistic")
-    fast = sc.CoresetModel(path, engine="stanli").fit(rows, size=50, seed=1, chains=2)
-    slow = sc.CoresetModel(path, engine="stanli", glm=False).fit(rows, size=50, seed=1, chains=2)
+    fast = sc.CoresetModel(path, engine="stanli").fit(rows, size=50, seed=reseeded(1), chains=2)
+    slow = sc.CoresetModel(path, engine="stanli", glm=False).fit(
+        rows, size=50, seed=reseeded(1), chains=2
+    )
     assert "bernoulli_logit as a matrix product" in fast.passes["likelihood"]
     assert "bernoulli_logit as a matrix product" in fast.markdown()
     assert "likelihood" not in slow.passes

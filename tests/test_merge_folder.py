@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from problems import logistic_data
+from seeds import reseeded
 from test_merge import LOGISTIC, QUICK, cut, draws_of
 
 import stancoreset as sc
@@ -42,7 +43,7 @@ def model():
 @pytest.fixture(scope="module")
 def parts(model):
     pieces = cut(logistic_data(3_000), [0, 1_200, 3_000])
-    return [(piece, model.fit(piece, size=20, seed=1, **QUICK)) for piece in pieces]
+    return [(piece, model.fit(piece, size=20, seed=reseeded(1), **QUICK)) for piece in pieces]
 
 
 @pytest.fixture(scope="module")
@@ -56,28 +57,37 @@ def stamps(folder):
     return {name: (status.st_ino, status.st_mtime_ns) for name, status in found.items()}
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("whole", [True, False])
 def test_finished_stages_are_kept_and_the_result_is_that_of_one_go(
     model, parts, kept, whole, tmp_path
 ):
     given = parts if whole else kept
-    expected = model.merge(given, size=25, seed=1, **QUICK)
+    expected = model.merge(given, size=25, seed=reseeded(1), **QUICK)
     run, finished = tmp_path / "run", []
     for name in ("reference", "select", "sample", "certify"):
         with pytest.raises(Interrupted):
             model.merge(
-                given, size=25, seed=1, output_dir=run, resume=True, stages=Fuse(name), **QUICK
+                given,
+                size=25,
+                seed=reseeded(1),
+                output_dir=run,
+                resume=True,
+                stages=Fuse(name),
+                **QUICK,
             )
         now = stamps(run)
         assert now.items() >= dict(finished).items(), "a finished stage was computed again"
         finished = now.items()
     assert set(stamps(run)) == set(FILES) - {"certificate.csv"}
     with pytest.raises(OutputError, match="earlier run"):
-        model.merge(given, size=25, seed=1, output_dir=run, **QUICK)
+        model.merge(given, size=25, seed=reseeded(1), output_dir=run, **QUICK)
     with pytest.raises(OutputError, match="size was 25, now 24"):
-        model.merge(given, size=24, seed=1, output_dir=run, resume=True, **QUICK)
+        model.merge(given, size=24, seed=reseeded(1), output_dir=run, resume=True, **QUICK)
     last = Fuse()
-    merged = model.merge(given, size=25, seed=1, output_dir=run, resume=True, stages=last, **QUICK)
+    merged = model.merge(
+        given, size=25, seed=reseeded(1), output_dir=run, resume=True, stages=last, **QUICK
+    )
     assert not {"reference", "select", "measure", "sample"} & set(last.seconds)
     assert stamps(run).items() >= dict(finished).items()
     np.testing.assert_array_equal(merged.coreset.indices, expected.coreset.indices)
@@ -89,31 +99,40 @@ def test_finished_stages_are_kept_and_the_result_is_that_of_one_go(
     # A fit that has been read back is merged like any other.
     (piece, fit), *_ = parts
     twice = [sc.load_fit(run), model.keep(piece, fit)]
-    assert model.merge(twice, size=25, seed=1, **QUICK).coreset.n_obs == 4_200
-    again = model.merge(given, size=24, seed=1, output_dir=run, overwrite=True, **QUICK)
+    assert model.merge(twice, size=25, seed=reseeded(1), **QUICK).coreset.n_obs == 4_200
+    again = model.merge(given, size=24, seed=reseeded(1), output_dir=run, overwrite=True, **QUICK)
     assert again.coreset.size <= 24
     assert not stamps(run).items() & dict(finished).items()
 
 
+@pytest.mark.fit
 def test_other_data_of_a_part_are_another_merge(model, parts, tmp_path):
     """A row that no coreset holds changes the certificate, and nothing before it."""
     run = tmp_path / "run"
     with pytest.raises(Interrupted):
-        model.merge(parts, size=25, seed=1, output_dir=run, stages=Fuse("sample"), **QUICK)
+        model.merge(
+            parts, size=25, seed=reseeded(1), output_dir=run, stages=Fuse("sample"), **QUICK
+        )
     piece, fit = parts[0]
     row = int(np.setdiff1d(np.arange(piece["N"]), fit.coreset.indices)[0])
     changed = {**piece, "y": piece["y"].copy()}
     changed["y"][row] = 1 - changed["y"][row]
     with pytest.raises(OutputError, match="cannot be resumed: data_hash"):
         model.merge(
-            [(changed, fit), parts[1]], size=25, seed=1, output_dir=run, resume=True, **QUICK
+            [(changed, fit), parts[1]],
+            size=25,
+            seed=reseeded(1),
+            output_dir=run,
+            resume=True,
+            **QUICK,
         )
 
 
+@pytest.mark.fit
 def test_what_it_was_compared_with_is_still_told_after_reading_it_back(
     model, parts, kept, tmp_path
 ):
-    merged = model.merge(kept, size=25, seed=1, output_dir=tmp_path / "run", **QUICK)
+    merged = model.merge(kept, size=25, seed=reseeded(1), output_dir=tmp_path / "run", **QUICK)
     words = "the union of 2 coresets (40 rows), not all 3000 rows"
     assert merged.certificate.verdict == "certified"
     back = sc.load_fit(tmp_path / "run")
@@ -132,13 +151,14 @@ def test_what_it_was_compared_with_is_still_told_after_reading_it_back(
         assert report["certificate"]["reasons"] == [f"compared with {words}"]
     assert sc.load_fit(tmp_path / "copy").certificate.against == words
     # With all the data there is nothing to tell.
-    model.merge(parts, size=25, seed=1, output_dir=tmp_path / "whole", **QUICK)
+    model.merge(parts, size=25, seed=reseeded(1), output_dir=tmp_path / "whole", **QUICK)
     whole = sc.load_fit(tmp_path / "whole")
     assert whole.certificate.against == ""
     assert "against" not in str(whole.certificate)
     assert "compared with" not in whole.markdown()
 
 
+@pytest.mark.fit
 def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     quick = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2", "--no-plots"]
     quick += ["--engine", "stanli", "--size", "20"]

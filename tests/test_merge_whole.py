@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_merge import QUICK, cut, draws_of
+from agreement import CERTIFIED, assert_agree, exactly, of_draws
+from seeds import reseeded
+from test_merge import QUICK, cut
 
 import stancoreset as sc
+from stancoreset import arviz_compat
 from stancoreset.errors import DataError
 
 # z is centred and scaled by the rows that are given; the posterior has a closed form.
@@ -62,13 +65,14 @@ def line_posterior(data):
     return cov @ z.T @ data["y"], cov
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("control_variate", [True, False])
 def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_parts(
     control_variate, tmp_path
 ):
     data = line(3_000)
     mean, cov = line_posterior(data)
-    options = {"size": 20, "seed": 1, "control_variate": control_variate, **QUICK}
+    options = {"size": 20, "seed": reseeded(1), "control_variate": control_variate, **QUICK}
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
         parts = [(p, model.fit(p, **options)) for p in cut(data, [0, 500, 1_800, 3_000])]
         merged = model.merge(
@@ -78,10 +82,12 @@ def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_par
     assert merged.certificate.verdict == "certified"
     assert merged.certificate.against == ""
     assert merged.provenance["certified_against"] == "all 3000 rows of 3 parts"
-    draws = draws_of(merged)
-    both = np.column_stack([draws["a"], draws["b"]])
-    np.testing.assert_allclose(both.mean(axis=0), mean, atol=0.15 * np.sqrt(np.diag(cov)).min())
-    np.testing.assert_allclose(np.cov(both.T), cov, rtol=0.15, atol=0.1 * cov[0, 0])
+    # z is centred: a and b are independent, and their product, standardised, has moments 0 and 1.
+    sd, draws = np.sqrt(np.diag(cov)), arviz_compat.variables_of(merged.posterior)
+    a, b = draws["a"], draws["b"]
+    draws = {"a": a, "b": b, "ab": (a - mean[0]) / sd[0] * (b - mean[1]) / sd[1]}
+    known = exactly(a=(mean[0], sd[0]), b=(mean[1], sd[1]), ab=(0.0, 1.0))
+    assert_agree(of_draws(draws), known, within=CERTIFIED)
     union = sc.merge([fit.coreset for _, fit in parts])
     assert set(merged.coreset.indices) <= set(union.indices)
     assert merged.coreset.n_obs == 3_000
@@ -91,6 +97,7 @@ def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_par
     assert sc.load_fit(tmp_path / "run").data["N"] == merged.coreset.size
 
 
+@pytest.mark.fit
 def test_a_program_of_brms_in_parts_has_the_posterior_of_nuts_on_all_rows():
     rng = np.random.default_rng(2)
     rows, drift = 2_000, np.linspace(-1.5, 1.5, 2_000)
@@ -98,19 +105,24 @@ def test_a_program_of_brms_in_parts_has_the_posterior_of_nuts_on_all_rows():
     Y = (rng.random(rows) < 1 / (1 + np.exp(-X @ [-0.5, 0.8, -0.4]))).astype(int)
     data = {"N": rows, "K": 3, "Kc": 2, "X": X, "Y": Y}
     with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
-        parts = [(p, model.fit(p, size=30, seed=1, **QUICK)) for p in cut(data, [0, 1_000, 2_000])]
-        merged = model.merge(parts, size=40, seed=1, **{**QUICK, "iter_sampling": 1_500})
-        full = model.sample(data, seed=2, chains=2, iter_warmup=200, iter_sampling=1_500)
+        parts = [
+            (p, model.fit(p, size=30, seed=reseeded(1), **QUICK))
+            for p in cut(data, [0, 1_000, 2_000])
+        ]
+        merged = model.merge(parts, size=40, seed=reseeded(1), **{**QUICK, "iter_sampling": 3_000})
+        full = model.sample(data, seed=reseeded(2), chains=2, iter_warmup=200, iter_sampling=3_000)
     assert merged.certificate.verdict == "certified"
-    table = sc.compare({"full": full, "merged": merged}).loc["merged"]
-    assert table["delta_mean"].abs().max() < 0.15
-    assert np.abs(np.log(table["sd_ratio"])).max() < 0.12
+    names = ("b", "Intercept")
+    assert_agree(of_draws(merged.posterior, *names), of_draws(full, *names), within=CERTIFIED)
 
 
+@pytest.mark.fit
 def test_without_the_data_of_every_part_it_is_refused_and_says_why():
     data = line(600)
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
-        parts = [(p, model.fit(p, size=15, seed=1, **QUICK)) for p in cut(data, [0, 300, 600])]
+        parts = [
+            (p, model.fit(p, size=15, seed=reseeded(1), **QUICK)) for p in cut(data, [0, 300, 600])
+        ]
         kept = model.keep(*parts[1])
         with pytest.raises(DataError, match=r"part 2 has kept the \d+ rows .* from all rows"):
             model.merge([parts[0], kept], **QUICK)
@@ -139,6 +151,7 @@ model {
 """
 
 
+@pytest.mark.fit
 def test_several_counts_of_the_same_rows_grow_together():
     rng = np.random.default_rng(3)
     rows, group = 1_500, np.resize([1, 2, 3], 1_500)
@@ -149,21 +162,18 @@ def test_several_counts_of_the_same_rows_grow_together():
             {**piece, "N_y1": piece["N"], "N_y2": piece["N"]}
             for piece in cut(data, [0, 400, 1_500])
         ]
-        fits = [model.keep(p, model.fit(p, size=30, seed=1, **QUICK)) for p in pieces]
+        fits = [model.keep(p, model.fit(p, size=30, seed=reseeded(1), **QUICK)) for p in pieces]
         assert fits[0].data["N_y1"] == fits[0].data["N_y2"] == fits[0].coreset.size
-        blind = model.merge(fits, size=30, seed=1, **QUICK)
+        blind = model.merge(fits, size=30, seed=reseeded(1), **QUICK)
         pairs = list(zip(pieces, fits, strict=True))
-        merged = model.merge(pairs, size=30, seed=1, **{**QUICK, "iter_sampling": 2_000})
+        merged = model.merge(pairs, size=30, seed=reseeded(1), **{**QUICK, "iter_sampling": 2_000})
         again = model.certify(data, blind.coreset, blind.posterior)
     assert merged.certificate.verdict == blind.certificate.verdict == again.verdict == "certified"
     # In closed form: normal means with a wide prior, and log of a gamma.
-    draws = draws_of(merged)
-    for number in (1, 2, 3):
-        own = data["Y_y1"][group == number]
-        variance = 1 / (len(own) + 0.01)
-        z = draws["z_1"][:, number - 1]
-        assert abs(z.mean() - own.sum() * variance) < 0.15 * variance**0.5
-        np.testing.assert_allclose(z.std(), variance**0.5, rtol=0.1)
-    rate = np.exp(draws["Intercept_y2"])
-    np.testing.assert_allclose(rate.mean(), data["Y_y2"].mean(), rtol=0.005)
-    np.testing.assert_allclose(rate.std(), (data["Y_y2"].mean() / rows) ** 0.5, rtol=0.1)
+    own = [data["Y_y1"][group == number] for number in (1, 2, 3)]
+    variance = np.array([1 / (len(y) + 0.01) for y in own])
+    z = ([y.sum() for y in own] * variance, variance**0.5)
+    rate = data["Y_y2"].mean()
+    draws = arviz_compat.variables_of(merged.posterior)
+    found = of_draws({"z": draws["z_1"], "rate": np.exp(draws["Intercept_y2"])})
+    assert_agree(found, exactly(z=z, rate=(rate, (rate / rows) ** 0.5)), within=CERTIFIED)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from problems import logistic_data
+from seeds import reseeded
 from test_plots import assert_nothing_clipped
 
 import stancoreset as sc
@@ -41,7 +42,9 @@ def data():
 def run(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("plots") / "run"
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
-        fit = model.fit(data, size=40, seed=1, chains=2, iter_warmup=200, iter_sampling=300)
+        fit = model.fit(
+            data, size=40, seed=reseeded(1), chains=2, iter_warmup=200, iter_sampling=300
+        )
     fit.save(folder)
     return folder
 
@@ -53,6 +56,7 @@ def data_file(tmp_path, data):
     return path
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_is_drawn(run, kind, tmp_path, capsys):
     output = tmp_path / "figure.png"
@@ -65,6 +69,7 @@ def test_every_kind_is_drawn(run, kind, tmp_path, capsys):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.fit
 def test_weights_over_columns_of_the_data(run, data_file, tmp_path):
     output = tmp_path / "figure.svg"
     arguments = ["--output", str(output), "--data", str(data_file), "--columns", "X[1]", "X[3]"]
@@ -72,6 +77,7 @@ def test_weights_over_columns_of_the_data(run, data_file, tmp_path):
     assert "<svg" in output.read_text()
 
 
+@pytest.mark.fit
 def test_data_of_another_run_have_no_columns_of_its_rows(run, tmp_path, capsys):
     path = tmp_path / "other.json"
     path.write_text(json.dumps({"N": 3, "x": [1.0, 2.0, 3.0], "y": [0.5, 1.0, 2.0]}))
@@ -80,6 +86,7 @@ def test_data_of_another_run_have_no_columns_of_its_rows(run, tmp_path, capsys):
     assert f"no two columns of {size} rows to draw on: give the data" in capsys.readouterr().err
 
 
+@pytest.mark.fit
 def test_other_posteriors_beside_it(run, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setitem(
@@ -99,6 +106,7 @@ def test_the_command_line_lists_every_kind():
     assert set(option.choices) == set(KINDS)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -114,6 +122,7 @@ def test_bad_input_is_one_clear_line(run, arguments, words, capsys, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fit
 def test_no_such_column_or_run(run, data_file, tmp_path, capsys):
     arguments = ["--data", str(data_file), "--columns", "X[1]", "z"]
     assert main(["plot", str(run), "weights", *arguments]) == 2

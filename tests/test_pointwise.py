@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from problems import logistic_data
 from scipy.special import log_expit, logsumexp
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset import arviz_compat, pointwise, row_log_lik
@@ -49,7 +50,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def fit(model, data):
-    return model.fit(data, size=60, seed=1, **QUICK)
+    return model.fit(data, size=60, seed=reseeded(1), **QUICK)
 
 
 def by_hand(posterior, data):
@@ -59,6 +60,7 @@ def by_hand(posterior, data):
     return log_expit((2 * data["y"] - 1) * eta)
 
 
+@pytest.mark.fit
 def test_log_likelihood_is_that_of_every_row(model, data, fit):
     found = model.log_likelihood(data, fit)
     values = group_of(found, "log_likelihood")["y"]
@@ -70,6 +72,7 @@ def test_log_likelihood_is_that_of_every_row(model, data, fit):
     assert "log_likelihood" not in groups_of(fit.posterior)
 
 
+@pytest.mark.fit
 def test_rows_come_in_chunks(model, data, fit, monkeypatch):
     whole = model.log_likelihood(data, fit, draws=40)
     monkeypatch.setattr(row_log_lik, "_AT_ONCE", 40 * 333)
@@ -81,6 +84,7 @@ def test_rows_come_in_chunks(model, data, fit, monkeypatch):
     )
 
 
+@pytest.mark.fit
 def test_draws_are_labelled_alike_in_all_groups(model, data, fit):
     """Arithmetic between groups joins them by label: thinned draws must not get lost."""
     found = model.log_likelihood(data, fit, draws=40)
@@ -90,6 +94,7 @@ def test_draws_are_labelled_alike_in_all_groups(model, data, fit):
         np.testing.assert_array_equal(values[dim], alpha[dim])
 
 
+@pytest.mark.fit
 def test_loo_by_arviz_agrees_with_its_definition(model, data, fit):
     """With 2,500 rows and 4 parameters, plain importance sampling LOO is as good as PSIS."""
     found = model.log_likelihood(data, fit)
@@ -101,6 +106,7 @@ def test_loo_by_arviz_agrees_with_its_definition(model, data, fit):
     assert np.max(loo.pareto_k) < 0.7
 
 
+@pytest.mark.fit
 def test_arviz_reads_what_we_hand_out(model, data, fit):
     table = az.summary(fit.posterior, var_names=["alpha"])
     assert "alpha" in table.index
@@ -119,6 +125,7 @@ def test_arviz_reads_what_we_hand_out(model, data, fit):
     assert rate == pytest.approx(data["y"].mean(), abs=0.02)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("name", ["plot_forest", "plot_trace", "plot_energy", "plot_autocorr"])
 def test_arviz_draws_what_we_hand_out(fit, name):
     import matplotlib.pyplot as plt
@@ -130,11 +137,12 @@ def test_arviz_draws_what_we_hand_out(fit, name):
     plt.close("all")
 
 
+@pytest.mark.fit
 def test_predictive_checks_by_arviz(model, data, fit):
     """Replications stand beside the outcomes under one name, for both lines of ArviZ."""
     import matplotlib.pyplot as plt
 
-    found = model.posterior_predictive(data, fit, {"y": "y_rep"}, draws=60, seed=2)
+    found = model.posterior_predictive(data, fit, {"y": "y_rep"}, draws=60, seed=reseeded(2))
     copies = group_of(found, "posterior_predictive")["y"]
     assert copies.dims == ("chain", "draw", "row")
     assert copies.shape == (2, 30, 2_500)
@@ -157,6 +165,7 @@ def test_predictive_checks_by_arviz(model, data, fit):
     plt.close("all")
 
 
+@pytest.mark.fit
 def test_predictive_checks_say_what_is_wrong(model, data, fit):
     with pytest.raises(OptionError, match=r"'Z' is replicated .* those are X, y"):
         model.posterior_predictive(data, fit, {"Z": "y_rep"})
@@ -170,6 +179,7 @@ def test_predictive_checks_say_what_is_wrong(model, data, fit):
         model.posterior_predictive(data, fit, {"X": "y_rep"})
 
 
+@pytest.mark.fit
 def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit):
     """Weights that pull beta[0] up: what is generated moves with the parameters."""
     slope = variables_of(fit.posterior)["beta"][..., 0].ravel()
@@ -186,9 +196,13 @@ def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit)
         with pytest.raises(CertificateError, match="rejected"):
             other.generate_quantities(data, rejected)
     assert plain.mean() == pytest.approx(slope.mean(), abs=1e-9)
-    assert moved.mean() == pytest.approx(slope.mean() + 0.7 * slope.std(), abs=0.2 * slope.std())
+    # These draws by their weights: smoothing and rounding to whole copies change little.
+    tilted = np.average(slope, weights=np.exp(log_weights))
+    assert tilted > slope.mean() + 0.3 * slope.std()
+    assert moved.mean() == pytest.approx(tilted, abs=0.1 * slope.std())
 
 
+@pytest.mark.fit
 def test_it_is_saved_and_read_back(model, data, fit, tmp_path):
     found = model.log_likelihood(data, fit, draws=20)
     again = arviz_compat.load(arviz_compat.save(found, tmp_path / "pointwise.nc"))
@@ -197,6 +211,7 @@ def test_it_is_saved_and_read_back(model, data, fit, tmp_path):
     )
 
 
+@pytest.mark.fit
 def test_any_container_will_do(model, data, fit):
     found = model.log_likelihood(data, fit.laplace, draws=30)
     assert group_of(found, "log_likelihood")["y"].shape == (1, 30, 2_500)
@@ -215,6 +230,7 @@ def test_several_outcomes_are_all_observed():
     assert set(found) == {"y", "z"}
 
 
+@pytest.mark.fit
 def test_bad_input_is_refused(model, data, fit):
     from dataclasses import replace
 

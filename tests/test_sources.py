@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from agreement import CERTIFIED, assert_agree, of_draws
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError, OptionError, OutputError
@@ -21,6 +23,7 @@ N, D = 12_000, 3
 NAMES = ["a", "b", "c"]
 SCALES = {"alpha_scale": 5.0, "beta_scale": 2.5}
 COLUMNS = {"X": NAMES, "y": "late"}
+CHAINS = {"chains": 2, "iter_sampling": 2_000}
 
 
 def program() -> WeightedProgram:
@@ -173,9 +176,10 @@ def test_sums_over_chunks_equal_sums_in_memory(threads, folder, data):
 def fit(folder, tmp_path_factory):
     model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
     out = tmp_path_factory.mktemp("out") / "fit"
-    return model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2), out, model
+    return model.fit(table(folder), size=40, seed=reseeded(1), output_dir=out, **CHAINS), out, model
 
 
+@pytest.mark.fit
 def test_fit_of_rows_on_disk_is_certified_with_few_reads(fit, folder):
     result, _, model = fit
     assert result.certificate.verdict == "certified"
@@ -184,27 +188,26 @@ def test_fit_of_rows_on_disk_is_certified_with_few_reads(fit, folder):
     assert model.certify(table(folder), result.coreset, result.posterior).verdict == "certified"
 
 
+@pytest.mark.fit
 def test_methods_with_the_model_in_the_loop(fit, folder):
     found = fit[2].fit(
-        table(folder), size=100, seed=1, chains=2, method="quasi_newton", subsample=2_000
+        table(folder), size=100, seed=reseeded(1), chains=2, method="quasi_newton", subsample=2_000
     )
     assert found.certificate.verdict == "certified"
     # Another fit of the same rows begins to count anew.
     assert found.passes["reads"] < 2 * fit[0].passes["reads"]
 
 
+@pytest.mark.fit
 def test_fit_agrees_with_the_fit_of_rows_in_memory(fit, data):
-    memory, disk = fit[2].fit(data, size=40, seed=1, chains=2), fit[0]
+    memory, disk = fit[2].fit(data, size=40, seed=reseeded(1), **CHAINS), fit[0]
     one, two = memory.reference.gaussian, disk.reference.gaussian
     np.testing.assert_allclose((one.mean - two.mean) / one.sd, 0, atol=0.05)
     np.testing.assert_allclose(one.sd, two.sd, rtol=0.01)
-    left, right = memory.certified_draws(), disk.certified_draws()
-    for name in ("alpha", "beta"):
-        shift = left[name].mean(axis=0) - right[name].mean(axis=0)
-        # 1,000 draws each: four Monte Carlo standard errors of a difference.
-        assert np.all(np.abs(shift) < 4 * np.sqrt(2 / 1_000) * left[name].std(axis=0))
+    assert_agree(of_draws(memory.posterior), of_draws(disk.posterior), within=CERTIFIED)
 
 
+@pytest.mark.fit
 def test_fit_keeps_the_rows_of_the_coreset(fit, data):
     result, out, _ = fit
     expected = data["X"][result.coreset.indices]
@@ -265,6 +268,7 @@ def test_categories_become_codes_with_a_recorded_dictionary(dtype):
     np.testing.assert_array_equal(codes, pd.Categorical(frame["airport"]).codes + 1)
 
 
+@pytest.mark.fit
 def test_levels_are_in_the_report_and_fix_the_codes(tmp_path):
     frame = group_frame()
     frame.to_parquet(tmp_path / "rows.parquet")
@@ -274,7 +278,7 @@ def test_levels_are_in_the_report_and_fix_the_codes(tmp_path):
         memory=0, chunk_rows=2_000,
     )  # fmt: skip
     model = sc.CoresetModel(stan_code=GROUPS, engine="stanli")
-    fit = model.fit(rows, size=60, seed=1, chains=2)
+    fit = model.fit(rows, size=60, seed=reseeded(1), chains=2)
     assert fit.report()["provenance"]["levels"] == {"g": ["LGA", "EWR", "JFK"]}
     assert fit.certificate.verdict == "certified"
     codes = fit.data["g"]
@@ -282,10 +286,11 @@ def test_levels_are_in_the_report_and_fix_the_codes(tmp_path):
     assert [given["airport"][c - 1] for c in codes] == list(names)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("reference", ["pathfinder", "pilot"])
 def test_other_references_read_rows_on_disk_too(reference, folder):
     model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
-    found = model.reference(table(folder, chunk_rows=5_000), reference, draws=50, seed=1)
+    found = model.reference(table(folder, chunk_rows=5_000), reference, draws=50, seed=reseeded(1))
     assert found.draws.shape == (50, D + 1)
 
 
@@ -548,6 +553,7 @@ def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
         stored.take(np.array([11_000]))
 
 
+@pytest.mark.fit
 def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
     """The disk fills up when the posterior is written; a second run goes on from the coreset."""
     import errno
@@ -562,10 +568,10 @@ def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(run_folder.arviz_compat, "save", full)
         with pytest.raises((OutputError, OSError), match="No space left"):
-            model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2)
+            model.fit(table(folder), size=40, seed=reseeded(1), output_dir=out, chains=2)
     assert (out / "coreset.csv").exists()
     kept = (out / "coreset.csv").read_bytes()
-    fit = model.fit(table(folder), size=40, seed=1, output_dir=out, chains=2, resume=True)
+    fit = model.fit(table(folder), size=40, seed=reseeded(1), output_dir=out, chains=2, resume=True)
     assert fit.certificate.verdict == "certified"
     assert (out / "coreset.csv").read_bytes() == kept
     assert "reference" in fit.timings or fit.passes["gradients"] == 0
@@ -592,6 +598,7 @@ def test_table_from_file(tmp_path, folder):
         table_from_file(toml, folder)
 
 
+@pytest.mark.fit
 def test_command_line(tmp_path, folder, capsys):
     from stancoreset.cli import main
 

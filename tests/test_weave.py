@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("stanli")
@@ -129,7 +129,7 @@ model {{
 """
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 @given(code=regressions(), seed=st.integers(0, 2**16))
 def test_random_regressions(code, seed):
     errors = identities(code, make_data(code, seed), count=2, seed=seed)

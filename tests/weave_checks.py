@@ -129,14 +129,15 @@ def identities(
     mixed = model(woven.code, cut(woven, full, every, random))
     small = model(woven.code, cut(woven, full, kept, random[kept]))
     row = int(rng.integers(size))
-    step = 1e-3
-    # lp is linear in the weights, so a forward difference has no truncation error
-    nudged = model(woven.code, cut(woven, full, every, random + step * (every == row)))
+    # lp is linear in the weights: a difference has no truncation error, however large the step
+    nudged = model(woven.code, cut(woven, full, every, random + (every == row)))
     counts = np.resize([0, 2, 1], size)
     whole = model(woven.code, cut(woven, full, every, counts.astype(float)))
     repeated = None if woven.frozen else model(code, repetitions(woven, data, counts))
     offsets: list[float] = []
     shifts: list[float] = []
+    # Differences of log densities are rounded as the largest of them, at any of the points.
+    largest = 1.0
     errors = dict.fromkeys(
         (
             "original", "gradient", "additive", "weights", "derivative", "slice", "log_lik",
@@ -157,7 +158,8 @@ def identities(
         ll = generated(ones, theta)[woven.log_lik]
         ll_small = generated(small, theta)[woven.log_lik]
         offsets.append(lp1 - lp0)
-        note("original", abs(offsets[-1] - offsets[0]) / (1 + abs(lp0) + abs(lp1)))
+        largest = max(largest, *np.abs([lp0, lp1, lpz, lpw]))
+        note("original", abs(offsets[-1] - offsets[0]) / largest)
         note("gradient", worst(g1, g0))
         note("additive", worst(lpz + ll.sum(), lp1))
         note("weights", worst(lpz + random @ ll, lpw))
@@ -167,10 +169,11 @@ def identities(
             lpr, gr = repeated.log_density_gradient(theta)
             lpc, gc = whole.log_density_gradient(theta)
             shifts.append(lpc - lpr)
-            note("repeated", abs(shifts[-1] - shifts[0]) / (1 + abs(lpr) + abs(lpc)))
+            largest = max(largest, *np.abs([lpr, lpc]))
+            note("repeated", abs(shifts[-1] - shifts[0]) / largest)
             note("repeated", worst(gc, gr))
-        slope = (nudged.log_density(theta) - lpw) / step
-        note("derivative", worst(slope, ll[row]) * step)
+        change = nudged.log_density(theta) - lpw
+        note("derivative", abs(change - ll[row]) / max(1.0, abs(lpw), abs(lpw + change)))
     return errors
 
 

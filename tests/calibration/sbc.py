@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import chisquare
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset import arviz_compat
@@ -96,7 +97,7 @@ def calibrate(name: str, replications: int, seed: int = 0, **options: Any) -> Ra
         for replication in range(replications):
             truth, data = problem.draw(np.random.default_rng([seed, replication]))
             fit = model.fit(
-                data, size=problem.size, seed=replication, show_progress=False, **options
+                data, size=problem.size, seed=reseeded(replication), show_progress=False, **options
             )
             verdicts[fit.certificate.verdict] += 1
             for label, rank in ranked(truth, handed_out(fit)).items():
