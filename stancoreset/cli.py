@@ -141,8 +141,10 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
 
 def _keep_full(full: Any, folder: Path) -> None:
     from stancoreset import arviz_compat
+    from stancoreset.run_folder import enlist
 
     arviz_compat.save(full, folder / "full.nc")
+    enlist(folder, ("full.nc",))
 
 
 def _weave(args: argparse.Namespace) -> int:

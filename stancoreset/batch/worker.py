@@ -118,7 +118,7 @@ def _full(
     attributes = arviz_compat.attrs_of(posterior)
     report = {"kind": "full", "seconds": seconds, "n_obs": attributes.get("n_obs")}
     with atomic_path(folder / "report.json") as temporary:
-        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n")
+        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 def main(stdin: int = 0, stdout: int = 1) -> None:
