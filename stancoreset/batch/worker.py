@@ -1,4 +1,4 @@
-"""A process that runs jobs, one after another: ``python -m stancoreset.batch.worker``.
+"""A process that runs jobs, one after another, see `stancoreset.batch.pool.launch`.
 
 It reads a line of JSON for each job and writes a line for each event. When its input ends,
 because the batch is done, was interrupted or was killed, it goes at once, with every process
@@ -160,7 +160,3 @@ def _logged(path: Path) -> Iterator[None]:
         os.dup2(handle, target)
     os.close(handle)
     yield
-
-
-if __name__ == "__main__":
-    main()
