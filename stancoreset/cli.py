@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     1: some jobs of a batch failed.
     """
     args = argparse.Namespace()
+    _print_anything()
     try:
         args = make_parser(HANDLERS).parse_args(argv)  # imports more than a moment's worth
         _quiet_libraries()
@@ -247,6 +249,13 @@ class _Speaker:
 
     def stage(self, name: str, seconds: float) -> None:
         self(f"  {name:<16} {seconds:8.2f} s")
+
+
+def _print_anything() -> None:
+    """What the terminal has no sign for is written in words, and nothing is lost for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _quiet_libraries() -> None:
