@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     1: some jobs of a batch failed.
     """
     args = argparse.Namespace()
+    _print_anything()
     try:
         args = make_parser(HANDLERS).parse_args(argv)  # imports more than a moment's worth
         _quiet_libraries()
@@ -141,8 +143,10 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
 
 def _keep_full(full: Any, folder: Path) -> None:
     from stancoreset import arviz_compat
+    from stancoreset.run_folder import enlist
 
     arviz_compat.save(full, folder / "full.nc")
+    enlist(folder, ("full.nc",))
 
 
 def _weave(args: argparse.Namespace) -> int:
@@ -245,6 +249,13 @@ class _Speaker:
 
     def stage(self, name: str, seconds: float) -> None:
         self(f"  {name:<16} {seconds:8.2f} s")
+
+
+def _print_anything() -> None:
+    """What the terminal has no sign for is written in words, and nothing is lost for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _quiet_libraries() -> None:

@@ -36,9 +36,9 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from stancoreset.engines.base import BoundModel, Float
-from stancoreset.errors import ControlError, ReferenceFitError
+from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.expansion import Expansion
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, reading
 from stancoreset.full_data import central_hessian
 
 __all__ = [
@@ -153,12 +153,42 @@ class ControlVariate:
 
     @classmethod
     def load(cls, path: Path) -> ControlVariate:
-        """Read what `save` wrote."""
-        with np.load(path) as stored:
-            values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
-        scalars = {key: float(values[key]) for key in _SCALARS}
-        names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
-        return cls(**{**values, **scalars, **names})
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        OutputError
+            If the file is damaged.
+        """
+        with reading(path):
+            with np.load(path, allow_pickle=False) as stored:
+                values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
+            scalars = {key: float(values[key]) for key in _SCALARS}
+            names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
+            control = cls(**{**values, **scalars, **names})
+            control._require_shapes()
+        return control
+
+    def _require_shapes(self) -> None:
+        """Refuse arrays that do not belong together, or are not finite."""
+        p, r = len(self.gradient), len(self.curvature)
+        expected = {
+            "centre": (len(self.param_names),),
+            "columns": (p,),
+            "gradient": (p,),
+            "scale": (p,),
+            "axes": (r, p),
+            "curvature": (r,),
+            "width": (r,),
+            "offset": (r,),
+            "diagonal": (p,),
+        }
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise OutputError(
+                    f"{name} has shape {array.shape}, expected finite numbers of shape {shape}"
+                )
 
 
 def control_variate(

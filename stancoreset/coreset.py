@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import check_is, check_path, check_text, check_whole
 from stancoreset.control_variate import ControlVariate
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
-from stancoreset.files import atomic_path, read_numbers
+from stancoreset.files import atomic_path, read_numbers, reading
 from stancoreset.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.projection import Projection, heldout_error
 from stancoreset.solvers import solve
@@ -141,7 +142,7 @@ class Coreset:
         if self.control is not None:
             self.control.save(path.with_suffix(".npz"))
         with atomic_path(path.with_suffix(".json")) as temporary:
-            temporary.write_text(json.dumps(self.describe(), indent=2) + "\n")
+            temporary.write_text(json.dumps(self.describe(), indent=2) + "\n", encoding="utf-8")
 
     def describe(self) -> dict[str, Any]:
         """Everything but rows and weights, as plain values for JSON."""
@@ -170,26 +171,50 @@ class Coreset:
         DataError
             If a file is missing or not a coreset.
         """
-        path = Path(path)
+        path = check_path("path", path)
+        beside = path.with_suffix(".json")
         try:
-            table = read_numbers(path)
-            about = json.loads(path.with_suffix(".json").read_text())
-            about.pop("size")
-            if about.pop("control", None) is not None:
-                about["control"] = ControlVariate.load(path.with_suffix(".npz"))
-            return cls(
-                indices=table["row"].to_numpy(np.int64),
-                weights=table["weight"].to_numpy(np.float64),
-                **{
-                    **about,
-                    "trace": tuple(about["trace"]),
-                    "sizes": tuple(about.get("sizes", ())),
-                },
-            )
+            with reading(path, DataError):
+                table = read_numbers(path)
+                indices, weights = table["row"].to_numpy(), table["weight"].to_numpy(np.float64)
+            with reading(beside, DataError):
+                about = json.loads(beside.read_text(encoding="utf-8"))
+                size, control = about.pop("size"), about.pop("control", None)
+                about |= {"trace": tuple(about["trace"]), "sizes": tuple(about.get("sizes", ()))}
+                if control is not None:
+                    about["control"] = ControlVariate.load(path.with_suffix(".npz"))
+                coreset = cls(indices=indices, weights=weights, **about)
+                _require_about(coreset)
+            with reading(path, DataError):
+                _require_rows(coreset, size)
         except FileNotFoundError as error:
             raise DataError(f"no coreset at {path}: {error.filename} does not exist") from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} is not a saved coreset: {error}") from None
+        return replace(coreset, indices=indices.astype(np.int64))
+
+
+def _require_about(coreset: Coreset) -> None:
+    """Refuse what no coreset has."""
+    check_whole("n_obs", coreset.n_obs, 1)
+    for name in ("method", "obs", "weights_name"):
+        check_text(name, getattr(coreset, name))
+    for name in ("relative_error", "heldout_error"):
+        check_is(name, getattr(coreset, name), (int, float), "a number")
+    for name in ("rows", "provenance"):
+        check_is(name, getattr(coreset, name), dict, "a table")
+
+
+def _require_rows(coreset: Coreset, size: object) -> None:
+    """Refuse rows and weights that are not those of a coreset of this size."""
+    rows, weights = coreset.indices, coreset.weights
+    if len(rows) != size:
+        raise DataError(f"it has {len(rows)} rows, but the coreset had {size}")
+    if rows.dtype.kind != "i" or (np.diff(rows) <= 0).any():
+        raise DataError("its rows are no whole numbers that ascend")
+    if len(rows) and not 0 <= rows[0] <= rows[-1] < coreset.n_obs:
+        raise DataError(f"its rows are {rows[0]} to {rows[-1]} of {coreset.n_obs}")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        at = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
+        raise DataError(f"the weight of row {rows[at]} is {weights[at]}, expected at least 0")
 
 
 def select(

@@ -23,7 +23,7 @@ from stancoreset.row_sums import StanKernel
 from stancoreset.sources.executors import Kernel, Sums, fold, sum_part
 from stancoreset.sources.parts import ArraysPart, FilePart, Part, find_parts
 from stancoreset.sources.stored import StoredRows
-from stancoreset.sources.survey import Reader
+from stancoreset.sources.survey import Reader, Seen
 from stancoreset.sources.table import Table
 from stancoreset.stan.program import WeightedProgram
 
@@ -146,7 +146,7 @@ class DaskWorkers:
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> tuple[Sums, int]:
+    ) -> tuple[Sums, list[Seen]]:
         """See `Executor.sums`."""
         if isinstance(kernel, StanKernel) and not kernel.in_process:
             raise OptionError(
@@ -155,7 +155,7 @@ class DaskWorkers:
             )
         futures = [self._submit(sum_part, (reader, part, kernel, method, draws)) for part in parts]
         found = self._gather(futures, progress)
-        return fold(sums for sums, _ in found), sum(rows for _, rows in found)
+        return fold(sums for sums, _ in found), [seen for _, seen in found]
 
     def _submit(self, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
         """The part comes second; a partition becomes a future that only its worker sees."""
@@ -177,7 +177,7 @@ class DaskWorkers:
         try:
             if progress is not None:
                 for _, result in as_completed(futures, with_results=True):
-                    progress(result[1])
+                    progress(result[1].rows)
             return list(self.client.gather(list(futures)))
         except KilledWorker as error:
             raise EngineError(

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stancoreset.errors import OutputError
+from stancoreset.errors import OutputError, StancoresetError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,7 @@ __all__ = [
     "content_key",
     "is_temporary",
     "read_numbers",
+    "reading",
     "remove_all_leftovers",
     "remove_leftovers",
 ]
@@ -183,10 +184,46 @@ def _alive(pid: int, birth: str | None) -> bool:
 def _status(pid: int) -> tuple[str, str] | None:
     """State and start time, in ticks since the system's; None where there is no /proc to ask."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return None
     return fields[0], fields[19]
+
+
+@contextmanager
+def reading(path: str | Path, error: type[StancoresetError] = OutputError) -> Iterator[None]:
+    """Whatever goes wrong while a file is read, as one error that names it.
+
+    A damaged file lets its reader fail in any way there is. That there is no such file is for
+    the caller to say.
+
+    Parameters
+    ----------
+    path : path
+    error : type
+        What is raised.
+
+    Examples
+    --------
+    >>> with reading("report.json"):
+    ...     json.loads("{")
+    Traceback (most recent call last):
+    stancoreset.errors.OutputError: report.json is damaged: JSONDecodeError: Expecting property \
+name enclosed in double quotes: line 1 column 2 (char 1)
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except StancoresetError as known:
+        if str(path) in str(known):
+            raise
+        raise error(f"{path}: {known}") from known
+    except OSError as failed:
+        raise error(f"{path} cannot be read: {failed.strerror or failed}") from failed
+    except Exception as failed:
+        words = (str(failed).splitlines() or [""])[0]
+        raise error(f"{path} is damaged: {type(failed).__name__}: {words}") from failed
 
 
 def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,14 +12,15 @@ from typing import Any
 
 from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate
+from stancoreset.checks import check_number, check_path, check_whole, shown
 from stancoreset.coreset import Coreset
 from stancoreset.corrected import corrected_posterior
 from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, reading
 from stancoreset.reference.base import Reference
 from stancoreset.refinement import Round
-from stancoreset.run_folder import COMPANION, RunFolder, load_stage
+from stancoreset.run_folder import COMPANION, RunFolder, enlist, load_part, load_stage, results_in
 from stancoreset.stan.data import json_text, read_data
 
 __all__ = ["CoresetFit", "load_fit"]
@@ -170,7 +172,7 @@ class CoresetFit:
             An empty or new folder; a folder that `fit` has written its stages to is
             completed.
         overwrite : bool
-            Replace an earlier fit of ours.
+            Replace an earlier fit of ours, once this one is written whole.
 
         Raises
         ------
@@ -182,16 +184,17 @@ class CoresetFit:
         folder.keep("coreset", self.coreset)
         folder.keep("posterior", self.posterior)
         folder.keep("certificate", self.certificate)
-        path = Path(path)
-        arviz_compat.save(self.laplace, path / "laplace.nc")
+        here = folder.path
+        assert here is not None
+        arviz_compat.save(self.laplace, here / "laplace.nc")
         if self.data is not None:
-            with atomic_path(path / COMPANION) as temporary:
-                temporary.write_text(json_text(self.data) + "\n")
-        with atomic_path(path / "report.md") as temporary:
-            temporary.write_text(self.markdown())
-        with atomic_path(path / "report.json") as temporary:
-            temporary.write_text(json.dumps(self.report(), indent=2, default=str) + "\n")
-        return path
+            _write(here / COMPANION, json_text(self.data) + "\n")
+        _write(here / "report.md", self.markdown())
+        enlist(here, ("laplace.nc", COMPANION, "report.md"))
+        _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
+        enlist(here, ("report.json",))  # now the run is complete
+        folder.publish()
+        return Path(path)
 
     def markdown(self) -> str:
         """The report in prose and tables, what ``report.md`` holds."""
@@ -244,6 +247,11 @@ class CoresetFit:
         return lines
 
 
+def _write(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def _plain(value: Any) -> Any:
     """Numbers that are not finite as None, for JSON has no word for them."""
     if isinstance(value, Mapping):
@@ -278,26 +286,71 @@ def load_fit(path: str | Path) -> CoresetFit:
     Raises
     ------
     OutputError
-        If the folder does not exist, is not ours, or the run in it was not finished.
+        If the folder does not exist, is not ours, the run in it was not finished, or a file is
+        damaged, is missing, or is not the one that was written.
     """
-    path = Path(path)
-    report_file = path / "report.json"
-    if not report_file.exists():
+    folder = check_path("path", path)
+    if not os.path.isdir(folder):
+        raise OutputError(f"{folder} holds no finished fit: there is no such folder")
+    with reading(folder):
+        here = results_in(folder)
+        finished = (here / "report.json").exists()
+        kept = (here / COMPANION).exists()
+    if not finished:
         raise OutputError(
-            f"{path} holds no finished fit (no report.json); "
-            + ("resume the run with --resume" if path.is_dir() else "there is no such folder")
+            f"{folder} holds no finished fit (no report.json); resume the run with --resume"
         )
-    report = json.loads(report_file.read_text())
-    return CoresetFit(
-        coreset=load_stage(path, "coreset"),
-        posterior=load_stage(path, "posterior"),
-        certificate=load_stage(path, "certificate"),
-        reference=load_stage(path, "reference"),
-        laplace=arviz_compat.load(path / "laplace.nc"),
+    report = load_part(here, "report.json", _read_report)
+    fit = CoresetFit(
+        coreset=load_stage(here, "coreset"),
+        posterior=load_stage(here, "posterior"),
+        certificate=load_stage(here, "certificate"),
+        reference=load_stage(here, "reference"),
+        laplace=load_part(here, "laplace.nc", arviz_compat.load),
         timings=report["timings"],
         settings=report["settings"],
         provenance=report["provenance"],
         passes=report["passes"],
         rounds=tuple(Round.of_report(record) for record in report.get("rounds", ())),
-        data=read_data(path / COMPANION) if (path / COMPANION).exists() else None,
+        data=load_part(here, COMPANION, read_data) if kept else None,
     )
+    _require_consistent(fit, report, here)
+    return fit
+
+
+def _read_report(file: Path) -> dict[str, Any]:
+    """A report with everything in it that a fit is made of."""
+    report = json.loads(file.read_text(encoding="utf-8"))
+    parts = ("certificate", "coreset", "timings", "settings", "provenance", "passes")
+    for name in parts:
+        if not isinstance(report[name], dict):
+            raise TypeError(f"{name} is {shown(report[name])}")
+    for stage, seconds in report["timings"].items():
+        check_number(f"timings.{stage}", seconds)
+    for part, name in (("coreset", "size"), ("coreset", "n_obs"), ("certificate", "n_draws")):
+        check_whole(f"{part}.{name}", report[part][name], 1)
+    for record in report.get("rounds", ()):
+        Round.of_report(record)
+    return report
+
+
+def _require_consistent(fit: CoresetFit, report: Mapping[str, Any], here: Path) -> None:
+    """Refuse files that are whole, each for itself, and do not belong together."""
+    draws = next(iter(arviz_compat.variables_of(fit.posterior).values())).shape
+    total, certificate, about = draws[0] * draws[1], fit.certificate, report["coreset"]
+    index = certificate.draw_index
+    for file, what, seen, expected in (
+        ("coreset.csv", "rows", fit.coreset.size, about["size"]),
+        ("coreset.json", "n_obs", fit.coreset.n_obs, about["n_obs"]),
+        ("certificate.csv", "draws", certificate.n_draws, report["certificate"]["n_draws"]),
+    ):
+        if seen != expected:
+            raise OutputError(
+                f"{here / file} has {seen} {what}, but report.json says {expected}: one of them "
+                "is damaged, or belongs to another run"
+            )
+    if not 0 <= index.min() <= index.max() < total:
+        raise OutputError(
+            f"{here / 'certificate.csv'} names draw {index.max()}, but posterior.nc has {total} "
+            "draws: one of them is damaged, or belongs to another run"
+        )

@@ -10,6 +10,7 @@ from stancoreset import plots
 from stancoreset.comparison import compare
 from stancoreset.files import atomic_path
 from stancoreset.fit import CoresetFit
+from stancoreset.run_folder import enlist
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +41,7 @@ def write_comparison(
         table.to_csv(temporary)
     save_picture(plots.plot_density(posteriors), folder / "density.png")
     save_picture(plots.plot_forest(posteriors), folder / "forest.png")
+    enlist(folder, ("comparison.csv", "density.png", "forest.png"))
     return table
 
 
@@ -47,6 +49,7 @@ def write_fit_pictures(fit: CoresetFit, folder: Path) -> None:
     """``weights.png`` and ``certificate.png`` of one fit."""
     save_picture(plots.plot_weights(fit.coreset), folder / "weights.png")
     save_picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
+    enlist(folder, ("weights.png", "certificate.png"))
 
 
 def save_picture(axes: Any, path: Path) -> None:

@@ -14,6 +14,7 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.fit import CoresetFit, load_fit
 from stancoreset.outputs import save_picture
 from stancoreset.places import posteriors_at
+from stancoreset.run_folder import results_in
 from stancoreset.stan.data import read_data
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def plot_run(
     _require_format(output)
     fit = load_fit(run)
     posteriors: dict[str, Any] = {}
-    full = Path(run) / "full.nc"
+    full = results_in(Path(run)) / "full.nc"
     if full.exists():
         posteriors["full"] = arviz_compat.load(full)
     method = fit.reference.method

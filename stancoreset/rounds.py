@@ -53,6 +53,10 @@ class Rounds:
 
     def run(self) -> CoresetFit:
         """Round after round until certified or the budget is spent; the best one is the fit."""
+        with self.pipeline.folder.remembering_failure():
+            return self._run()
+
+    def _run(self) -> CoresetFit:
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
@@ -99,6 +103,7 @@ class Rounds:
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)
             fit.save(pipeline.folder.path)
+            pipeline.folder.publish()
         return fit
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:

@@ -217,7 +217,7 @@ class CoresetModel(Steps):
         resume : bool
             Go on in `output_dir` from the stages that an interrupted run has finished.
         overwrite : bool
-            Replace an earlier run of ours in `output_dir`.
+            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
         engine_output_dir : path, optional
             Where CmdStan's own CSV files are kept; default: they are temporary.
         stages : Stages, optional
@@ -236,6 +236,7 @@ class CoresetModel(Steps):
         DataError, OptionError, IdentityError, ReferenceFitError, SolverError, EngineError
             Each names what is at fault and what to do.
         """
+        RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
         stages = stages or Stages(show_progress)
         plan = Plan(
             size=size,

@@ -318,7 +318,7 @@ def test_what_libraries_print_while_they_are_imported_does_no_harm(place, monkey
     """A worker's events have the same way out as what is printed before it begins."""
     (place / "noise").mkdir()
     (place / "noise" / "sitecustomize.py").write_text("print('hello');print('[1]');print('{}')\n")
-    monkeypatch.syspath_prepend(str(place / "noise"))
+    monkeypatch.setenv("PYTHONPATH", str(place / "noise"))
     table = sc.run_batch(jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 9\n"), place / "work")
     assert table["state"].tolist() == ["done"]
 
@@ -333,7 +333,7 @@ def test_a_worker_that_dies_takes_its_children_along(place, monkeypatch):
         f"started = subprocess.Popen(['sleep', '600'], stdout=-3)\n"
         f"open({str(place / 'number')!r}, 'w').write(str(started.pid))\n"
     )
-    monkeypatch.syspath_prepend(str(place / "child"))
+    monkeypatch.setenv("PYTHONPATH", str(place / "child"))
 
     def kill(event: Event) -> None:
         if event.kind == "begin" and event.stage == "sample":
@@ -344,6 +344,30 @@ def test_a_worker_that_dies_takes_its_children_along(place, monkeypatch):
     assert table["state"].tolist() == ["failed"]
     assert "killed by signal 9" in table["error"].iloc[0]
     wait_until_gone(int((place / "number").read_text()))
+
+
+@pytest.mark.parametrize("start", [["-P", "-m", "stancoreset", "batch"], ["-c", "RUN"]])
+def test_workers_import_nothing_from_the_folder_that_the_batch_is_started_in(place, start):
+    """``queue`` is imported by workers; here it would stand for Python's own."""
+    bait = f"open({str(place / 'taken')!r}, 'a').write(__name__ + ' ')\n"
+    for name in ("queue", "numpy", "stancoreset", "sitecustomize"):
+        (place / f"{name}.py").write_text(bait)
+    jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 9\n")
+    run = "import sys; folder, sys.path[0] = sys.path[0], sys.path[1]\n"
+    run += "import queue, pandas, stancoreset.batch.run as b; sys.path[0] = folder\n"
+    run += "print(b.run_batch('jobs.toml', 'jobs')['state'].tolist())"
+    done = subprocess.run(
+        [sys.executable, *(run if word == "RUN" else word for word in start)]
+        + ([] if start[0] == "-c" else ["jobs.toml", "--out", "jobs"]),
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stdout
+    assert not (place / "taken").exists()
 
 
 # Being killed ------------------------------------------------------------------------------

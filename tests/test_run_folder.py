@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -15,10 +17,10 @@ import pytest
 from stancoreset import arviz_compat
 from stancoreset.certificate import certify
 from stancoreset.coreset import Coreset
-from stancoreset.errors import OptionError, OutputError
+from stancoreset.errors import EngineError, OptionError, OutputError, ProgramError
 from stancoreset.files import atomic_folder, atomic_path, remove_leftovers
 from stancoreset.reference.base import GaussianFit, Reference
-from stancoreset.run_folder import RunFolder
+from stancoreset.run_folder import RunFolder, enlist, load_stage, results_in
 
 SETTINGS = {"size": 3, "seed": 1}
 
@@ -254,6 +256,144 @@ def test_killed_before_the_marker_the_folder_is_still_ours(tmp_path):
     run.mkdir()
     (run / f"..stancoreset-{2**22 + 1}-abcdefgh.json").write_text("{")
     RunFolder.open(run, SETTINGS)
-    assert [p.name for p in run.iterdir()] == [".stancoreset.json"]
+    assert {p.name for p in run.iterdir()} == {".stancoreset.json", "checksums.txt"}
+    RunFolder.open(run, SETTINGS).keep("reference", reference(10))
     with pytest.raises(OutputError, match="earlier run"):
         RunFolder.open(run, SETTINGS)
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def finished(path: Path, **settings: object) -> RunFolder:
+    """A run with all of its stages, a round, and a report."""
+    folder = RunFolder.open(path, {**SETTINGS, **settings}, overwrite=path.exists())
+    best = folder.round(1, "more rows")
+    for name, value in stages(300).items():
+        folder.keep(name, value)
+        best.keep(name, value)
+    folder.settle(1)
+    (folder.path / "report.json").write_text(json.dumps(settings))
+    enlist(folder.path, ("report.json",))
+    return folder
+
+
+def told(path: Path) -> dict[str, object]:
+    return json.loads((results_in(path) / "report.json").read_text())
+
+
+def test_a_run_that_is_replaced_is_there_until_the_new_one_is_whole(tmp_path):
+    run = tmp_path / "run"
+    finished(run, seed=1)
+    before = {name: (run / name).read_bytes() for name in names(run)}
+    again = RunFolder.open(run, {**SETTINGS, "seed": 2}, overwrite=True)
+    for number, (name, value) in enumerate(stages(200).items()):
+        again.keep(name, value)
+        assert told(run) == {"seed": 1}
+        assert {n: (run / n).read_bytes() for n in before} == before
+        other = RunFolder.open(run, {**SETTINGS, "seed": 2}, resume=True)  # as after kill -9
+        assert [other.finished(stage) for stage in stages(100)].count(True) == number + 1
+        assert RunFolder.open(run, {**SETTINGS, "seed": 1}, resume=True).complete
+    (again.path / "report.json").write_text(json.dumps({"seed": 2}))
+    enlist(again.path, ("report.json",))
+    assert told(run) == {"seed": 2}, "from now on, wherever its files are"
+    again.publish()
+    assert told(run) == {"seed": 2}
+    assert not (run / ".overwriting").exists()
+    assert len(load_stage(run, "coreset").indices) == 200
+    assert not (run / "round_1").exists()
+
+
+def test_killed_while_it_takes_its_place_a_run_is_whole_all_the_same(tmp_path, monkeypatch):
+    """Before every single file operation: readers see one run or the other, never both."""
+    new = tmp_path / "new"
+    finished(new, seed=1)
+    finished(new, seed=2)  # complete, and not published
+    for steps in range(0, 400, 7):
+        run = tmp_path / f"run{steps}"
+        shutil.copytree(new, run)
+        left = [steps]
+
+        def killed(original, left=left):
+            def step(*args, **options):
+                if not left[0]:
+                    raise KeyboardInterrupt
+                left[0] -= 1
+                return original(*args, **options)
+
+            return step
+
+        with monkeypatch.context() as patch:
+            for module, name in ((os, "replace"), (os, "unlink"), (os, "rmdir"), (os, "mkdir")):
+                patch.setattr(module, name, killed(getattr(module, name)))
+            try:
+                RunFolder(run / ".overwriting", {}, run).publish()
+            except KeyboardInterrupt:
+                done = False
+            else:
+                done = True
+        assert told(run) == {"seed": 2}
+        assert load_stage(results_in(run), "coreset").size == 300
+        RunFolder.open(run, {**SETTINGS, "seed": 2}, resume=True)
+        assert told(run) == {"seed": 2}
+        assert not (run / ".overwriting").exists()
+        assert load_stage(run, "coreset").size == 300
+        if done:
+            break
+    assert done
+
+
+def test_only_what_we_wrote_is_removed(tmp_path):
+    run = tmp_path / "run"
+    finished(run)
+    mine = ("notes.txt", "round_table/guests.csv", "round_1/mine.txt", "round_7/coreset.csv")
+    mine += ("density.png",)
+    for name in mine:
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("mine")
+    RunFolder.open(run, SETTINGS, resume=True).clear()
+    assert names(run) == set(mine)
+    finished(tmp_path / "again")
+    for name in mine:
+        (tmp_path / "again" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "again" / name).write_text("mine")
+    finished(tmp_path / "again", seed=5).publish()
+    assert told(tmp_path / "again") == {"seed": 5}
+    assert all((tmp_path / "again" / name).read_text() == "mine" for name in mine)
+
+
+def test_a_run_that_failed_is_in_nobodys_way(tmp_path):
+    run = tmp_path / "run"
+    for fault in (ProgramError("wrong"), EngineError("no compiler")):
+        folder = RunFolder.open(run, {**SETTINGS, "fault": str(fault)})
+        folder.keep("reference", reference(10))
+        with pytest.raises(type(fault)), folder.remembering_failure():
+            raise fault
+    same_again = RunFolder.open(run, {**SETTINGS, "fault": "no compiler"})
+    assert same_again.finished("reference"), "the same run goes on"
+    with pytest.raises(OutputError, match="earlier run"):
+        RunFolder.open(run, SETTINGS)
+    with pytest.raises(OutputError), same_again.remembering_failure():
+        raise OutputError("the disk is full")
+    with pytest.raises(OutputError, match="another run"):
+        RunFolder.open(run, SETTINGS, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        ("x" * 300, OptionError, "output_dir .* cannot be a path: File name too long"),
+        ("a\0b", OptionError, "output_dir .* cannot be a path: embedded null byte"),
+        ("file", OutputError, "file is a file; name a folder"),
+        ("file/below", OutputError, "file is a file; name a folder"),
+        ("/proc/self/run", OutputError, "cannot (make|write)"),
+        (3, OptionError, "output_dir is 3, expected a path"),
+        ("", OptionError, "output_dir is '', expected a path"),
+    ],
+)
+def test_places_where_no_folder_can_be(tmp_path, path, error, words):
+    (tmp_path / "file").write_text("x")
+    where = tmp_path / path if isinstance(path, str) and path else path
+    with pytest.raises(error, match=words):
+        RunFolder.open(where, SETTINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import stancoreset as sc
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.full_data import FullData
 from stancoreset.sources import LoadedRows, StoredRows, Table, table_from_file
+from stancoreset.sources.survey import Seen
+from stancoreset.stages import Stages
 from stancoreset.stan.adopt import adopt
 from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
 
@@ -551,6 +554,112 @@ def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
     frame.iloc[:50].to_parquet(tmp_path / "0.parquet")
     with pytest.raises(DataError, match="the data changed during the run"):
         stored.take(np.array([11_000]))
+
+
+def test_what_was_read_is_told_by_its_order_and_not_by_its_chunks():
+    rng = np.random.default_rng(3)
+    rows = {"X": rng.normal(size=(900, 3)), "y": rng.integers(0, 2, 900), "z": rng.normal(size=900)}
+
+    def seen(rows: dict[str, np.ndarray], *cuts: int) -> Seen:
+        edges = [0, *cuts, 900]
+        pieces = [slice(a, b) for a, b in itertools.pairwise(edges)]
+        return sum((Seen.of({k: v[p] for k, v in rows.items()}) for p in pieces), Seen())
+
+    whole = seen(rows)
+    assert whole == seen(rows, 1, 300, 899) == seen(rows, 450)
+    others = [{k: v[::-1] for k, v in rows.items()}]
+    for name, value in rows.items():
+        for change in ("one", "swap", "sign"):
+            other = value.copy()
+            if change == "one":
+                other[5] += 1
+            elif change == "swap":
+                other[[3, 700]] = value[[700, 3]] if (value[3] != value[700]).all() else 5
+            else:
+                other[7] = -1 - value[7]
+            others.append({**rows, name: other})
+    others.append({**rows, "X": rows["X"][:, [1, 0, 2]]})
+    others.append({**rows, "X": rows["z"][:, None] * [1, 1, 1], "z": rows["X"][:, 0]})
+    assert len({whole, *map(seen, others)}) == 1 + len(others)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "shuffled chunks", "memory map"])
+def test_rows_that_change_between_two_reads_of_a_fit(tmp_path, frame, kind):
+    """As many as before, of the same types: only their values are others."""
+    other = frame.sample(frac=1.0, random_state=1).reset_index(drop=True)
+    path = tmp_path / f"rows.{kind}"
+    frames = iter([frame, frame] + [other] * 99)
+    if kind == "parquet":
+        frame.to_parquet(path)
+        rows: Any = path
+    elif kind == "feather":
+        frame.to_feather(path)
+        rows = path
+    elif kind == "memory map":
+        columns = {name: np.array(frame[name]) for name in frame}
+        for name, values in columns.items():
+            np.save(tmp_path / f"{name}.npy", values)
+        rows = {name: tmp_path / f"{name}.npy" for name in columns}
+    else:
+        rows = lambda: iter([next(frames)])  # noqa: E731
+
+    def change(name: str, _seconds: float) -> None:
+        if name != "reference":
+            return
+        if kind == "parquet":
+            other.to_parquet(path)
+        elif kind == "feather":
+            other.to_feather(path)
+        elif kind == "memory map":
+            for name in frame:
+                values = np.load(tmp_path / f"{name}.npy", mmap_mode="r+")
+                values[:] = other[name]
+                values.flush()
+
+    with (
+        sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model,
+        pytest.raises(DataError, match=r"changed during the run, in .*others now"),
+    ):
+        model.fit(
+            table(rows),
+            size=20,
+            chains=1,
+            iter_warmup=50,
+            iter_sampling=100,
+            stages=Stages(show_progress=False, on_done=change),
+        )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "table", "batch", "dataset", "chunks"])
+def test_two_columns_of_one_name(tmp_path, kind):
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    columns = [pa.array(np.arange(40.0)), pa.array(np.arange(40.0)[::-1]), pa.array([0, 1] * 20)]
+    twice = pa.table(columns, names=["x", "x", "y"])
+    if kind == "parquet":
+        pyarrow.parquet.write_table(twice, tmp_path / "t.parquet")
+    else:
+        pyarrow.feather.write_feather(twice, str(tmp_path / "t.feather"))
+    rows = {
+        "parquet": tmp_path / "t.parquet",
+        "feather": tmp_path / "t.feather",
+        "table": twice,
+        "batch": twice.to_batches()[0],
+        "dataset": ds.InMemoryDataset(twice),
+        "chunks": lambda: iter([twice]),
+    }[kind]
+    code = "data { int N; vector[N] x; vector[N] y; } parameters { real b; } "
+    code += "model { b ~ normal(0, 1); y ~ normal(b * x, 1); }"
+    program = adopt(StanProgram.from_code(code)).weighted
+    with pytest.raises(DataError, match=r"has more than one column 'x'; rename or drop"):
+        Table(rows).open_for(program)
+    if kind in ("table", "batch", "parquet"):
+        source = str(rows) if kind == "parquet" else rows
+        with pytest.raises(DataError, match=r"several columns for 'x'|more than one column 'x'"):
+            program.check(source)
 
 
 @pytest.mark.fit

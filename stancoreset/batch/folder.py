@@ -90,7 +90,7 @@ class WorkFolder:
                 break
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    owner = (state / "lock").read_text().strip() or "unknown"
+                    owner = (state / "lock").read_text(encoding="utf-8").strip() or "unknown"
                     raise OutputError(
                         f"another batch (process {owner}) is at work in {self.path}"
                     ) from None

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from stancoreset.batch.folder import WorkFolder
@@ -117,19 +118,31 @@ def launch(threads: int, folder: WorkFolder) -> Any:
     share = {name: str(threads) for name in (*_BLAS_VARIABLES, THREADS_VARIABLE)}
     where = folder.temporary.resolve()
     return subprocess.Popen(
-        [sys.executable, "-m", "stancoreset.batch.worker"],
+        [sys.executable, "-P", "-c", _START, *_path()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **share, "TMPDIR": str(where), "PYTHONPATH": _path()},
+        env={**os.environ, **share, "TMPDIR": str(where), "PYTHONSAFEPATH": "1"},
         pass_fds=(folder.lock,),
         start_new_session=True,
         bufsize=0,
     )
 
 
-def _path() -> str:
-    """The worker finds what this process finds."""
-    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+# With -P the folder that the batch is started in is no place for modules; others that this process
+# knows come last, so that no file in them stands for one of Python's own.
+_START = """\
+import sys
+sys.path += [entry for entry in sys.argv[1:] if entry not in sys.path]
+from stancoreset.batch.worker import main
+main()
+"""
+
+
+def _path() -> list[str]:
+    """Where this process finds modules, the folder of its script left out; and this package."""
+    first = 0 if sys.flags.safe_path else 1
+    package = str(Path(__file__).parents[2])
+    return [*(entry for entry in sys.path[first:] if entry), package]
 
 
 def _give(

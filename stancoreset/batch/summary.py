@@ -113,7 +113,7 @@ def _settings(job: Job) -> list[tuple[str, Any]]:
 
 
 def _result(folder: Path, job: Job) -> dict[str, Any]:
-    report = json.loads((folder / "report.json").read_text())
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     if job.kind == "full":
         return {"seconds": report["seconds"], "n_obs": report["n_obs"]}
     certificate, coreset, settings = report["certificate"], report["coreset"], report["settings"]
@@ -136,7 +136,7 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     from stancoreset.comparison import compare, summarise
     from stancoreset.fit import load_fit
 
-    took = json.loads((full / "report.json").read_text())["seconds"]
+    took = json.loads((full / "report.json").read_text(encoding="utf-8"))["seconds"]
     row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
     try:
         table = compare({"full": arviz_compat.load(full / "full.nc"), "coreset": load_fit(fit)})
@@ -153,7 +153,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
     with atomic_path(folder / "summary.md") as temporary:
-        temporary.write_text(_markdown(table))
+        temporary.write_text(_markdown(table), encoding="utf-8")
 
 
 def _counted(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""A process that runs jobs, one after another: ``python -m stancoreset.batch.worker``.
+"""A process that runs jobs, one after another, see `stancoreset.batch.pool.launch`.
 
 It reads a line of JSON for each job and writes a line for each event. When its input ends,
 because the batch is done, was interrupted or was killed, it goes at once, with every process
@@ -118,7 +118,7 @@ def _full(
     attributes = arviz_compat.attrs_of(posterior)
     report = {"kind": "full", "seconds": seconds, "n_obs": attributes.get("n_obs")}
     with atomic_path(folder / "report.json") as temporary:
-        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n")
+        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 def main(stdin: int = 0, stdout: int = 1) -> None:
@@ -160,7 +160,3 @@ def _logged(path: Path) -> Iterator[None]:
         os.dup2(handle, target)
     os.close(handle)
     yield
-
-
-if __name__ == "__main__":
-    main()

@@ -88,7 +88,7 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
     stats = ["lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__"]
     stats += ["divergent__", "energy__"]
     table = np.column_stack([np.zeros((count, len(stats))), *blocks])
-    with path.open("w") as stream:
+    with path.open("w", encoding="utf-8") as stream:
         stream.write(
             f"# model = {name}_model\n# method = sample (Default)\n#   sample\n"
             f"#     num_samples = {count}\n#     num_warmup = 0\n#     save_warmup = 0\n"

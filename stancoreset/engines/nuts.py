@@ -6,9 +6,10 @@ Engines differ in what they do with a number out of range, from taking it to cra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
+from stancoreset.checks import check_seed, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.spelling import near_misses
 
@@ -17,8 +18,6 @@ __all__ = ["check_nuts", "check_seed", "check_whole"]
 _LEAST = {"chains": 1, "iter_warmup": 0, "iter_sampling": 1, "max_treedepth": 1}
 _UNCHECKED = ("inits", "metric", "show_progress", "output_dir")
 _KNOWN = (*_LEAST, "adapt_delta", "parallel_chains", "seed", *_UNCHECKED)
-# Stan's seeds are unsigned 32-bit integers.
-_SEEDS = 2**32 - 1
 
 
 def check_nuts(options: Mapping[str, Any]) -> None:
@@ -58,25 +57,3 @@ def check_nuts(options: Mapping[str, Any]) -> None:
     delta = options.get("adapt_delta", 0.8)
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 < float(delta) < 1:
         raise OptionError(f"adapt_delta is {delta!r}, expected a number between 0 and 1")
-
-
-def check_whole(name: str, value: object, least: int) -> None:
-    """Raise unless `value` is a whole number of at least `least`.
-
-    Raises
-    ------
-    OptionError
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise OptionError(f"{name} is {value!r}, expected a whole number of at least {least}")
-
-
-def check_seed(value: object) -> None:
-    """Raise unless `value` is a seed that Stan takes.
-
-    Raises
-    ------
-    OptionError
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _SEEDS:
-        raise OptionError(f"seed is {value!r}, expected a whole number from 0 to {_SEEDS}")

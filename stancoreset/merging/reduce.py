@@ -138,7 +138,7 @@ def merge_parts(
     resume : bool
         Go on in `output_dir` from the stages that an interrupted merge has finished.
     overwrite : bool
-        Replace an earlier run of ours in `output_dir`.
+        Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
     coords, dims, show_progress, stages
         See `CoresetModel.fit`.
     **options
@@ -171,6 +171,7 @@ def merge_parts(
     >>> fits = [model.keep(day, model.fit(day, size=100)) for day in days]    # doctest: +SKIP
     >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
     """
+    RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
     stages = stages or Stages(show_progress)
     plan = Plan(
         size=size,

@@ -96,10 +96,15 @@ def check_arrays(
 ) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
     """Return Φ, copied only if its type or layout is unfit, and b."""
     try:
-        matrix = np.asarray(phi)
+        matrix, b = np.asarray(phi), np.asarray(target)
+        for name, array in (("phi", matrix), ("target", b)):
+            if array.dtype.kind not in "biufO":
+                raise SolverError(
+                    f"{name} is of type {array.dtype}; expected an array of real numbers"
+                )
         if matrix.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
-        b = np.array(target, dtype=np.float64)
+        b = np.array(b, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise SolverError(f"phi and target must be arrays of real numbers: {error}") from error
     if matrix.ndim != 2 or 0 in matrix.shape:

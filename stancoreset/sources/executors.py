@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from stancoreset.engines.base import Float
 from stancoreset.parallel import available_cores, side_by_side, team
 from stancoreset.sources.parts import Part
-from stancoreset.sources.survey import Reader, Rows, row_count
+from stancoreset.sources.survey import Reader, Rows, Seen
 
 __all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "fold", "ordered", "sum_part"]
 
@@ -66,8 +66,8 @@ class Executor(Protocol):
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> tuple[Sums, int]:
-        """Sums over all rows, and how many these are.
+    ) -> tuple[Sums, list[Seen]]:
+        """Sums over all rows, and which these were, part by part.
 
         `progress` gets the numbers of rows done since its last call.
         """
@@ -76,18 +76,18 @@ class Executor(Protocol):
 
 def sum_part(
     reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
-) -> tuple[Sums, int]:
-    """Sums over one part, and its number of rows."""
-    rows = 0
+) -> tuple[Sums, Seen]:
+    """Sums over one part, and its rows."""
+    seen = Seen()
 
     def evaluated() -> Iterator[Sums]:
-        nonlocal rows
+        nonlocal seen
         for chunk in reader.chunks(part):
             yield kernel.evaluate(method, chunk, draws)
-            rows += row_count(chunk)
+            seen += Seen.of(chunk)
 
     total = fold(evaluated())
-    return total, rows
+    return total, seen
 
 
 def fold(several: Iterable[Sums]) -> Sums:
@@ -125,26 +125,25 @@ class LocalThreads:
         method: str,
         draws: Float,
         progress: Callable[[int], object] | None = None,
-    ) -> tuple[Sums, int]:
+    ) -> tuple[Sums, list[Seen]]:
         """See `Executor.sums`."""
-        rows = 0
+        seen = [Seen() for _ in parts]
 
-        def work(item: tuple[int, Rows]) -> tuple[int, int, Sums]:
+        def work(item: tuple[int, Rows]) -> tuple[int, Seen, Sums]:
             number, chunk = item
-            return number, row_count(chunk), kernel.evaluate(method, chunk, draws)
+            return number, Seen.of(chunk), kernel.evaluate(method, chunk, draws)
 
         chunks = ((i, chunk) for i, part in enumerate(parts) for chunk in reader.chunks(part))
 
         def evaluated() -> Iterator[tuple[int, Sums]]:
-            nonlocal rows
-            for number, length, sums in ordered(work, chunks, self.threads):
+            for number, rows, sums in ordered(work, chunks, self.threads):
                 yield number, sums
-                rows += length
+                seen[number] += rows
                 if progress is not None:
-                    progress(length)
+                    progress(rows.rows)
 
         by_part = groupby(evaluated(), key=itemgetter(0))
-        return fold(fold(sums for _, sums in part) for _, part in by_part), rows
+        return fold(fold(sums for _, sums in part) for _, part in by_part), seen
 
 
 def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,6 +72,13 @@ class FilePart:
 
         return ds.dataset(self.path, format="ipc")
 
+    def _ipc_schema(self) -> Any:
+        """As it is written: a dataset refuses some, without a word about the file."""
+        import pyarrow as pa
+
+        with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
+            return reader.schema
+
     @property
     def _is_parquet(self) -> bool:
         return _SUFFIXES.get(Path(self.path).suffix.lower(), "parquet") == "parquet"
@@ -83,12 +91,13 @@ class FilePart:
     def schema(self) -> Mapping[str, str]:
         """See `Part.schema`."""
         with _arrow_errors(self.path):
-            found = self._open().schema_arrow if self._is_parquet else self._dataset().schema
-        return {f.name: str(f.type) for f in found}
+            found = self._open().schema_arrow if self._is_parquet else self._ipc_schema()
+        return _types(found, self.path)
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
         """See `Part.batches`."""
         names = None if columns is None else list(columns)
+        self.schema()
         with _arrow_errors(self.path):
             if self._is_parquet:
                 with self._open() as file:
@@ -108,11 +117,12 @@ class ArrowPart:
 
     def schema(self) -> Mapping[str, str]:
         """See `Part.schema`."""
-        return {f.name: str(f.type) for f in self.data.schema}
+        return _types(self.data.schema, self.name)
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
         """See `Part.batches`."""
         names = None if columns is None else list(columns)
+        self.schema()
         with _arrow_errors(self.name):
             if hasattr(self.data, "scanner"):
                 found = self.data.scanner(columns=names, batch_size=rows).to_batches()
@@ -268,12 +278,7 @@ def _in_memory(rows: Any, name: str) -> Part:
 
         return ArrowPart(pa.table(rows), name or "the table")
     if kind == "frame":
-        twice = rows.columns[rows.columns.duplicated()]
-        if len(twice):
-            raise DataError(
-                f"{name or 'the table'} has more than one column {twice[0]!r}; rename or drop "
-                "the others"
-            )
+        _require_different(map(str, rows.columns), name or "the table")
         return ArraysPart({str(c): rows[c] for c in rows.columns}, name or "the table")
     if isinstance(rows, Mapping):
         return ArraysPart({str(k): _array(v) for k, v in rows.items()}, name or "the arrays")
@@ -281,6 +286,18 @@ def _in_memory(rows: Any, name: str) -> Part:
         f"{name or 'rows'}: a {type(rows).__name__}; expected a dict of arrays, a DataFrame or an "
         "Arrow table"
     )
+
+
+def _types(schema: Any, where: str) -> dict[str, str]:
+    """Type of each column of an Arrow schema, in words."""
+    _require_different(schema.names, where)
+    return {field.name: str(field.type) for field in schema}
+
+
+def _require_different(names: Iterable[str], where: str) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{where} has more than one column {twice[0]!r}; rename or drop the others")
 
 
 def _array(values: Any) -> Any:

@@ -7,7 +7,7 @@ and those taken later, so that a coreset's rows are never read twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,7 @@ from stancoreset.files import content_key
 from stancoreset.sources.columns import level_tables
 from stancoreset.sources.executors import Executor, Kernel, Sums
 from stancoreset.sources.parts import Part
-from stancoreset.sources.survey import PartSurvey, Reader, Rows, row_count, take_part
+from stancoreset.sources.survey import PartSurvey, Reader, Rows, Seen, row_count, take_part
 from stancoreset.stan.data import data_hash
 from stancoreset.stan.program import WeightedProgram
 
@@ -85,6 +85,7 @@ class StoredRows(Mapping[str, Any]):
         self._program = program
         self._reader = reader
         self._parts = parts
+        self._seen = [s.seen for s in surveys]
         self._counts = [s.n_rows for s in surveys]
         self._offsets = np.cumsum([0, *self._counts])
         self._digests = [s.digest for s in surveys]
@@ -168,13 +169,15 @@ class StoredRows(Mapping[str, Any]):
     def chunks(self) -> Iterator[Rows]:
         """All rows in order, by variable, first axis the row; counts as a read."""
         self.reads += 1
+        seen = [Seen() for _ in self._parts]
         rows = 0
-        for part in self._parts:
+        for number, part in enumerate(self._parts):
             for chunk in self._reader.chunks(part):
+                seen[number] += Seen.of(chunk)
                 rows += row_count(chunk)
                 if rows <= self.n_obs:
                     yield chunk
-        self._require_all(rows)
+        self._require_same(seen)
 
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Row variables at these row numbers, in the order given.
@@ -231,17 +234,21 @@ class StoredRows(Mapping[str, Any]):
     ) -> Sums:
         """One read: sums over all rows; see `Kernel.evaluate`."""
         self.reads += 1
-        sums, rows = self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
-        self._require_all(rows)
+        sums, seen = self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
+        self._require_same(seen)
         return sums
 
-    def _require_all(self, rows: int) -> None:
+    def _require_same(self, seen: Sequence[Seen]) -> None:
         """Every read must find what the first one found."""
-        if rows != self.n_obs:
+        rows = sum(part.rows for part in seen)
+        others = [p.name for p, a, b in zip(self._parts, self._seen, seen, strict=True) if a != b]
+        if others:
+            now = "others" if rows == self.n_obs else str(rows)
             raise DataError(
-                f"the data changed during the run: there were {self.n_obs} rows when they were "
-                f"read first, and {rows} now; files must stay as they are, and a function of "
-                "chunks must return a new iterator of the same rows whenever it is called"
+                f"the data changed during the run, in {others[0]}: there were {self.n_obs} rows "
+                f"when they were read first, and {now} now; files must stay as they are, and a "
+                "function of chunks must return a new iterator of the same rows whenever it is "
+                "called"
             )
 
     def load(self) -> LoadedRows:

@@ -171,13 +171,24 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
     try:
         if reader == "read_csv":
             return _read_csv(path)
-        return getattr(pd, reader)(path)
+        _require_different_columns(path)
+        return pd.read_parquet(path)
     except ImportError as error:
         raise DataError(
             f"reading {path} needs pyarrow: pip install 'stancoreset[parquet]'"
         ) from error
     except (ValueError, OSError) as error:  # pyarrow's and pandas' parser errors are ValueErrors
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path} cannot be read as a table: {words}") from error
+
+
+def _require_different_columns(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    names = pq.read_schema(path).names
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path} has more than one column {name!r}; rename or drop the others")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

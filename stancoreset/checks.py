@@ -1,0 +1,200 @@
+"""Checks of arguments: each refuses what cannot be used, names it, and says what is expected."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.errors import OptionError
+from stancoreset.spelling import near_misses
+
+__all__ = [
+    "check_choice",
+    "check_flag",
+    "check_is",
+    "check_labels",
+    "check_names",
+    "check_number",
+    "check_path",
+    "check_seed",
+    "check_text",
+    "check_whole",
+    "shown",
+]
+
+# Stan's seeds are unsigned 32-bit integers.
+_SEEDS = 2**32 - 1
+# Of a value in a message.
+_LONGEST = 80
+
+
+def shown(value: object) -> str:
+    """A value for a message: not the whole of it if it is long.
+
+    >>> shown("x" * 300)[-3:]
+    'xx…'
+    """
+    try:
+        words = repr(value)
+    except Exception:  # whatever a stranger's object does
+        words = f"a {type(value).__name__}"
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+
+
+def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> None:
+    """Raise unless `value` is a whole number of at least `least`.
+
+    Raises
+    ------
+    OptionError
+
+    Examples
+    --------
+    >>> check_whole("chains", 0, 1)
+    Traceback (most recent call last):
+    stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not least <= int(value) <= most:  # type: ignore[call-overload]
+        above = whole and int(value) > most  # type: ignore[call-overload]
+        raise OptionError(
+            f"{name} is {shown(value)}, expected a whole number of at "
+            + (f"most {most}" if above else f"least {least}")
+        )
+
+
+def check_seed(value: object, name: str = "seed") -> None:
+    """Raise unless `value` is a seed that Stan takes.
+
+    Raises
+    ------
+    OptionError
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _SEEDS:
+        raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
+
+
+def check_number(name: str, value: object, least: float = -math.inf) -> None:
+    """Raise unless `value` is a finite number of at least `least`.
+
+    Raises
+    ------
+    OptionError
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not number or not math.isfinite(value) or value < least:  # type: ignore[arg-type,operator]
+        bound = "" if least == -math.inf else f" of at least {least:g}"
+        raise OptionError(f"{name} is {shown(value)}, expected a number{bound}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless `value` is True or False.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise OptionError(f"{name} is {shown(value)}, expected True or False")
+
+
+def check_text(name: str, value: object, meaning: str = "a text") -> None:
+    """Raise unless `value` is a text, and not an empty one.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(value, str) or not value:
+        raise OptionError(f"{name} is {shown(value)}, expected {meaning}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise unless `value` is one of some texts.
+
+    Raises
+    ------
+    OptionError
+        Names those that are nearly `value`.
+    """
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        meant = near_misses(value, known) if isinstance(value, str) else []
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        raise OptionError(
+            f"{name} is {shown(value)}, expected one of {', '.join(map(repr, known))}{hint}"
+        )
+
+
+def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Raise unless `value` is of a type.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(value, kinds):
+        raise OptionError(f"{name} is {shown(value)}, expected {expected}")
+
+
+def check_names(name: str, value: object, meaning: str = "names") -> None:
+    """Raise unless `value` is a list of texts.
+
+    Raises
+    ------
+    OptionError
+    """
+    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
+    if not several or not all(isinstance(item, str) for item in value):  # type: ignore[attr-defined]
+        raise OptionError(f"{name} is {shown(value)}, expected a list of {meaning}")
+
+
+def check_labels(coords: object, dims: object) -> None:
+    """Raise unless these can name the dimensions of parameters, as in ArviZ.
+
+    Raises
+    ------
+    OptionError
+    """
+    for name, value, example in (
+        ("coords", coords, '{"predictor": ["age", "income"]}'),
+        ("dims", dims, '{"beta": ["predictor"]}'),
+    ):
+        if value is None:
+            continue
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise OptionError(f"{name} is {shown(value)}, expected a dict such as {example}")
+        for key, entry in value.items():
+            if isinstance(entry, str | bytes) or not np.iterable(entry):
+                raise OptionError(
+                    f"{name} give {shown(entry)} for {key!r}, expected a list, as in {example}"
+                )
+    for key, entry in (dims or {}).items():  # type: ignore[attr-defined]
+        check_names(f"the entry {key!r} of dims", list(entry), "names of dimensions")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """A path that the system can take, with ``~`` expanded.
+
+    Raises
+    ------
+    OptionError
+        Not a text or path, or one that no file can have.
+    """
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise OptionError(f"{name} is {shown(value)}, expected a path")
+    try:
+        path = Path(value).expanduser()
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # too long, NUL, ~nobody
+        why = getattr(error, "strerror", None) or str(error)
+        raise OptionError(f"{name} is {shown(value)}, which cannot be a path: {why}") from None
+    return path

@@ -1,0 +1,75 @@
+"""Checksums of a folder's files: what was written is what is read.
+
+They stand in a file ``checksums.txt`` of the folder, as ``sha256sum -c checksums.txt`` reads it.
+Folders of earlier versions have none: their files are taken as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path, reading
+
+__all__ = ["CHECKSUMS", "read_checksums", "record", "require_unchanged"]
+
+#: The file that lists them.
+CHECKSUMS = "checksums.txt"
+
+
+def read_checksums(folder: Path) -> dict[str, str] | None:
+    """The checksum of each file that was written whole; None where none were kept.
+
+    Raises
+    ------
+    OutputError
+        If the list cannot be read.
+    """
+    file = folder / CHECKSUMS
+    try:
+        with reading(file):
+            lines = file.read_text(encoding="utf-8").splitlines()
+            found = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except FileNotFoundError:
+        return None
+    odd = [name for name, digest in found.items() if len(digest) != 64 or "/" in name]
+    if odd:
+        raise OutputError(f"{file} is damaged: {odd[0]!r} has no checksum in it")
+    return found
+
+
+def record(folder: Path, names: Iterable[str]) -> None:
+    """Add files of the folder to its list, as they are now; what is gone leaves the list."""
+    listed = read_checksums(folder) or {}
+    listed |= {name: _digest(folder / name) for name in names if (folder / name).is_file()}
+    lines = [f"{digest}  {name}\n" for name, digest in listed.items() if (folder / name).is_file()]
+    with atomic_path(folder / CHECKSUMS) as temporary:
+        temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def require_unchanged(file: Path, listed: dict[str, str] | None) -> None:
+    """Refuse a file that is not the one that was written; without a list, none.
+
+    Raises
+    ------
+    OutputError
+    """
+    if listed is None:
+        return
+    if file.name not in listed:
+        raise OutputError(
+            f"{file} is not in {CHECKSUMS}: it was not written whole; remove it and go on with "
+            "--resume, which computes it anew"
+        )
+    if _digest(file) != listed[file.name]:
+        raise OutputError(
+            f"{file} is not the file that was written: its checksum differs from that in "
+            f"{CHECKSUMS}; restore it, or remove it and go on with --resume, which computes it anew"
+        )
+
+
+def _digest(file: Path) -> str:
+    with reading(file), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
