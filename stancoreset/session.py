@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData, repeats
 from stancoreset.glm import FoundGlm, find_glm, rows_of
+from stancoreset.parallel import side_by_side
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
@@ -37,12 +37,11 @@ from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
-from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import (
     NOT_ONE_TO_ONE,
     CompiledWithControl,
     Controlled,
-    add_control,
+    controlled_for,
 )
 from stancoreset.stan.identities import SOLVER_TOLERANCE
 from stancoreset.witness import (
@@ -89,7 +88,6 @@ class Session:
         self.engine = engine
         self.threads = threads or engine.threads
         self.glm = glm
-        self._compiled: dict[str, Compiled] = {}
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
         self._witness: tuple[StanData, Witness | StoredWitness] | None = None
@@ -107,37 +105,42 @@ class Session:
     @cached_property
     def controlled(self) -> Controlled:
         """The program's density with room for a control variate."""
-        ilr_simplex = self.engine.stan_version >= ILR_SIMPLEX
-        return add_control(self.program, ilr_simplex=ilr_simplex)
+        return controlled_for(self.program, self.engine)
 
     def density(self) -> Compiled:
-        """The program without generated quantities, with room for a control variate."""
-        compiled = self._compile("density", self.controlled.code)
-        return CompiledWithControl(compiled, self.controlled)
+        """The program without rows' log likelihoods, with room for a control variate."""
+        return CompiledWithControl(self._compiled, self.controlled)
 
     def with_log_lik(self) -> Compiled:
-        """The whole program."""
-        return self._compile("log_lik", self.program.code)
+        """The same with rows' log likelihoods."""
+        return CompiledWithControl(self._compiled, self.controlled, log_lik=True)
 
-    def _compile(self, kind: str, code: str) -> Compiled:
-        if kind not in self._compiled:
-            self._compiled[kind] = self.engine.compile(
-                code, name=self.program.program.name, log_lik=self.program.log_lik
-            )
-        return self._compiled[kind]
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return self.engine.compile(
+            self.controlled.code, name=self.program.program.name, log_lik=self.program.log_lik
+        )
 
     def original(self) -> Compiled:
-        """The author's program, without generated quantities."""
-        if self.adopted.woven is None and not self.engine.in_process:
-            return self.density()  # the same text, and a term that is absent
-        return self._compile("original", self.adopted.original.density_code)
+        """The author's program, without generated quantities, by the engine of NUTS."""
+        if self._weighted_by_author:  # the same text, and a term that is absent
+            return CompiledWithControl(self._compiled, self.controlled)
+        return self._original
+
+    @property
+    def _weighted_by_author(self) -> bool:
+        """Whether one executable is both programs; in process a second one costs nothing."""
+        return self.adopted.woven is None and not self.engine.in_process
+
+    @cached_property
+    def _original(self) -> Compiled:
+        original = self.adopted.original
+        return self.engine.compile(original.density_code, name=original.name)
 
     def compile(self) -> None:
-        """Compile all side by side."""
-        with ThreadPoolExecutor(2) as pool:
-            ways = (self.density, self.with_log_lik, self.original)
-            for done in [pool.submit(way) for way in ways]:
-                done.result()
+        """Compile side by side, now instead of on first use."""
+        ways = [self.density] if self._weighted_by_author else [self.density, self.original]
+        side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
         """The full data bound to the engine; kept until other data come."""
