@@ -30,6 +30,7 @@ from stancoreset.files import content_key
 from stancoreset.full_data import FullData, repeats
 from stancoreset.glm import FoundGlm, find_glm, rows_of
 from stancoreset.parallel import side_by_side
+from stancoreset.passes import Passes, choose_passes
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
@@ -74,6 +75,8 @@ class Session:
         Chunks of the full data evaluated at the same time; default: as the engine has it.
     glm : bool
         Whether generalised linear models are evaluated by `stancoreset.glm`.
+    passes : {"auto", "engine"}
+        Whether another engine may evaluate the full data, see `stancoreset.passes`.
     """
 
     def __init__(
@@ -82,12 +85,15 @@ class Session:
         engine: Engine,
         threads: int | None = None,
         glm: bool = True,
+        passes: str = "auto",
     ) -> None:
         self.adopted = adopted
         self.program = adopted.weighted
         self.engine = engine
         self.threads = threads or engine.threads
         self.glm = glm
+        self.passes = passes
+        self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
         self._witness: tuple[StanData, Witness | StoredWitness] | None = None
@@ -98,9 +104,14 @@ class Session:
         return ""
 
     @property
+    def in_process(self) -> bool:
+        """Whether rows are evaluated in this process."""
+        return self.engine.in_process or self._passes.compiled is not None
+
+    @property
     def processes(self) -> int:
         """How many processes evaluate rows at the same time; 0 if this one does it itself."""
-        return 0 if self.engine.in_process else self.threads
+        return 0 if self.in_process else self.threads
 
     @cached_property
     def controlled(self) -> Controlled:
@@ -109,11 +120,15 @@ class Session:
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
-        return CompiledWithControl(self._compiled, self.controlled)
+        return CompiledWithControl(self._evaluated, self.controlled)
 
     def with_log_lik(self) -> Compiled:
         """The same with rows' log likelihoods."""
-        return CompiledWithControl(self._compiled, self.controlled, log_lik=True)
+        return CompiledWithControl(self._evaluated, self.controlled, log_lik=True)
+
+    @property
+    def _evaluated(self) -> Compiled:
+        return self._passes.compiled or self._compiled
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -148,7 +163,9 @@ class Session:
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
+                self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked)).bind()
+                full.passes.engines = self._passes.said
             self._full = (key, full)
         return self._full[1]
 
@@ -157,9 +174,17 @@ class Session:
             self.density(),
             self.program,
             checked,
-            in_process=self.engine.in_process,
+            in_process=self.in_process,
             threads=self.threads,
             glm=glm,
+        )
+
+    def _choose_passes(self, checked: StanData) -> Passes:
+        if self.passes == "engine":
+            return Passes()
+        data = checked.sample if isinstance(checked, StoredRows) else checked
+        return choose_passes(
+            self._compiled, self.engine, self.program, self.controlled, data, self.threads
         )
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
@@ -457,6 +482,7 @@ class Session:
             self._full[1].close()
             self._full = None
         self._glm = None
+        self._passes = Passes()
         self._close_witness()
 
     def _close_witness(self) -> None:
