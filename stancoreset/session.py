@@ -149,8 +149,8 @@ class Session:
 
     @cached_property
     def _original(self) -> Compiled:
-        original = self.adopted.original
-        return self.engine.compile(original.density_code, name=original.name)
+        original = self.adopted.density
+        return self.engine.compile(original.code, name=original.name)
 
     def compile(self) -> None:
         """Compile side by side, now instead of on first use."""

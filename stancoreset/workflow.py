@@ -350,7 +350,7 @@ class CoresetModel(Steps):
             self.program,
             self.engine,
             checked,
-            original=None if woven is None else self._adopted.original,
+            original=None if woven is None else self._adopted.density,
             freeze=lambda rows: self._adopted.complete(rows, self.engine),
             numbered=woven is not None and woven.numbered,
             points=points,
