@@ -204,14 +204,21 @@ def eta_and_x(data, draws):
     return draws @ X.T, X
 
 
-def test_rows_beyond_second_order_against_the_closed_form(model, data, reference):
-    """L = y η − log(1 + e^η): L' = y − p, L'' = −p (1 − p) along η."""
+@pytest.mark.parametrize("few", [False, True])
+def test_rows_beyond_second_order_against_the_closed_form(model, data, reference, few):
+    """L = y η − log(1 + e^η): L' = y − p, L'' = −p (1 − p) along η.
+
+    Of a few draws along the rays to them, of many by the Hessians of the rows.
+    """
+    if few:
+        reference = model.reference(data, draws=30, seed=1)
     checked = model.read(data)
     full = model._session.full_data(checked)
     expansion = model._session.expand(full, reference)
     rows, pool = model._session.pool(checked, 50, 3)
     with pool:
         taken = project_taylor(full, pool, rows, reference, expansion, heldout=20)
+    assert (taken.terms is None) == few
     at, X = eta_and_x(data, expansion.centre[None])
     eta, _ = eta_and_x(data, reference.draws)
     p, step = 1 / (1 + np.exp(-at)), eta - at
