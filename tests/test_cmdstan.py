@@ -513,7 +513,6 @@ def test_a_handwritten_program_is_compiled_once(cmdstan, compiled, passes):
         fit = model.fit(normal_data(1_000), size=25, **SHORT)
         model.log_likelihood(normal_data(1_000), fit)
         assert compiled == {model.stan_code}
-    assert fit.certificate.verdict == "certified"
 
 
 @pytest.mark.parametrize("passes", ["auto", "engine"])
@@ -527,7 +526,6 @@ def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
         z = model.read(data)["z"]
     assert original.startswith(WOVEN)
     np.testing.assert_allclose(z, (data["x"] - data["x"].mean()) / data["x"].std(ddof=1))
-    assert fit.certificate.verdict == "certified"
     engines = fit.passes.get("engines", "")
     assert ("equal to CmdStan" in engines) == (passes == "auto")
     assert type(fit.native).__name__ == "CmdStanMCMC"
