@@ -186,7 +186,7 @@ generated quantities {
   simplex[2] shares = p;
   vector<upper=0>[N] first = normal_lpdf(y[1] | mu, s) - rep_vector(abs(mu) + 100, N);
   corr_matrix[2] C = identity_matrix(2);
-  vector[N] log_lik = first * 0;
+  DECLARED;
   {
     real z = C[1, 1] * shares[1]; // C is a local matrix now
     for (n in 1:N) {
@@ -200,9 +200,18 @@ generated quantities {
 """
 
 
-def test_rows_log_likelihoods_are_those_of_the_program_and_only_where_asked_for():
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "vector<upper=0>[N] log_lik = first * 0",
+        "row_vector[N] log_lik = first' * 0",
+        "array[N] real log_lik = to_array_1d(first * 0)",
+    ],
+)
+def test_rows_log_likelihoods_are_those_of_the_program_and_only_where_asked_for(declared):
     engine = resolve_engine("stanli")
-    weighted = weighted_program(StanProgram.from_code(GENERATING))
+    code = GENERATING.replace("DECLARED", declared)
+    weighted = weighted_program(StanProgram.from_code(code))
     controlled = add_control(weighted, ilr_simplex=True)
     one = engine.compile(controlled.code)
     data = {"N": 4, "y": np.array([0.3, -1.0, 2.0, 0.0]), "weights": np.ones(4)}

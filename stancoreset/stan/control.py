@@ -191,8 +191,10 @@ def _generated(weighted: WeightedProgram, asked: str) -> str:
                 body.append(n.Assign(n.Var(name), "=", s.value))
     if log_lik is None:
         raise ProgramError(f"the program has no `{name}` in generated quantities")
-    rows = n.Ternary(n.Var(asked), log_lik.size.dims[0], n.IntLit("0"))
-    declared = n.Decl(name, n.SizedType("vector", sizes=(rows,)))
+    rows = (n.Ternary(n.Var(asked), log_lik.size.dims[0], n.IntLit("0")),)
+    size = log_lik.size
+    size = replace(size, array=rows) if size.array else replace(size, sizes=rows)
+    declared = n.Decl(name, size)
     only = n.If(n.Var(asked), n.Block(tuple(body)))
     return f"generated quantities {{\n{printer.statements((declared, only))}\n}}\n"
 
