@@ -51,7 +51,8 @@ class CoresetFit:
     passes : dict
         How often the full data were evaluated: ``densities`` and ``gradients``; and, where
         rows stay on disk, how often they were read: ``reads``. ``likelihood`` says by what, if
-        not by Stan alone; ``distinct_rows``, how many rows are different, if at most half are:
+        not by Stan alone; ``engines``, who evaluated Stan for CmdStan, and how far they were
+        apart; ``distinct_rows``, how many rows are different, if at most half are:
         equal rows are evaluated once.
     data : dict or None
         The coreset's rows as data of the weighted program, where the full data are not in
@@ -230,6 +231,8 @@ class CoresetFit:
         ]
         if "likelihood" in passes:
             lines.append(f"Likelihood: {passes['likelihood']}.")
+        if "engines" in passes:
+            lines.append(f"Stan evaluated by: {passes['engines']}.")
         if distinct is not None:
             lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
         return lines

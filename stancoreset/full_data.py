@@ -53,6 +53,7 @@ class _Passes:
     gradients: int = 0
     stored: StoredRows | None = None
     likelihood: str = ""
+    engines: str = ""
     distinct: int = 0
     reads_before: int = 0
 
@@ -63,12 +64,14 @@ class _Passes:
             self.reads_before = self.stored.reads - self.stored.opening_reads
 
     def as_dict(self) -> dict[str, Any]:
-        """Counts by name, and what evaluates the likelihood where that was decided."""
+        """Counts by name, and what evaluates the likelihood or Stan where that was decided."""
         counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
         if self.stored is not None:
             counts["reads"] = self.stored.reads - self.reads_before
         if self.likelihood:
             counts["likelihood"] = self.likelihood
+        if self.engines:
+            counts["engines"] = self.engines
         if self.distinct:
             counts["distinct_rows"] = self.distinct
         return counts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +29,8 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData, repeats
 from stancoreset.glm import FoundGlm, find_glm, rows_of
+from stancoreset.parallel import side_by_side
+from stancoreset.passes import Passes, choose_passes
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
@@ -37,12 +38,11 @@ from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
-from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.control import (
     NOT_ONE_TO_ONE,
     CompiledWithControl,
     Controlled,
-    add_control,
+    controlled_for,
 )
 from stancoreset.stan.identities import SOLVER_TOLERANCE
 from stancoreset.witness import (
@@ -75,6 +75,8 @@ class Session:
         Chunks of the full data evaluated at the same time; default: as the engine has it.
     glm : bool
         Whether generalised linear models are evaluated by `stancoreset.glm`.
+    passes : {"auto", "engine"}
+        Whether another engine may evaluate the full data, see `stancoreset.passes`.
     """
 
     def __init__(
@@ -83,13 +85,15 @@ class Session:
         engine: Engine,
         threads: int | None = None,
         glm: bool = True,
+        passes: str = "auto",
     ) -> None:
         self.adopted = adopted
         self.program = adopted.weighted
         self.engine = engine
         self.threads = threads or engine.threads
         self.glm = glm
-        self._compiled: dict[str, Compiled] = {}
+        self.passes = passes
+        self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
         self._witness: tuple[StanData, Witness | StoredWitness] | None = None
@@ -100,44 +104,58 @@ class Session:
         return ""
 
     @property
+    def in_process(self) -> bool:
+        """Whether rows are evaluated in this process."""
+        return self.engine.in_process or self._passes.compiled is not None
+
+    @property
     def processes(self) -> int:
         """How many processes evaluate rows at the same time; 0 if this one does it itself."""
-        return 0 if self.engine.in_process else self.threads
+        return 0 if self.in_process else self.threads
 
     @cached_property
     def controlled(self) -> Controlled:
         """The program's density with room for a control variate."""
-        ilr_simplex = self.engine.stan_version >= ILR_SIMPLEX
-        return add_control(self.program, ilr_simplex=ilr_simplex)
+        return controlled_for(self.program, self.engine)
 
     def density(self) -> Compiled:
-        """The program without generated quantities, with room for a control variate."""
-        compiled = self._compile("density", self.controlled.code)
-        return CompiledWithControl(compiled, self.controlled)
+        """The program without rows' log likelihoods, with room for a control variate."""
+        return CompiledWithControl(self._evaluated, self.controlled)
 
     def with_log_lik(self) -> Compiled:
-        """The whole program."""
-        return self._compile("log_lik", self.program.code)
+        """The same with rows' log likelihoods."""
+        return CompiledWithControl(self._evaluated, self.controlled, log_lik=True)
 
-    def _compile(self, kind: str, code: str) -> Compiled:
-        if kind not in self._compiled:
-            self._compiled[kind] = self.engine.compile(
-                code, name=self.program.program.name, log_lik=self.program.log_lik
-            )
-        return self._compiled[kind]
+    @property
+    def _evaluated(self) -> Compiled:
+        return self._passes.compiled or self._compiled
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return self.engine.compile(
+            self.controlled.code, name=self.program.program.name, log_lik=self.program.log_lik
+        )
 
     def original(self) -> Compiled:
-        """The author's program, without generated quantities."""
-        if self.adopted.woven is None and not self.engine.in_process:
-            return self.density()  # the same text, and a term that is absent
-        return self._compile("original", self.adopted.original.density_code)
+        """The author's program, without generated quantities, by the engine of NUTS."""
+        if self._weighted_by_author:  # the same text, and a term that is absent
+            return CompiledWithControl(self._compiled, self.controlled)
+        return self._original
+
+    @property
+    def _weighted_by_author(self) -> bool:
+        """Whether one executable is both programs; in process a second one costs nothing."""
+        return self.adopted.woven is None and not self.engine.in_process
+
+    @cached_property
+    def _original(self) -> Compiled:
+        original = self.adopted.density
+        return self.engine.compile(original.code, name=original.name)
 
     def compile(self) -> None:
-        """Compile all side by side."""
-        with ThreadPoolExecutor(2) as pool:
-            ways = (self.density, self.with_log_lik, self.original)
-            for done in [pool.submit(way) for way in ways]:
-                done.result()
+        """Compile side by side, now instead of on first use."""
+        ways = [self.density] if self._weighted_by_author else [self.density, self.original]
+        side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
         """The full data bound to the engine; kept until other data come."""
@@ -145,7 +163,9 @@ class Session:
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
+                self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked)).bind()
+                full.passes.engines = self._passes.said
             self._full = (key, full)
         return self._full[1]
 
@@ -154,9 +174,17 @@ class Session:
             self.density(),
             self.program,
             checked,
-            in_process=self.engine.in_process,
+            in_process=self.in_process,
             threads=self.threads,
             glm=glm,
+        )
+
+    def _choose_passes(self, checked: StanData) -> Passes:
+        if self.passes == "engine":
+            return Passes()
+        data = checked.sample if isinstance(checked, StoredRows) else checked
+        return choose_passes(
+            self._compiled, self.engine, self.program, self.controlled, data, self.threads
         )
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
@@ -454,6 +482,7 @@ class Session:
             self._full[1].close()
             self._full = None
         self._glm = None
+        self._passes = Passes()
         self._close_witness()
 
     def _close_witness(self) -> None:

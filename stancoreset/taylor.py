@@ -7,7 +7,8 @@ to the rows:
 
 Along the ray ψ₀ + t δ_s the log likelihood of a row is a function of t alone, whose first and
 second derivatives at 0 are central differences of L_n itself: no gradient of any row is
-needed, in any number of dimensions. The target's terms come from the exact gradient and
+needed, in any number of dimensions. In few dimensions the Hessian of every row takes fewer
+evaluations, see `stancoreset.row_terms`. The target's terms come from the exact gradient and
 Hessian of the full log likelihood.
 
 A share of the second-order part stays in the regression as a penalty: rows that bend the log
@@ -27,6 +28,7 @@ from stancoreset.expansion import Expansion
 from stancoreset.full_data import FullData
 from stancoreset.projection import Projection, centred, finite_log_lik, require_spread
 from stancoreset.reference.base import Reference, evaluated
+from stancoreset.row_terms import RowTerms
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 
@@ -62,6 +64,8 @@ class TaylorProjection:
     log_likelihood : ndarray, shape (S,)
     came : ndarray, shape (M,), optional
         As in `stancoreset.projection.Projection`.
+    terms : RowTerms, optional
+        Of the candidates, in few dimensions.
     """
 
     columns: Float = field(repr=False)
@@ -76,6 +80,7 @@ class TaylorProjection:
     n_obs: int
     log_likelihood: Float = field(repr=False)
     came: Float | None = field(default=None, repr=False)
+    terms: RowTerms | None = field(default=None, repr=False)
     _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -156,9 +161,11 @@ def project_taylor(
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)
     columns = np.empty((2, len(reference.draws), len(candidates)))
-    _evaluate(pool, expansion, reference.draws, *columns)
+    few = RowTerms.points(expansion) <= len(reference.draws) + len(unseen)
+    terms = RowTerms.of(pool, expansion) if few else None
+    _evaluate(pool, expansion, terms, reference.draws, *columns)
     heldout_beyond = np.empty((len(unseen), len(candidates)))
-    _evaluate(pool, expansion, unseen, heldout_beyond, np.empty_like(heldout_beyond))
+    _evaluate(pool, expansion, terms, unseen, heldout_beyond, np.empty_like(heldout_beyond))
     heldout_beyond, _ = centred(heldout_beyond)
     beyond_target, second_target = _target(expansion, reference.draws, reference.log_likelihood)
     heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
@@ -179,6 +186,7 @@ def project_taylor(
         n_obs=full.n_obs,
         log_likelihood=reference.log_likelihood,
         came=full.weights_of(candidates),
+        terms=terms,
     )
 
 
@@ -195,7 +203,7 @@ def extend_taylor(
     before = projection.n_draws
     columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
     columns[0, :before], columns[1, :before] = projection.beyond, projection.second
-    _evaluate(pool, expansion, draws, *columns[:, before:])
+    _evaluate(pool, expansion, projection.terms, draws, *columns[:, before:])
     columns, means = _for_regression(columns)
     beyond_target, second_target = _target(expansion, draws, added)
     log_likelihood = np.concatenate([projection.log_likelihood, added])
@@ -225,25 +233,40 @@ def _for_regression(columns: Float) -> tuple[Float, Float]:
 
 
 def _evaluate(
-    pool: RowModel, expansion: Expansion, draws: Float, beyond: Float, second: Float
+    pool: RowModel,
+    expansion: Expansion,
+    terms: RowTerms | None,
+    draws: Float,
+    beyond: Float,
+    second: Float,
 ) -> None:
     """Beyond second order, and second order, of every candidate, into arrays (S, M)."""
-    centre = finite_log_lik(pool, expansion.centre[None])[0]
+    centre = finite_log_lik(pool, expansion.centre[None])[0] if terms is None else terms.value
     width = max(1, _AT_ONCE // len(centre))
     for start in range(0, len(draws), width):
         block = slice(start, start + width)
-        step = _STEP * expansion.displacements(draws[block])
-        ahead = finite_log_lik(pool, expansion.centre + step)
-        behind = finite_log_lik(pool, expansion.centre - step)
-        # f(h) + f(−h) − 2 f(0) = h² f''(0),   f(h) − f(−h) = 2 h f'(0)
-        curved = second[block]
-        np.add(ahead, behind, out=curved)
-        curved -= 2 * centre
-        curved /= 2 * _STEP**2
-        ahead -= behind
-        ahead /= 2 * _STEP
+        if terms is None:
+            first, second[block] = _along_rays(pool, expansion, draws[block], centre)
+        else:
+            first, second[block] = terms.at(draws[block])
         rest = beyond[block]
         rest[...] = finite_log_lik(pool, draws[block])
         rest -= centre
-        rest -= ahead
-        rest -= curved
+        rest -= first
+        rest -= second[block]
+
+
+def _along_rays(
+    pool: RowModel, expansion: Expansion, draws: Float, centre: Float
+) -> tuple[Float, Float]:
+    """First- and second-order term of every candidate at each draw, (S, M) each."""
+    step = _STEP * expansion.displacements(draws)
+    ahead = finite_log_lik(pool, expansion.centre + step)
+    behind = finite_log_lik(pool, expansion.centre - step)
+    # f(h) + f(−h) − 2 f(0) = h² f''(0),   f(h) − f(−h) = 2 h f'(0)
+    curved = ahead + behind
+    curved -= 2 * centre
+    curved /= 2 * _STEP**2
+    ahead -= behind
+    ahead /= 2 * _STEP
+    return ahead, curved

@@ -14,6 +14,7 @@ from stancoreset.engines.nuts import check_seed, check_whole
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
+from stancoreset.passes import check_passes
 from stancoreset.pipeline import Pipeline
 from stancoreset.plan import Plan
 from stancoreset.refinement import MAX_ROUNDS
@@ -62,6 +63,11 @@ class CoresetModel(Steps):
         Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal; also with
         effects of groups) on the full data by matrix products, once their values have equalled
         Stan's; False: always by Stan.
+    passes : {"auto", "engine"}
+        Who evaluates Stan programs where CmdStan samples: ``"auto"``, stanli, in this process,
+        if it is installed and its densities, gradients and rows' log likelihoods have equalled
+        CmdStan's on your data to 1e-9; ``"engine"``, always CmdStan. `CoresetFit.passes` says
+        what was done.
 
     Attributes
     ----------
@@ -109,9 +115,11 @@ class CoresetModel(Steps):
         obs: str | None = None,
         threads: int | None = None,
         glm: bool = True,
+        passes: str = "auto",
     ) -> None:
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
+        check_passes(passes)
         program = (
             StanProgram.from_file(stan_file)
             if stan_file is not None
@@ -120,7 +128,7 @@ class CoresetModel(Steps):
         self._adopted = adopt(program, obs=obs)
         self.program = self._adopted.weighted
         self.engine = resolve_engine(engine, threads)
-        self._session = Session(self._adopted, self.engine, threads, glm)
+        self._session = Session(self._adopted, self.engine, threads, glm, passes)
 
     merge = merge_parts
     keep = keep_rows
@@ -342,7 +350,7 @@ class CoresetModel(Steps):
             self.program,
             self.engine,
             checked,
-            original=None if woven is None else self._adopted.original,
+            original=None if woven is None else self._adopted.density,
             freeze=lambda rows: self._adopted.complete(rows, self.engine),
             numbered=woven is not None and woven.numbered,
             points=points,

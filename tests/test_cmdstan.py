@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from problems import logistic_data
+from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
 from stancoreset.engines import cmdstan_bound, cmdstan_process, resolve_engine
+from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.engines.cmdstan_files import read_csv
 from stancoreset.engines.cmdstan_points import Order, arranged, order_of
 from stancoreset.errors import EngineError
 from stancoreset.full_data import FullData
 from stancoreset.row_log_lik import row_log_lik
+from stancoreset.stan.bijectors import ILR_SIMPLEX
 
 pytestmark = pytest.mark.cmdstan
 
@@ -31,9 +33,9 @@ N, D = 9_000, 3
 
 @pytest.fixture(scope="module")
 def model(cmdstan) -> sc.CoresetModel:
-    """Two programs to compile for the whole file."""
+    """One program to compile for most of the file."""
     with sc.CoresetModel(
-        sc.stan_model_path("logistic"), engine="cmdstan", threads=2, glm=False
+        sc.stan_model_path("logistic"), engine="cmdstan", threads=2, glm=False, passes="engine"
     ) as made:
         yield made
 
@@ -470,3 +472,78 @@ def test_a_table_is_fitted_with_cmdstan(model, data, parquet):
         scale = np.sqrt(one.var(axis=0) + two.var(axis=0))
         # Two times 1,000 draws, of which at least 300 are effective.
         assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4 * scale / np.sqrt(300))
+
+
+# --- what is compiled, and who evaluates ---------------------------------------------------
+
+WOVEN = """
+data { int<lower=1> N; vector[N] x; vector[N] y; }
+transformed data { vector[N] z = (x - mean(x)) / sd(x); }
+parameters { real a; real b; real<lower=0> s; }
+model { a ~ normal(0, 5); b ~ normal(0, 5); s ~ exponential(1); y ~ student_t(4, a + b * z, s); }
+"""
+
+
+def regression(n: int) -> dict:
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, size=n)
+    return {"N": n, "x": x, "y": 1 - 0.5 * x + rng.standard_t(4, size=n)}
+
+
+@pytest.fixture
+def compiled(monkeypatch) -> set[str]:
+    """Every executable that CmdStan is asked for."""
+    found: set[str] = set()
+    ask = CmdStanEngine._executable
+
+    def asked(engine, code, name):
+        found.add(code)
+        return ask(engine, code, name)
+
+    monkeypatch.setattr(CmdStanEngine, "_executable", asked)
+    return found
+
+
+SHORT = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "seed": 1}
+
+
+@pytest.mark.parametrize("passes", ["auto", "engine"])
+def test_a_handwritten_program_is_compiled_once(cmdstan, compiled, passes):
+    with sc.CoresetModel(stan_code=NORMAL_CODE, engine="cmdstan", passes=passes) as model:
+        fit = model.fit(normal_data(1_000), size=25, **SHORT)
+        model.log_likelihood(normal_data(1_000), fit)
+        assert compiled == {model.stan_code}
+
+
+@pytest.mark.parametrize("passes", ["auto", "engine"])
+def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
+    """Once as its author wrote it, which also computes mean and sd of all rows."""
+    data = regression(3_000)
+    with sc.CoresetModel(stan_code=WOVEN, engine="cmdstan", passes=passes) as model:
+        fit = model.fit(data, size=25, **SHORT)
+        (original,) = compiled - {model.stan_code}
+        assert len(compiled) == 2
+        z = model.read(data)["z"]
+    assert original.startswith(WOVEN)
+    np.testing.assert_allclose(z, (data["x"] - data["x"].mean()) / data["x"].std(ddof=1))
+    engines = fit.passes.get("engines", "")
+    assert ("equal to CmdStan" in engines) == (passes == "auto")
+    assert type(fit.native).__name__ == "CmdStanMCMC"
+
+
+def test_stanli_does_not_evaluate_what_it_sees_in_other_coordinates(cmdstan):
+    """Simplices changed in Stan 2.37, and stanli's are the later ones."""
+    code = """
+data { int<lower=1> N; array[N] int<lower=1, upper=3> y; }
+parameters { simplex[3] p; }
+model { p ~ dirichlet(rep_vector(2, 3)); for (n in 1:N) target += categorical_lpmf(y[n] | p); }
+"""
+    y = np.random.default_rng(0).choice([1, 2, 3], p=[0.2, 0.3, 0.5], size=2_000)
+    with sc.CoresetModel(stan_code=code, engine="cmdstan") as model:
+        fit = model.fit({"N": 2_000, "y": y}, size=10, **SHORT)
+        old = model.engine.stan_version < ILR_SIMPLEX
+    said = "alone; stanli" if old else "equal to CmdStan"
+    assert said in fit.passes["engines"]
+    assert said in fit.markdown()
+    mean = fit.posterior["posterior"]["p"].mean(("chain", "draw"))
+    np.testing.assert_allclose(mean, np.bincount(y)[1:] / 2_000, atol=0.01)

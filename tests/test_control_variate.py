@@ -173,6 +173,61 @@ def test_without_the_term_the_program_is_unchanged():
         np.testing.assert_array_equal(original.log_density(u), same.log_density(u))
 
 
+GENERATING = """
+data { int<lower=1> N; vector[N] y; vector<lower=0>[N] weights; }
+parameters { real mu; real<lower=0> s; simplex[2] p; }
+model {
+  mu ~ normal(0, 1); s ~ exponential(1); p ~ dirichlet([2, 3]');
+  for (n in 1:N)
+    target += weights[n] * log_mix(p[1], normal_lpdf(y[n] | mu, s), normal_lpdf(y[n] | 0, 1));
+}
+generated quantities {
+  vector[N] y_rep;
+  simplex[2] shares = p;
+  vector<upper=0>[N] first = normal_lpdf(y[1] | mu, s) - rep_vector(abs(mu) + 100, N);
+  corr_matrix[2] C = identity_matrix(2);
+  DECLARED;
+  {
+    real z = C[1, 1] * shares[1]; // C is a local matrix now
+    for (n in 1:N) {
+      if (n > N) continue;
+      log_lik[n] += log_mix(z, normal_lpdf(y[n] | mu, s), normal_lpdf(y[n] | 0, 1));
+    }
+  }
+  real total = sum(log_lik);
+  for (n in 1:N) y_rep[n] = normal_rng(mu, s);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "vector<upper=0>[N] log_lik = first * 0",
+        "row_vector[N] log_lik = first' * 0",
+        "array[N] real log_lik = to_array_1d(first * 0)",
+    ],
+)
+def test_rows_log_likelihoods_are_those_of_the_program_and_only_where_asked_for(declared):
+    engine = resolve_engine("stanli")
+    code = GENERATING.replace("DECLARED", declared)
+    weighted = weighted_program(StanProgram.from_code(code))
+    controlled = add_control(weighted, ilr_simplex=True)
+    one = engine.compile(controlled.code)
+    data = {"N": 4, "y": np.array([0.3, -1.0, 2.0, 0.0]), "weights": np.ones(4)}
+    with (
+        engine.compile(weighted.code).bind(data) as written,
+        CompiledWithControl(one, controlled, log_lik=True).bind(data) as asked,
+        CompiledWithControl(one, controlled).bind(data) as bare,
+    ):
+        u = np.random.default_rng(1).normal(size=(5, written.n_params))
+        np.testing.assert_array_equal(asked.log_lik(u), written.log_lik(u))
+        assert bare._generated_columns[0].shapes == {}
+        np.testing.assert_array_equal(asked.log_density(u), bare.log_density(u))
+    assert "y_rep" not in controlled.code
+    assert "total" not in controlled.code
+
+
 # --- derivatives ---------------------------------------------------------------------------
 
 
@@ -204,14 +259,21 @@ def eta_and_x(data, draws):
     return draws @ X.T, X
 
 
-def test_rows_beyond_second_order_against_the_closed_form(model, data, reference):
-    """L = y η − log(1 + e^η): L' = y − p, L'' = −p (1 − p) along η."""
+@pytest.mark.parametrize("few", [False, True])
+def test_rows_beyond_second_order_against_the_closed_form(model, data, reference, few):
+    """L = y η − log(1 + e^η): L' = y − p, L'' = −p (1 − p) along η.
+
+    Of a few draws along the rays to them, of many by the Hessians of the rows.
+    """
+    if few:
+        reference = model.reference(data, draws=30, seed=1)
     checked = model.read(data)
     full = model._session.full_data(checked)
     expansion = model._session.expand(full, reference)
     rows, pool = model._session.pool(checked, 50, 3)
     with pool:
         taken = project_taylor(full, pool, rows, reference, expansion, heldout=20)
+    assert (taken.terms is None) == few
     at, X = eta_and_x(data, expansion.centre[None])
     eta, _ = eta_and_x(data, reference.draws)
     p, step = 1 / (1 + np.exp(-at)), eta - at

@@ -185,7 +185,7 @@ model { a ~ normal(0, 1); y ~ normal(a[g] + b * z / sqrt(N), 1); }
     woven = weave(code)
     assert dict(woven.rows) == {"x": 0, "g": 0, "y": 0, "z": 0}
     data = {"N": 3, "x": np.array([1.0, 2.0, 6.0]), "g": np.array([1, 2, 2]), "y": np.zeros(3)}
-    frozen = frozen_data(woven, data)
+    frozen = frozen_data(code, woven, data)
     assert set(frozen) == {"L", "z", "sqrt_N"}
     assert frozen["L"] == 2
     assert isinstance(frozen["L"], int)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import stanli
 
+from stancoreset.stan.source import StanProgram
 from stancoreset.stan.weave import Woven, weave
 
 Data = dict[str, Any]
@@ -51,10 +52,11 @@ def generated(m: Any, theta: np.ndarray, seed: int = 1) -> dict[str, np.ndarray]
     return out
 
 
-def frozen_data(woven: Woven, data: Data) -> Data:
+def frozen_data(code: str, woven: Woven, data: Data) -> Data:
     if not woven.frozen:
         return {}
-    values = generated(model(woven.frozen_code, data), np.zeros(0))
+    original = model(StanProgram.from_code(code).density_code + "\n" + woven.frozen_code, data)
+    values = generated(original, points(original, 1, np.random.default_rng(0))[0])
     kinds = {d.name: d.type for d in woven.tree.data}
     out: Data = {}
     for name, output in woven.frozen.items():
@@ -114,7 +116,7 @@ def identities(
     """Worst relative error of each identity."""
     woven = weave(code, obs) if woven is None else woven
     rng = np.random.default_rng(seed)
-    full = {**data, **frozen_data(woven, data)}
+    full = {**data, **frozen_data(code, woven, data)}
     size = int(data[woven.obs])
     every = np.arange(size)
     original = model(code, data)

@@ -32,7 +32,9 @@ class _Derived(Session):
     """A session with the program, engine and compiled code of another."""
 
     def __init__(self, session: Session, union: Coreset) -> None:
-        super().__init__(session.adopted, session.engine, session.threads, session.glm)
+        super().__init__(
+            session.adopted, session.engine, session.threads, session.glm, session.passes
+        )
         self._compiled = session._compiled
         self.union = union
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Engine
+from stancoreset.engines.base import BoundModel, Engine, Float
+from stancoreset.errors import EngineError
 from stancoreset.stan import nodes as n
 from stancoreset.stan import printer
 from stancoreset.stan.contract import LOG_LIK
@@ -18,6 +21,9 @@ from stancoreset.stan.weave import Woven, weave
 from stancoreset.stan.written_count import with_count
 
 __all__ = ["Adopted", "adopt"]
+
+# Parameter values that frozen variables, which do not depend on them, are computed at: tries.
+_POINTS = 8
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,16 @@ class Adopted:
     weighted: WeightedProgram
     woven: Woven | None = field(default=None, repr=False)
 
+    @cached_property
+    def density(self) -> StanProgram:
+        """The original up to its model block, and what weaving computes of all rows with it.
+
+        One executable for its density, which the weighted twin is compared with, and for the
+        frozen variables.
+        """
+        frozen = "" if self.woven is None else self.woven.frozen_code
+        return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
+
     def complete(self, data: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
         """Checked data with the frozen variables, computed from all the rows given.
 
@@ -48,13 +64,25 @@ class Adopted:
         woven = self.woven
         names = {d.name for d in self.original.data}
         given = {name: value for name, value in data.items() if name in names}
-        compiled = engine.compile(woven.frozen_code, name=f"{self.original.name}_frozen")
+        compiled = engine.compile(self.density.code, name=self.original.name)
         with compiled.bind(given) as bound:
-            outputs = tuple(woven.frozen.values())
-            rows = bound.generated(np.empty((1, 0)), outputs)
+            rows = _anywhere(bound, tuple(woven.frozen.values()))
         types: dict[str, n.Type] = {d.name: d.type for d in self.weighted.program.data}
         values = frozen_values(woven.frozen, {k: v[0] for k, v in rows.items()}, types)
         return {**data, **values}
+
+
+def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
+    """Generated quantities that do not depend on the parameters, at the first point that serves.
+
+    Transformed parameters are computed on the way, and may not exist everywhere.
+    """
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, (_POINTS, bound.n_params)) * np.linspace(0, 1, _POINTS)[:, None]
+    for point in points[:-1]:
+        with suppress(EngineError):
+            return bound.generated(point[None], names)
+    return bound.generated(points[-1:], names)
 
 
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:

@@ -1,32 +1,45 @@
-"""A weighted program with room for a quadratic: the control variate, written into Stan.
+"""The one program that an engine compiles: a weighted one with room for a quadratic.
 
     log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
 
 with δ = ψ − ψ₀ and ψ the parameters' unconstrained coordinates; see
 `stancoreset.control_variate`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave the
 program as it was.
+
+Rows' log likelihoods are there only if the data ask for them. Compiling takes half a minute, and
+so one executable does everything: what evaluates densities or samples pays for no row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Compiled, Density, Float, StanData
+from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, Float, StanData
 from stancoreset.errors import ProgramError
+from stancoreset.stan import nodes as n
+from stancoreset.stan import printer
+from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.coordinates import statements
 from stancoreset.stan.names import Names
 from stancoreset.stan.program import WeightedProgram, without_comments
+from stancoreset.stan.prune import needed
 
-__all__ = ["NOT_ONE_TO_ONE", "CompiledWithControl", "Controlled", "add_control"]
+__all__ = [
+    "NOT_ONE_TO_ONE",
+    "CompiledWithControl",
+    "Controlled",
+    "add_control",
+    "controlled_for",
+]
 
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
-    "diagonal", "psi",
+    "diagonal", "psi", "log_lik",
 )  # fmt: skip
 
 #: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
@@ -41,14 +54,15 @@ class Controlled:
     Attributes
     ----------
     code : str
-        Without generated quantities; the lines of the original stay in place.
+        Its only generated quantity is the rows' log likelihood; the lines of the original up to
+        there stay in place.
     covered, left_out : tuple of str
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
         What the term's data are called in the program: ``size``, ``rank``, ``centre``,
         ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
         ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
-        covered parameter.
+        covered parameter; ``log_lik``: whether rows' log likelihoods are generated.
     """
 
     code: str = field(repr=False)
@@ -91,9 +105,13 @@ class Controlled:
         return {self.names[key]: value for key, value in values.items()}
 
     def nothing(self) -> StanData:
-        """Data with which the term is not there."""
+        """Data with which neither the term nor rows' log likelihoods are there."""
+        without = {self.names["log_lik"]: 0}
+        if not self.covered:
+            return without
         none, start = np.zeros(0), np.zeros(len(self.covered), dtype=np.int64)
-        return self.data(start, none, none, np.zeros((0, 0)), none, none, none, none)
+        term = self.data(start, none, none, np.zeros((0, 0)), none, none, none, none)
+        return {**without, **term}
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
@@ -139,16 +157,49 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
             written[decl.name] = text
     left_out = tuple(d.name for d in program.parameters if d.name not in written)
     code = weighted.density_code
-    if not written:
-        return Controlled(code, (), left_out, names)
-    term = _TERM.format(coordinates="\n    ".join(written.values()), **names)
     start = _block(code, r"(?<!transformed\s)\bdata\s*\{")
     end = _closing(code, _block(code, r"\bmodel\s*\{"))
-    data = _DATA.format(count=len(written), **names)
-    parts = (code[:start], data, code[start:end], term, code[end:])
+    data, term = _ASKED.format(**names), ""
+    if written:
+        data += _DATA.format(count=len(written), **names)
+        term = _TERM.format(coordinates="\n    ".join(written.values()), **names)
+    generated = _generated(weighted, names["log_lik"])
+    parts = (code[:start], data, code[start:end], term, code[end:], generated)
     return Controlled("".join(parts), tuple(written), left_out, names)
 
 
+def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
+    """`add_control` in the coordinates of an engine."""
+    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
+
+
+def _generated(weighted: WeightedProgram, asked: str) -> str:
+    """Generated quantities: the rows' log likelihoods if data `asked` for them, and nothing else.
+
+    What the log likelihood is computed from becomes local, and loses its constraints with it.
+    """
+    name, body = weighted.log_lik, []
+    log_lik: n.Decl | None = None
+    for s in needed(weighted.program.tree.generated_quantities, {name}):
+        if not isinstance(s, n.Decl):
+            body.append(s)
+        elif s.name != name:
+            body.append(replace(s, constraint=n.Constraint()))
+        else:
+            log_lik = s
+            if s.value is not None:
+                body.append(n.Assign(n.Var(name), "=", s.value))
+    if log_lik is None:
+        raise ProgramError(f"the program has no `{name}` in generated quantities")
+    rows = (n.Ternary(n.Var(asked), log_lik.size.dims[0], n.IntLit("0")),)
+    size = log_lik.size
+    size = replace(size, array=rows) if size.array else replace(size, sizes=rows)
+    declared = n.Decl(name, size)
+    only = n.If(n.Var(asked), n.Block(tuple(body)))
+    return f"generated quantities {{\n{printer.statements((declared, only))}\n}}\n"
+
+
+_ASKED = " int<lower=0, upper=1> {log_lik};"
 _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
     " vector[{size}] {centre}; vector[{size}] {gradient};"
@@ -188,10 +239,19 @@ def _closing(code: str, start: int) -> int:
 
 @dataclass(frozen=True)
 class CompiledWithControl:
-    """A compiled program with a quadratic term, which is absent unless data for it are given."""
+    """A compiled program with a quadratic term, which is absent unless data for it are given.
+
+    Attributes
+    ----------
+    compiled : Compiled
+    controlled : Controlled
+    log_lik : bool
+        Whether a bound model has its rows' log likelihoods.
+    """
 
     compiled: Compiled
     controlled: Controlled
+    log_lik: bool = False
 
     @property
     def code(self) -> str:
@@ -212,6 +272,5 @@ class CompiledWithControl:
         return self.compiled.bind_density(self._filled(data))
 
     def _filled(self, data: StanData) -> StanData:
-        if self.controlled.covered and self.controlled.names["size"] not in data:
-            return {**data, **self.controlled.nothing()}
-        return data
+        asked = {self.controlled.names["log_lik"]: int(self.log_lik)}
+        return {**self.controlled.nothing(), **data, **asked}

@@ -1,8 +1,8 @@
 """Transformed data that look at many rows: computed once from the full data.
 
 Centring and scaling, QR decompositions, counts and index tables change when rows are left
-out. They are computed by a small program without parameters from the full data, and handed
-to the weighted program as data.
+out. The original program computes them from the full data, as generated quantities, and they are
+handed to the weighted program as data.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan import printer, stanc
+from stancoreset.stan import printer
 from stancoreset.stan.names import Names
+from stancoreset.stan.prune import needed
 from stancoreset.stan.tree import names_in
 
-__all__ = ["freezing_program", "frozen_closure", "frozen_values"]
+__all__ = ["freezing_block", "frozen_closure", "frozen_values"]
 
 
 def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:
@@ -30,10 +31,18 @@ def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set
     return closed
 
 
-def freezing_program(
-    program: n.Program, frozen: Sequence[n.Decl], statistics: Sequence[n.Decl]
+def freezing_block(
+    program: n.Program, frozen: Sequence[n.Decl], added: Sequence[n.Stmt]
 ) -> tuple[str, dict[str, str]]:
-    """A program whose generated quantities are the frozen variables.
+    """Generated quantities of the original program that are the frozen variables.
+
+    Parameters
+    ----------
+    program : nodes.Program
+    frozen : sequence of Decl
+        Transformed data that are wanted.
+    added : sequence of Stmt
+        Statements of transformed data that the original does not have.
 
     Returns
     -------
@@ -45,27 +54,21 @@ def freezing_program(
     if not frozen:
         return "", {}
     names = Names(program)
-    names.used |= {d.name for d in statistics}
-    chosen = {d.name for d in frozen}
-    outputs = {d.name: names.fresh(f"frozen_{d.name}") for d in frozen}
-    tree = n.Program(
-        functions=program.functions,
-        data=program.data,
-        transformed_data=(
-            *program.transformed_data,
-            *(d for d in statistics if d.name in chosen),
-        ),
-        generated_quantities=tuple(
-            n.Decl(outputs[d.name], d.size, value=n.Var(d.name, type=d.type)) for d in frozen
-        ),
-    )
-    return stanc.auto_format(printer.program(tree), filename="frozen.stan"), outputs
+    new = {s.name for s in added if isinstance(s, n.Decl)}
+    names.used |= new
+    outputs = {d.name: d.name for d in frozen}
+    block = needed(added, set(outputs))
+    for d in frozen:
+        if d.name not in new:
+            outputs[d.name] = names.fresh(f"frozen_{d.name}")
+            block.append(n.Decl(outputs[d.name], d.size, value=n.Var(d.name, type=d.type)))
+    return printer.program(n.Program(generated_quantities=tuple(block))), outputs
 
 
 def frozen_values(
     outputs: Mapping[str, str], generated: Mapping[str, Any], types: Mapping[str, n.Type]
 ) -> dict[str, Any]:
-    """Data for the weighted program from the generated quantities of the freezing program.
+    """Data for the weighted program from the generated quantities of `freezing_block`.
 
     Parameters
     ----------

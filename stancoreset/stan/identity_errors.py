@@ -67,7 +67,7 @@ def against_original(
     """The original program on the same rows, without weights."""
     names = {decl.name for decl in original.data}
     data = {name: value for name, value in rows.items() if name in names}
-    before = bound.bind(engine.compile(original.density_code, name=original.name), data)
+    before = bound.bind(engine.compile(original.code, name=original.name), data)
     after = bound.density(rows)
     if before.n_params != after.n_params:
         return {"original": np.inf, "original gradient": np.inf}

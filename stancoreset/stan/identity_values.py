@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Compiled, Engine, Float
 from stancoreset.errors import IdentityError
+from stancoreset.stan.control import CompiledWithControl, controlled_for
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["BoundTwice", "Setting", "Values", "evaluate", "random_points"]
@@ -72,12 +73,16 @@ class Setting:
 
 
 class BoundTwice:
-    """The weighted program compiled twice, bound to small data on demand, closed at the end."""
+    """The weighted program with and without its rows' log likelihoods, as fits use it.
+
+    It is bound to small data on demand, and closed at the end.
+    """
 
     def __init__(self, weighted: WeightedProgram, engine: Engine) -> None:
-        name = weighted.program.name
-        self._density = engine.compile(weighted.density_code, name=name)
-        self._complete = engine.compile(weighted.code, name=name, log_lik=weighted.log_lik)
+        controlled, name = controlled_for(weighted, engine), weighted.program.name
+        compiled = engine.compile(controlled.code, name=name, log_lik=weighted.log_lik)
+        self._density = CompiledWithControl(compiled, controlled)
+        self._complete = CompiledWithControl(compiled, controlled, log_lik=True)
         self._open: list[BoundModel] = []
 
     def bind(self, compiled: Compiled, data: Mapping[str, Any]) -> BoundModel:

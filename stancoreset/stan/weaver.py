@@ -13,7 +13,7 @@ from stancoreset.stan import printer, stanc
 from stancoreset.stan.accumulators import added, only_use
 from stancoreset.stan.axis import check_parameters, data_dependences, declared
 from stancoreset.stan.dependence import FREE, Dep, rowwise
-from stancoreset.stan.freeze import freezing_program, frozen_closure
+from stancoreset.stan.freeze import freezing_block, frozen_closure
 from stancoreset.stan.names import Names
 from stancoreset.stan.per_row import call, literal
 from stancoreset.stan.prune import needed, unread, without
@@ -37,6 +37,8 @@ class Weaver:
     def __init__(self, program: n.Program, obs: str, merged: Iterable[str] = ()) -> None:
         self.merged = tuple(sorted(merged))
         self.selections = spread_selections(program, obs)
+        #: What transformed data have that the author's have not.
+        self.added = self.selections.program.transformed_data[len(program.transformed_data) :]
         self.program = program = self.selections.program
         self.obs = obs
         self.names = Names(program)
@@ -196,7 +198,7 @@ class Weaver:
         code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
         code = code.rstrip() + "\n"
         names = {d.name for d in frozen}
-        frozen_code, outputs = freezing_program(program, frozen, statistics)
+        frozen_code, outputs = freezing_block(program, frozen, (*self.added, *statistics))
         entries = list(flow.entries.values())
         entries += [
             Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")

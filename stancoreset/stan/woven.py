@@ -34,7 +34,8 @@ class Woven:
         Variables that are computed once from the full data and handed over as data: name in
         the woven program's data block → name in the generated quantities of `frozen_code`.
     frozen_code : str
-        A program without parameters that computes them; empty if there are none.
+        A block of generated quantities for the original program that computes them; empty if
+        there are none.
     weights, log_lik : str
         Names of the data vector of weights and of the pointwise log likelihood.
     tree : nodes.Program

@@ -26,7 +26,9 @@ N, D, S, CANDIDATES = 100_000, 10, 100, 20_000
 
 @pytest.fixture(scope="module")
 def model(cmdstan: Any) -> sc.CoresetModel:
-    return sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan", glm=False)
+    return sc.CoresetModel(
+        sc.stan_model_path("logistic"), engine="cmdstan", glm=False, passes="engine"
+    )
 
 
 @pytest.fixture(scope="module")
