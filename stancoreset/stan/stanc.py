@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
+from stancoreset.temporary import temporary_folder
 
 __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "info", "version"]
 
@@ -73,7 +73,7 @@ def _candidates() -> list[Path]:
 
 @lru_cache(maxsize=512)
 def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="stancoreset-") as folder:
+    with temporary_folder() as folder:
         # stanc insists on the suffix; its messages name `filename` instead.
         path = Path(folder, "model.stan")
         path.write_text(code, encoding="utf-8")
