@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
 from stancoreset.full_data import FullData, repeats
 from stancoreset.glm import FoundGlm, find_glm, rows_of
+from stancoreset.parallel import side_by_side
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
 from stancoreset.row_log_lik import bind_rows
@@ -136,10 +136,8 @@ class Session:
 
     def compile(self) -> None:
         """Compile all side by side."""
-        with ThreadPoolExecutor(2) as pool:
-            ways = (self.density, self.with_log_lik, self.original)
-            for done in [pool.submit(way) for way in ways]:
-                done.result()
+        ways = [self.density, self.with_log_lik, self.original]
+        side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
         """The full data bound to the engine; kept until other data come."""

@@ -6,11 +6,12 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from stancoreset.checks import check_seed, check_whole
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
+from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.csv_folder import require_csv_folder
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
@@ -63,6 +64,9 @@ class CoresetModel(Steps):
         Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal; also with
         effects of groups) on the full data by matrix products, once their values have equalled
         Stan's; False: always by Stan.
+    cpp_options, stanc_options : dict, optional
+        As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` says where
+        ``#include`` looks, besides the program's own folder; all else is for CmdStan only.
 
     Attributes
     ----------
@@ -110,17 +114,22 @@ class CoresetModel(Steps):
         obs: str | None = None,
         threads: int | None = None,
         glm: bool = True,
+        cpp_options: Mapping[str, Any] | None = None,
+        stanc_options: Mapping[str, Any] | None = None,
+        **others: Never,
     ) -> None:
+        refuse_arguments(others)
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
+        folders = include_paths(stanc_options)
         program = (
-            StanProgram.from_file(stan_file)
+            StanProgram.from_file(stan_file, include_paths=folders)
             if stan_file is not None
-            else StanProgram.from_code(str(stan_code))
+            else StanProgram.from_code(str(stan_code), include_paths=folders)
         )
         self._adopted = adopt(program, obs=obs)
         self.program = self._adopted.weighted
-        self.engine = resolve_engine(engine, threads)
+        self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
         self._session = Session(self._adopted, self.engine, threads, glm)
 
     merge = merge_parts

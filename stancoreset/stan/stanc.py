@@ -22,6 +22,7 @@ from stancoreset.temporary import temporary_folder
 __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "info", "version"]
 
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
+_HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
 
 
@@ -85,7 +86,8 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         except OSError as error:
             raise EngineError(f"cannot run {stanc}: {error}") from error
     if done.returncode != 0:
-        raise CompileError((done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}")
+        said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
+        raise CompileError(said + (_HOW_TO_INCLUDE if "include file" in said else ""))
     return done.stdout
 
 
