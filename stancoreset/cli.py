@@ -113,6 +113,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         output_dir=args.out,
         resume=args.resume,
         overwrite=args.overwrite,
+        engine_output_dir=args.engine_output_dir,
         stages=stages,
         **labels,
         **sampler_options(args),

@@ -37,6 +37,7 @@ __all__ = [
     "TAYLOR",
     "Plan",
     "check_projection",
+    "own_options",
     "reference_name",
 ]
 
@@ -125,8 +126,9 @@ class Plan:
         OptionError
             An option of NUTS that is out of range, or that makes no sense here.
         """
-        own = _own_options(arguments["method"])
-        nuts = {n: v for n, v in options.items() if n in NUTS.names() and n not in own}
+        own = own_options(arguments["method"])
+        known = NUTS.names()
+        nuts = {n: v for n, v in options.items() if n in known and (n not in own or v is None)}
         return cls(
             nuts=NUTS.of(nuts),
             options={n: v for n, v in options.items() if n not in nuts},
@@ -250,7 +252,7 @@ class Plan:
             )
 
 
-def _own_options(method: Any) -> Mapping[str, Any]:
+def own_options(method: Any) -> Mapping[str, Any]:
     """Options of a method in the loop, one of which (step_size) NUTS has, too."""
     if not isinstance(method, str) or method not in IN_THE_LOOP:
         return {}

@@ -27,7 +27,14 @@ __all__ = [
 ]
 
 #: Settings of a fit that NUTS on the full data has too.
-FULL_SETTINGS = ("seed", "inits", *NUTS.names(), "coords", "dims")
+FULL_SETTINGS = (
+    "seed",
+    "inits",
+    *NUTS.names(),
+    "engine_output_dir",
+    "coords",
+    "dims",
+)
 # What the batch decides itself.
 _NOT_SETTINGS = {
     "self",

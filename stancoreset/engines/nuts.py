@@ -43,8 +43,8 @@ _REFUSED = {
     "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
     "save_latent_dynamics": "unconstrained draws are in the container's group "
     "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
-    "save_profile": "weighting takes the profile statements out of a program; profile your own "
-    "with cmdstanpy",
+    "save_profile": "to profile a program run it with cmdstanpy; model.stan_code is the weighted "
+    "one",
     "time_fmt": "each round writes its CSV files into a folder of its own; name that "
     "(engine_output_dir in fit, output_dir in sample)",
     "timeout": "interrupt it instead (Ctrl-C, SIGTERM): finished stages are kept in output_dir, "
