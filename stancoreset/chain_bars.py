@@ -32,6 +32,8 @@ def chain_bars(nuts: NUTS, show: bool) -> Iterator[Callable[[int, int], object] 
             phase = "warm-up" if iteration <= nuts.iter_warmup else "sampling"
             bars[chain].set_postfix_str(phase, refresh=False)
             bars[chain].update(iteration - bars[chain].n)
+            if iteration == total:
+                bars[chain].refresh()
 
     try:
         yield on_iteration

@@ -234,7 +234,7 @@ class Steps:
             show_progress=Stages(show_progress).show,
         )
         given = {} if inits is None else {"inits": recorded_inits(inits)}
-        provenance = self._session.provenance(checked, {"seed": seed, **options, **given})
+        provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
         labels = {"coords": coords, "dims": dims}
         return self._session.container(result, coreset, provenance, labels)
 

@@ -133,6 +133,8 @@ class Fitter:
         on_iteration: Callable[[int, int], object] | None,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
+        shape = nuts.chains, self.transforms.n_params
+        starts = None if inits is None else np.broadcast_to(np.atleast_2d(inits), shape)
         what, started = f"NUTS of '{self.name}'", time.perf_counter()
         temporary = temporary_folder() if output_dir is None else None
         folder = Path(temporary.name if temporary is not None else str(output_dir))
@@ -141,9 +143,9 @@ class Fitter:
         methods = [_nuts_arguments(nuts, chain) for chain in range(nuts.chains)]
 
         def run_chain(chain: int) -> None:
-            start = None
             with scratch_folder() as scratch:
-                if inits is not None:
+                start = None
+                if starts is not None:
                     start = self._write_init(scratch / "init.json", starts[chain])
                 self._run(
                     what,
@@ -156,8 +158,6 @@ class Fitter:
                     on_line=_Listener(chain, nuts.show_console, on_iteration),
                 )
 
-        if inits is not None:
-            starts = np.broadcast_to(np.atleast_2d(inits), (nuts.chains, self.transforms.n_params))
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -197,8 +197,6 @@ def _nuts_arguments(nuts: NUTS, chain: int) -> list[str]:
         *([] if sizes is None else [f"stepsize={sizes[chain]}"]),
         f"metric={nuts.metric}",
     ]
-    if not nuts.iter_warmup:  # CmdStan refuses to adapt in no time
-        return [*method, "adapt", "engaged=0"]
     given = {name: getattr(nuts, ours) for ours, name in _ADAPTATION.items()}
     return [
         *method,

@@ -222,6 +222,11 @@ class NUTS:
         OptionError
         """
         if engine == "cmdstan":
+            if not self.iter_warmup:
+                raise OptionError(
+                    "iter_warmup is 0, but CmdStan adapts its steps in warm-up; expected a whole "
+                    "number of at least 1"
+                )
             return
         for option in fields(self):
             if option.metadata["cmdstan"] and getattr(self, option.name) is not None:
