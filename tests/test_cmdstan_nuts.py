@@ -105,7 +105,7 @@ def test_chains_start_where_it_is_said(model, few, monkeypatch):
     monkeypatch.setattr(cmdstan_fits, "run", noted)
     given = [{"alpha": 2.0}, {"alpha": -1.0, "beta": [0.5, 1.0, 0.0]}]
     model.sample(DATA, few, inits=given, **QUICK)
-    assert told["2"] == pytest.approx(given[1])
+    assert told["2"] == given[1]
     assert told["1"]["alpha"] == 2.0
     assert np.shape(told["1"]["beta"]) == (3,)
     assert 0 < np.abs(told["1"]["beta"]).max() < 2

@@ -175,7 +175,7 @@ def plain(value: Any) -> Any:
 
 def short(value: Any) -> str:
     """A value as a part of a name."""
-    if str(value).endswith(".nc"):
+    if str(value).endswith((".nc", ".json")):
         return Path(str(value)).stem
     if isinstance(value, str | int | float):
         return str(value)

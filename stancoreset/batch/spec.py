@@ -319,7 +319,7 @@ class _Reader:
         parts = name_parts(job)
         template = values.get("name")
         if template is None:
-            core = ("model", "data", "size", "method", "seed")
+            core = ("model", "data", "size", "method", "seed", "engine_output_dir")
             name = "{model}-{data}-k{size}-{method}-s{seed}".format(**parts)
             others = {
                 **{key: job.settings[key] for key in fit_settings() if key in job.settings},
