@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import logging
@@ -11,11 +12,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from signal import SIGINT, Signals
 from typing import Any
 
 from stancoreset.cli_options import sampler_options
 from stancoreset.cli_parser import make_parser
 from stancoreset.errors import OptionError, StancoresetError
+from stancoreset.signals import ending_in_order
 
 __all__ = ["HANDLERS", "main"]
 
@@ -23,8 +26,13 @@ __all__ = ["HANDLERS", "main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted.
 
-    1: some jobs of a batch failed.
+    1: some jobs of a batch failed; 143 and 129: ended by SIGTERM or SIGHUP.
     """
+    with ending_in_order() as received:
+        return _main(argv, received)
+
+
+def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     args = argparse.Namespace()
     _print_anything()
     try:
@@ -37,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         where = getattr(args, "out", None)
         hint = f"; finished stages are in {where}, go on with --resume" if where else ""
-        print(f"\nstancoreset: interrupted{hint}", file=sys.stderr)
-        return 130
+        how = f"ended by {received[0].name}" if received else "interrupted"
+        with contextlib.suppress(OSError):  # after a SIGHUP there may be no terminal
+            print(f"\nstancoreset: {how}{hint}", file=sys.stderr)
+        return 128 + int(received[0] if received else SIGINT)
     except BrokenPipeError:  # the reader of a pipe has gone: nothing to say to anybody
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -113,6 +123,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
         output_dir=args.out,
         resume=args.resume,
         overwrite=args.overwrite,
+        engine_output_dir=args.engine_output_dir,
         stages=stages,
         **labels,
         **sampler_options(args),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from stancoreset.engines.nuts import NUTS
 
 __all__ = ["coreset_options", "fit_options", "sampler_options"]
 
@@ -19,7 +23,13 @@ def _size(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-_size.__name__ = "whole number or auto"  # what argparse says of anything else
+def _seed(text: str) -> int | None:
+    return None if text == "random" else int(text)
+
+
+# What argparse says of anything else.
+_size.__name__ = "whole number or auto"
+_seed.__name__ = "whole number or random"
 
 
 def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
@@ -40,13 +50,27 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: st
         action="store_true",
         help="rows alone, without the quadratic that completes them to second order",
     )
-    add("--seed", type=int, default=1, help="seed of everything random (1)")
-    add("--chains", type=int, default=4, help="NUTS chains (4)")
-    add("--parallel-chains", type=int, help="chains at the same time; default: the cores")
-    add("--iter-warmup", type=int, default=1000, help="warm-up iterations a chain (1000)")
-    add("--iter-sampling", type=int, default=1000, help="draws a chain (1000)")
-    add("--adapt-delta", type=float, default=0.8, help="NUTS target acceptance (0.8)")
-    add("--max-treedepth", type=int, default=10, help="NUTS tree depth (10)")
+    add(
+        "--seed",
+        type=_seed,
+        default=1,
+        metavar="SEED",
+        help="seed of everything random (1); random: any, which the report tells",
+    )
+    for option in _nuts_options():
+        _add_nuts(add, option)
+    add(
+        "--inits",
+        nargs="+",
+        metavar="FILE",
+        help="where chains start: a JSON file of values by parameter, one for each chain, or a "
+        "number, the radius of random values; default: where the reference has mass",
+    )
+    add(
+        "--engine-output-dir",
+        metavar="DIR",
+        help="keep CmdStan's CSV files here, those of further rounds in round_1, … below it",
+    )
     add("--resume", action="store_true", help="go on where an interrupted run stopped")
     add("--overwrite", action="store_true", help="replace an earlier run in DIR")
     add("--no-plots", action="store_true", help="no pictures of weights and certificate")
@@ -84,12 +108,35 @@ def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | 
 
 
 def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What NUTS is called with."""
-    return {
-        "chains": args.chains,
-        "iter_warmup": args.iter_warmup,
-        "iter_sampling": args.iter_sampling,
-        "adapt_delta": args.adapt_delta,
-        "max_treedepth": args.max_treedepth,
-        "parallel_chains": args.parallel_chains,
-    }
+    """What NUTS is called with, and where it starts."""
+    given = {option.name: getattr(args, option.name) for option in _nuts_options()}
+    return {**given, "inits": _inits(args.inits)}
+
+
+def _nuts_options() -> list[dataclasses.Field[Any]]:
+    """What NUTS may be asked for on a command line, which has bars and a place for words."""
+    return [f for f in dataclasses.fields(NUTS) if f.name not in ("show_console", "refresh")]
+
+
+def _add_nuts(add: Callable[..., object], option: dataclasses.Field[Any]) -> None:
+    name, about, default = (
+        f"--{option.name.replace('_', '-')}",
+        option.metadata["help"],
+        option.default,
+    )
+    if isinstance(default, bool):
+        add(name, action="store_true", help=about)
+        return
+    kind = float if "float" in str(option.type) else int if "int" in str(option.type) else str
+    shown = about if default is None else f"{about} ({default})"
+    add(name, type=kind, default=default, help=shown)
+
+
+def _inits(texts: Sequence[str] | None) -> Any:
+    """A number, a path or several, as `CoresetModel.fit` takes them."""
+    if texts is None or len(texts) > 1:
+        return texts
+    try:
+        return float(texts[0])
+    except ValueError:
+        return texts[0]

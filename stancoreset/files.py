@@ -23,7 +23,9 @@ __all__ = [
     "atomic_folder",
     "atomic_path",
     "content_key",
+    "is_alive",
     "is_temporary",
+    "process_mark",
     "read_numbers",
     "reading",
     "remove_all_leftovers",
@@ -126,7 +128,7 @@ def _move_away(path: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     """A name beside `path` that nobody else has, and that says whose it is."""
-    return path.with_name(f".{path.stem}-{_myself()}-{secrets.token_hex(4)}{path.suffix}")
+    return path.with_name(f".{path.stem}-{process_mark()}-{secrets.token_hex(4)}{path.suffix}")
 
 
 _TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)(_(?P<birth>\d+))?-\w{8}(\.\w+)?")
@@ -141,7 +143,7 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files and folders in `folder` whose process is gone."""
     for path in folder.iterdir():
         match = _TEMPORARY.fullmatch(path.name)
-        if match is not None and not _alive(int(match["pid"]), match["birth"]):
+        if match is not None and not is_alive(int(match["pid"]), match["birth"]):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -155,13 +157,13 @@ def remove_all_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _myself() -> str:
+def process_mark() -> str:
     """This process as `_TEMPORARY` has it: its number and, where the system tells, its birth."""
     status = _status(os.getpid())
     return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
 
 
-def _alive(pid: int, birth: str | None) -> bool:
+def is_alive(pid: int, birth: str | None) -> bool:
     """Whether a process is still at work.
 
     A number alone does not tell: a killed process keeps it until it is reaped, for ever where

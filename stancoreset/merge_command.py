@@ -101,6 +101,7 @@ def merge(
             output_dir=Path(args.out),
             resume=args.resume,
             overwrite=args.overwrite,
+            engine_output_dir=args.engine_output_dir,
             stages=Stages(show_progress=False if args.quiet else None, on_done=say.stage),
             control_variate=not args.no_control_variate,
             **sampler_options(args),

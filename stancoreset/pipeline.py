@@ -265,24 +265,26 @@ class Pipeline:
 
     def _sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         plan = self.plan
-        chains = plan.chains
-        if coreset.control is None or reference.method != "laplace":
-            # Chains start at draws of the reference: where the posterior is, all its modes.
-            rng = np.random.default_rng([plan.seed, 11])
-            draws = reference.draws
-            inits = draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
-        else:  # where the quadratic is exact
-            inits = np.tile(coreset.control.centre, (chains, 1))
         with self.stages("sample"):
             return self.session.sample(
                 self.checked,
                 coreset,
-                inits=inits,
+                inits=self._inits(reference, coreset) if plan.inits is None else plan.inits,
+                nuts=plan.nuts,
                 seed=plan.seed,
-                parallel_chains=plan.parallel_chains,
                 output_dir=plan.engine_output_dir,
-                **plan.sampler,
+                show_progress=self.stages.show,
             )
+
+    def _inits(self, reference: Reference, coreset: Coreset) -> Float:
+        """Where chains start, unless the user says it."""
+        chains = self.plan.nuts.chains
+        if coreset.control is None or reference.method != "laplace":
+            # Chains start at draws of the reference: where the posterior is, all its modes.
+            rng = np.random.default_rng([self.plan.seed, 11])
+            draws = reference.draws
+            return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
+        return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
 
     def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
         judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))

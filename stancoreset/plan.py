@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
@@ -12,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from stancoreset.arviz_compat.reading import variables_of
+from stancoreset.checks import check_seed, check_whole
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import Float, RowModel
-from stancoreset.engines.nuts import check_nuts, check_whole
+from stancoreset.engines.inits import check_inits, recorded_inits
+from stancoreset.engines.nuts import NUTS, fresh_seed, refuse
 from stancoreset.errors import OptionError, SolverError
 from stancoreset.fisher import extend_fisher, project_fisher
 from stancoreset.full_data import FullData
@@ -34,6 +37,7 @@ __all__ = [
     "TAYLOR",
     "Plan",
     "check_projection",
+    "own_options",
     "reference_name",
 ]
 
@@ -50,8 +54,6 @@ def _extend_loglik(
 ) -> Projection:
     return extend(projection, full, pool, draws, tick)
 
-
-_SAMPLER = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
 
 #: Kinds of projection: how one is made, and how draws are added to it.
 PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
@@ -80,7 +82,15 @@ def check_projection(projection: str | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit was asked for; the parameters of `CoresetModel.fit`, its `options` apart."""
+    """What a fit was asked for: the parameters of `CoresetModel.fit`.
+
+    Attributes
+    ----------
+    nuts : NUTS
+        How NUTS is run.
+    options : mapping
+        What the selection algorithm takes.
+    """
 
     size: int | str
     method: str = "pursuit"
@@ -92,21 +102,39 @@ class Plan:
     draws: int | None = None
     candidates: int | None = None
     seed: int = 0
-    chains: int = 4
-    iter_warmup: int = 1000
-    iter_sampling: int = 1000
-    adapt_delta: float = 0.8
-    max_treedepth: int = 10
-    parallel_chains: int | None = None
+    nuts: NUTS = field(default_factory=NUTS)
+    inits: Any = None
     engine_output_dir: str | Path | None = None
     coords: Mapping[str, Sequence[Any]] | None = None
     dims: Mapping[str, Sequence[str]] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def sampler(self) -> dict[str, Any]:
-        """What NUTS is called with, as far as it decides the result."""
-        return {name: getattr(self, name) for name in _SAMPLER}
+    @classmethod
+    def of(cls, options: Mapping[str, Any], *, seed: int | None, **arguments: Any) -> Plan:
+        """From options by name, NUTS' and the selection algorithm's among each other.
+
+        Parameters
+        ----------
+        options : mapping
+        seed : int or None
+            None: any.
+        **arguments
+            All else.
+
+        Raises
+        ------
+        OptionError
+            An option of NUTS that is out of range, or that makes no sense here.
+        """
+        own = own_options(arguments["method"])
+        known = NUTS.names()
+        nuts = {n: v for n, v in options.items() if n in known and (n not in own or v is None)}
+        return cls(
+            nuts=NUTS.of(nuts),
+            options={n: v for n, v in options.items() if n not in nuts},
+            seed=fresh_seed() if seed is None else seed,
+            **arguments,
+        )
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -126,7 +154,8 @@ class Plan:
             "control_variate": self.control_variate,
             "refine": self.refine,
             "seed": self.seed,
-            **self.sampler,
+            **self.nuts.settings(),
+            **({} if self.inits is None else {"inits": recorded_inits(self.inits)}),
             **self.options,
         }
 
@@ -189,7 +218,10 @@ class Plan:
             else:
                 check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
         except SolverError as error:
-            arguments = [f.name for f in fields(Plan) if f.name != "options"]
+            for name in self.options:
+                refuse(name)
+            arguments = [f.name for f in fields(Plan) if f.name not in ("options", "nuts")]
+            arguments += NUTS.names()
             meant = {name: near_misses(name, arguments) for name in self.options}
             for name, close in meant.items():
                 if close:
@@ -200,12 +232,14 @@ class Plan:
 
     def _require_numbers(self) -> None:
         """Refuse numbers out of range, and a word where True or False is expected."""
-        check_nuts({**self.sampler, "parallel_chains": self.parallel_chains, "seed": self.seed})
-        if self.chains * self.iter_sampling < LEAST_DRAWS:
+        check_seed(self.seed)
+        check_inits(self.inits, self.nuts.chains)
+        if self.nuts.chains * self.nuts.draws < LEAST_DRAWS:
+            thinned = f" and thin {self.nuts.thin}" if self.nuts.thin > 1 else ""
             raise OptionError(
-                f"iter_sampling is {self.iter_sampling}, which gives {self.chains} chains "
-                f"{self.chains * self.iter_sampling} draws: a certificate needs at least "
-                f"{LEAST_DRAWS}"
+                f"iter_sampling is {self.nuts.iter_sampling}{thinned}, which gives "
+                f"{self.nuts.chains} chains {self.nuts.chains * self.nuts.draws} draws: a "
+                f"certificate needs at least {LEAST_DRAWS}"
             )
         check_whole("max_rounds", self.max_rounds, 1)
         if self.draws is not None:
@@ -216,6 +250,13 @@ class Plan:
             raise OptionError(
                 f"control_variate is {self.control_variate!r}, expected True or False"
             )
+
+
+def own_options(method: Any) -> Mapping[str, Any]:
+    """Options of a method in the loop, one of which (step_size) NUTS has, too."""
+    if not isinstance(method, str) or method not in IN_THE_LOOP:
+        return {}
+    return inspect.signature(IN_THE_LOOP[method]).parameters
 
 
 def _is_whole(value: object) -> bool:

@@ -14,8 +14,8 @@ import numpy as np
 
 from stancoreset.arviz_compat import add_group, attrs_of, groups_of, is_container
 from stancoreset.arviz_compat.line import Container, build
+from stancoreset.checks import check_whole
 from stancoreset.engines.base import Float, StanData
-from stancoreset.engines.nuts import check_whole
 from stancoreset.errors import CertificateError, DataError, OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.row_log_lik import row_log_lik

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class Rounds:
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
+        pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
         complete = pipeline.folder.complete
         change: Change | None = Change("first pass", reference_name(asked.reference), {})
         attempts: list[Attempt] = []
@@ -113,12 +115,20 @@ class Rounds:
         if asked.size == AUTO and not change.grows:
             settings.pop("size", None)
         actions = [change.action, *(a.round.action for a in attempts)]
+        nuts = asked.nuts
         if SMALLER_STEPS in actions:
             closer = _CLOSER ** actions.count(SMALLER_STEPS)
-            settings["adapt_delta"] = 1 - (1 - asked.adapt_delta) / closer
+            nuts = replace(nuts, adapt_delta=1 - (1 - nuts.adapt_delta) / closer)
         if LONGER_CHAINS in actions:
-            settings["iter_warmup"] = _LONGER * asked.iter_warmup
-            settings["iter_sampling"] = _LONGER * asked.iter_sampling
+            nuts = replace(
+                nuts,
+                iter_warmup=_LONGER * nuts.iter_warmup,
+                iter_sampling=_LONGER * nuts.iter_sampling,
+            )
+        settings["nuts"] = nuts
+        if asked.engine_output_dir is not None and attempts:
+            below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
+            settings["engine_output_dir"] = below
         if change.reference == OWN_DRAWS:
             settings["reference"] = _best(attempts).posterior
         elif attempts or change.reference != reference_name(asked.reference):

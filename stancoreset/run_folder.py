@@ -35,7 +35,15 @@ from stancoreset.files import (
 )
 from stancoreset.reference.base import GaussianFit, Reference
 
-__all__ = ["RunFolder", "enlist", "load_part", "load_stage", "require_files", "results_in"]
+__all__ = [
+    "RunFolder",
+    "enlist",
+    "load_part",
+    "load_stage",
+    "recorded_seed",
+    "require_files",
+    "results_in",
+]
 
 T = TypeVar("T")
 
@@ -349,6 +357,15 @@ def require_files(path: Path, names: Iterable[str]) -> None:
         if not os.path.exists(path / name):
             raise OutputError(f"{path} has no {name}: the run in it is not finished, or not whole")
         require_unchanged(path / name, listed)
+
+
+def recorded_seed(path: str | Path | None) -> int | None:
+    """The seed of the run in a folder, if there is one."""
+    try:
+        found = json.loads((Path(path or "") / _MARKER).read_text()).get("seed")
+    except (OSError, ValueError, AttributeError):  # what is wrong, `RunFolder.open` says
+        return None
+    return found if isinstance(found, int) else None
 
 
 def load_stage(path: Path, stage: str) -> Any:

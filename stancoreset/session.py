@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset import __version__, arviz_compat
+from stancoreset.chain_bars import chain_bars
 from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -23,7 +24,8 @@ from stancoreset.engines.base import (
     SampleResult,
     StanData,
 )
-from stancoreset.engines.nuts import check_nuts
+from stancoreset.engines.inits import initial_points
+from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.expansion import Expansion, expand
 from stancoreset.files import content_key
@@ -376,14 +378,30 @@ class Session:
         checked: StanData,
         coreset: Coreset | None,
         *,
+        nuts: NUTS,
+        seed: int,
+        inits: Any = None,
         output_dir: str | Path | None = None,
-        **options: Any,
+        show_progress: bool = False,
     ) -> SampleResult:
         """NUTS on the coreset, or on all rows."""
-        check_nuts(options)
-        where = None if output_dir is None else str(output_dir)
-        with self.bind(checked, coreset) as bound:
-            return bound.sample(output_dir=where, **options)
+        with (
+            self.bind(checked, coreset) as bound,
+            chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration,
+        ):
+            return bound.sample(
+                seed=seed,
+                inits=self.initial_points(bound, inits, nuts.chains, seed),
+                output_dir=None if output_dir is None else str(output_dir),
+                on_iteration=on_iteration,
+                **vars(nuts),
+            )
+
+    def initial_points(self, bound: BoundModel, inits: Any, chains: int, seed: int) -> Float | None:
+        """Where chains start, see `stancoreset.engines.inits`."""
+        program = self.program.program
+        others = {d.name for d in (*program.transformed_parameters, *program.generated_quantities)}
+        return initial_points(bound, inits, chains, seed, others)
 
     def unconstrained(
         self, checked: StanData, posterior: Any, count: int | None
@@ -437,6 +455,7 @@ class Session:
         """An ArviZ container without the variables that have one value per row."""
         dropped = self.program.row_parameters
         kept = {k: v for k, v in result.variables.items() if k not in dropped}
+        warmup = {k: v for k, v in result.warmup_variables.items() if k not in dropped}
         constant = (
             {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
             if coreset is not None
@@ -445,7 +464,7 @@ class Session:
         # One dimension for both: a row and its weight belong together.
         shared = {name: [_CORESET_DIM] for name in constant or ()}
         return arviz_compat.from_result(
-            replace(result, variables=kept),
+            replace(result, variables=kept, warmup_variables=warmup),
             constant_data=constant,
             attrs=provenance,
             coords=labels.get("coords"),

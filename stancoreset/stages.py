@@ -41,14 +41,15 @@ class Stages:
         on_done: Callable[[str, float], object] | None = None,
     ) -> None:
         self.seconds: dict[str, float] = {}
-        self._show = sys.stderr.isatty() if show_progress is None else show_progress
+        #: Whether bars are drawn.
+        self.show = sys.stderr.isatty() if show_progress is None else show_progress
         self._on_done = on_done
 
     @contextmanager
     def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
         """Time a block; what it yields takes the number of steps done since the last call."""
         started = time.perf_counter()
-        bar = self._bar(name, total) if self._show and total else None
+        bar = self._bar(name, total) if self.show and total else None
         try:
             yield bar.update if bar is not None else _ignore
         finally:

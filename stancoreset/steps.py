@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stancoreset.certificate import Certificate
+from stancoreset.checks import check_seed
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
-from stancoreset.engines.nuts import check_seed
+from stancoreset.engines.csv_folder import require_csv_folder
+from stancoreset.engines.inits import check_inits, recorded_inits
+from stancoreset.engines.nuts import NUTS, fresh_seed
 from stancoreset.errors import CertificateError
 from stancoreset.judge import CERTIFIED_DRAWS, Judge
 from stancoreset.plan import (
@@ -31,6 +35,7 @@ from stancoreset.reference.base import Reference
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
 from stancoreset.sources import Source, StoredRows
+from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
 from stancoreset.stan.program import WeightedProgram
 from stancoreset.taylor import TaylorProjection, project_taylor
@@ -173,10 +178,12 @@ class Steps:
         data: Any,
         coreset: Coreset | None = None,
         *,
-        inits: np.ndarray | None = None,
-        seed: int = 0,
+        inits: Any = None,
+        seed: int | None = 0,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
         **options: Any,
     ) -> Any:
         """NUTS on the coreset, or on the full data if `coreset` is None.
@@ -186,23 +193,48 @@ class Steps:
         data : mapping or path
             The full data.
         coreset : Coreset, optional
-        inits : ndarray, shape (P,) or (chains, P), optional
-            Unconstrained starting points; default: Stan's random inits.
-        seed : int
+        inits : optional
+            Where the chains start, see `fit`; default: Stan's random inits.
+        seed : int or None
+            None: any, which is kept with the draws.
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
+        output_dir : path, optional
+            Where CmdStan's own CSV files are kept; default: they are temporary.
         **options
-            ``chains``, ``iter_warmup``, ``iter_sampling``, ``adapt_delta``,
-            ``max_treedepth``, ``parallel_chains``, ``output_dir`` (keeps CmdStan's files).
+            Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
+            ``iter_sampling``, ``thin``, ``adapt_delta``, …; see `stancoreset.engines.nuts.NUTS`.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            Posterior and sampler statistics.
+            Posterior and sampler statistics; with ``save_warmup`` those of warm-up, too.
+
+        Raises
+        ------
+        OptionError
+            An option of NUTS that is out of range, or that this engine does not have.
         """
+        nuts = NUTS.of(options)
+        nuts.require_engine(self.engine.name)
+        seed = fresh_seed() if seed is None else seed
+        check_seed(seed)
+        check_inits(inits, nuts.chains)
+        require_csv_folder(output_dir, "output_dir", self.engine.name)
         checked = self.read(data)
-        result = self._session.sample(checked, coreset, inits=inits, seed=seed, **options)
-        provenance = self._session.provenance(checked, {"seed": seed, **options})
+        result = self._session.sample(
+            checked,
+            coreset,
+            nuts=nuts,
+            seed=seed,
+            inits=inits,
+            output_dir=output_dir,
+            show_progress=Stages(show_progress).show,
+        )
+        given = {} if inits is None else {"inits": recorded_inits(inits)}
+        provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
         labels = {"coords": coords, "dims": dims}
         return self._session.container(result, coreset, provenance, labels)
 

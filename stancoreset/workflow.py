@@ -6,11 +6,13 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
+from stancoreset.checks import check_seed, check_whole
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
-from stancoreset.engines.nuts import check_seed, check_whole
+from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
+from stancoreset.engines.csv_folder import require_csv_folder
 from stancoreset.errors import OptionError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
@@ -19,7 +21,7 @@ from stancoreset.pipeline import Pipeline
 from stancoreset.plan import Plan
 from stancoreset.refinement import MAX_ROUNDS
 from stancoreset.rounds import Rounds
-from stancoreset.run_folder import RunFolder
+from stancoreset.run_folder import RunFolder, recorded_seed
 from stancoreset.session import Session
 from stancoreset.sources import StoredRows
 from stancoreset.stages import Stages
@@ -68,6 +70,9 @@ class CoresetModel(Steps):
         if it is installed and its densities, gradients and rows' log likelihoods have equalled
         CmdStan's on your data to 1e-9; ``"engine"``, always CmdStan. `CoresetFit.passes` says
         what was done.
+    cpp_options, stanc_options : dict, optional
+        As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` says where
+        ``#include`` looks, besides the program's own folder; all else is for CmdStan only.
 
     Attributes
     ----------
@@ -116,18 +121,23 @@ class CoresetModel(Steps):
         threads: int | None = None,
         glm: bool = True,
         passes: str = "auto",
+        cpp_options: Mapping[str, Any] | None = None,
+        stanc_options: Mapping[str, Any] | None = None,
+        **others: Never,
     ) -> None:
+        refuse_arguments(others)
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
         check_passes(passes)
+        folders = include_paths(stanc_options)
         program = (
-            StanProgram.from_file(stan_file)
+            StanProgram.from_file(stan_file, include_paths=folders)
             if stan_file is not None
-            else StanProgram.from_code(str(stan_code))
+            else StanProgram.from_code(str(stan_code), include_paths=folders)
         )
         self._adopted = adopt(program, obs=obs)
         self.program = self._adopted.weighted
-        self.engine = resolve_engine(engine, threads)
+        self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
         self._session = Session(self._adopted, self.engine, threads, glm, passes)
 
     merge = merge_parts
@@ -149,13 +159,14 @@ class CoresetModel(Steps):
         max_rounds: int = MAX_ROUNDS,
         draws: int | None = None,
         candidates: int | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         chains: int = 4,
         iter_warmup: int = 1000,
         iter_sampling: int = 1000,
         adapt_delta: float = 0.8,
         max_treedepth: int = 10,
         parallel_chains: int | None = None,
+        inits: Any = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         show_progress: bool | None = None,
@@ -210,10 +221,15 @@ class CoresetModel(Steps):
             2,000. In the loop: draws of each coreset posterior.
         candidates : int, optional
             Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
-        seed : int
-            Seed of everything random.
+        seed : int or None
+            Seed of everything random; None takes one that nobody has chosen, which is in the
+            report, and in `output_dir` for a run that goes on.
         chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
             As in cmdstanpy's ``sample``.
+        inits : float, dict, list of dict, path, list of path, or ndarray, optional
+            Where the chains start, as in cmdstanpy: constrained values by parameter, from which
+            some may be missing, for all chains or each; a radius; or an array (P,) or
+            (chains, P) of unconstrained points. Default: where the reference has mass.
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
             ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
@@ -227,13 +243,17 @@ class CoresetModel(Steps):
         overwrite : bool
             Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
         engine_output_dir : path, optional
-            Where CmdStan's own CSV files are kept; default: they are temporary.
+            Where CmdStan's own CSV files are kept, those of further rounds in ``round_1``, …
+            below it; default: they are temporary.
         stages : Stages, optional
             A stopwatch of your own.
         **options
-            Passed to the selection algorithm; for methods in the loop also ``sampler``
-            (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
-            `stancoreset.coreset_posterior.select_in_the_loop`.
+            Of NUTS, as in cmdstanpy's ``sample``: ``thin``, ``save_warmup`` (in the group
+            ``warmup_posterior``), ``metric``, ``step_size``, ``adapt_init_phase``,
+            ``adapt_metric_window``, ``adapt_step_size``, ``show_console``, ``refresh``; see
+            `stancoreset.engines.nuts.NUTS`. All else is passed to the selection algorithm; for
+            methods in the loop also ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and
+            ``warmup``, see `stancoreset.coreset_posterior.select_in_the_loop`.
 
         Returns
         -------
@@ -246,7 +266,16 @@ class CoresetModel(Steps):
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
         stages = stages or Stages(show_progress)
-        plan = Plan(
+        plan = Plan.of(
+            {
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+                "parallel_chains": parallel_chains,
+                **options,
+            },
             size=size,
             method=method,
             reference=reference,
@@ -256,29 +285,25 @@ class CoresetModel(Steps):
             max_rounds=max_rounds,
             draws=draws,
             candidates=candidates,
-            seed=seed,
-            chains=chains,
-            iter_warmup=iter_warmup,
-            iter_sampling=iter_sampling,
-            adapt_delta=adapt_delta,
-            max_treedepth=max_treedepth,
-            parallel_chains=parallel_chains,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
             engine_output_dir=engine_output_dir,
             coords=coords,
             dims=dims,
-            options=options,
         )
+        plan.nuts.require_engine(self.engine.name)
         plan.require(sys.maxsize)  # before data are read, which may take long
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
             provenance = self._session.provenance(checked, plan.settings())
+        require_csv_folder(engine_output_dir, "engine_output_dir", self.engine.name)
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
             self._session.compile()
         if not folder.finished("reference"):
             with stages("check program"):
-                self._identities(require_identities, checked, seed=seed)
+                self._identities(require_identities, checked, seed=plan.seed)
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
         return Rounds(pipeline).run()
 

@@ -103,6 +103,37 @@ def test_names_options_ready_programs_and_data_of_several_sources(place):
     assert job.name == "logistic-data-k5-aiht-s0-max_iter=40"
 
 
+def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
+    write_json(place / "start.json", {"mu": 0.5})
+    text = DEFAULTS.replace("stanli", "cmdstan") + (
+        "engine_output_dir = 'csv'\n[[jobs]]\nsize = 10\nfull = true\nthin = 2\n"
+        "metric = ['diag_e', 'dense_e']\nsave_warmup = true\nstep_size = 0.5\n"
+        "inits = ['start.json', { mu = 0.1 }]\n"
+    )
+    jobs = read_jobs(jobs_file(place, text))
+    fits = [job for job in jobs if job.kind == "fit"]
+    assert len(fits) == 2 * 2
+    assert {str(job.settings["inits"]) for job in fits} == {
+        str(place / "start.json"),
+        "{'mu': 0.1}",
+    }
+    for job in jobs:
+        assert job.settings["thin"] == 2
+        assert job.settings["step_size"] == 0.5
+        assert job.settings["engine_output_dir"] == str(place / "csv")
+    assert "-inits=start" in fits[0].name
+    assert "engine_output_dir" not in fits[0].name
+
+
+def test_options_of_nuts_reach_the_job(place):
+    text = DEFAULTS + "[[jobs]]\nsize = 20\nthin = 3\nsave_warmup = true\ninits = 0.1\nchains = 2\n"
+    table = sc.run_batch(jobs_file(place, text), place / "work")
+    (name,) = table.index
+    posterior = sc.load_fit(place / "work" / name).posterior
+    assert arviz_compat.groups_of(posterior)["posterior"].sizes["draw"] == 50
+    assert arviz_compat.groups_of(posterior)["warmup_posterior"].sizes["draw"] == 34
+
+
 def test_a_run_on_the_full_data_is_shared(place):
     text = DEFAULTS + "[[jobs]]\nsize = [10, 20]\nseed = [1, 2]\nfull = true\n"
     jobs = read_jobs(jobs_file(place, text))
@@ -133,6 +164,13 @@ def test_the_examples_of_readme_and_help_are_jobs(place):
         ("[[jobs]]\nsize = true\n", "size is True"),
         ("[grid]\nseed = [1, 'x']\n[[jobs]]\nsize = 3\n", "seed is 'x', expected a whole number"),
         ("[[jobs]]\nadapt_delta = 'high'\n", "adapt_delta is 'high', expected a number"),
+        ("[[jobs]]\nthin = 0\n", "thin is 0, expected a whole number of at least 1"),
+        ("[[jobs]]\nmetric = 'full'\n", "metric is 'full', expected one of"),
+        ("[[jobs]]\nsave_warmup = 1\n", "save_warmup is 1, expected true or false"),
+        ("[[jobs]]\ninits = 'none.json'\n", "inits is 'none.json': there is no file"),
+        ("[[jobs]]\nadapt_step_size = 9\n", "adapt_step_size is 9, but engine 'stanli'"),
+        ("[[jobs]]\nengine_output_dir = 'csv'\n", "engine 'stanli' writes no CSV files"),
+        ("[[jobs]]\ntimeout = 9\n", "timeout is not known"),
         ("[[jobs]]\ndata = 'none.json'\n", "data is 'none.json': there is no file"),
         ("[[jobs]]\nmodel = 'none.stan'\n", "model is 'none.stan': there is no file"),
         ("[[jobs]]\nmodel = 3\n", "model is 3, expected a path"),

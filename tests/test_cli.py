@@ -16,6 +16,7 @@ import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
+from stancoreset import arviz_compat
 from stancoreset.cli import main
 from stancoreset.demo import FLIGHT_PREDICTORS, flights_data
 from stancoreset.errors import DataError
@@ -65,6 +66,33 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     assert run("compare", out, out / "laplace.nc", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["posterior"] for row in rows} == {"run", "laplace"}
+
+
+@pytest.mark.fit
+def test_what_nuts_is_asked_for(tmp_path, data_file, capsys):
+    start = tmp_path / "start.json"
+    start.write_text('{"alpha": 0.5}')
+    out, options = tmp_path / "run", ["--thin", 2, "--save-warmup", "--metric", "dense_e"]
+    options += ["--step-size", 0.5, "--inits", start, "--seed", "random"]
+    command = ["fit", LOGISTIC, data_file, "--size", 30, "--out", out, "--no-plots", *QUICK]
+    assert run(*command, *options) == 0
+    settings = json.loads((out / "report.json").read_text())["settings"]
+    assert settings["inits"] == str(start)
+    assert settings["thin"] == 2
+    assert settings["step_size"] == [0.5, 0.5]
+    assert isinstance(settings["seed"], int)
+    groups = arviz_compat.groups_of(sc.load_fit(out).posterior)
+    assert groups["posterior"].sizes["draw"] == 150
+    assert groups["warmup_posterior"].sizes["draw"] == 100
+    capsys.readouterr()
+    for option, value, said in (
+        ("--inits", "none.json", "inits is 'none.json': there is no such file"),
+        ("--engine-output-dir", tmp_path / "csv", "engine 'stanli' writes no CSV files"),
+        ("--adapt-init-phase", 20, "adapt_init_phase is 20, but engine 'stanli'"),
+    ):
+        assert run(*command, "--overwrite", option, value) == 2
+        assert said in capsys.readouterr().err
+        assert (out / "report.json").exists()
 
 
 @pytest.mark.fit
@@ -180,8 +208,14 @@ def _end(process):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
-def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, request):
+@pytest.mark.parametrize(
+    ("engine", "number", "send"),
+    [
+        ("stanli", signal.SIGTERM, os.kill),  # Python alone
+        pytest.param("cmdstan", signal.SIGINT, os.killpg, marks=pytest.mark.cmdstan),
+    ],
+)
+def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, number, send, request):
     if engine == "cmdstan":
         request.getfixturevalue("cmdstan")
         from stancoreset.engines import resolve_engine
@@ -194,7 +228,13 @@ def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, reques
     out = tmp_path / "run"
     command = [sys.executable, "-m", "stancoreset.cli", "fit", "model.stan", "data.json"]
     command += ["--size", "20", "--out", str(out), "--engine", engine, "--chains", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(sc.__file__).parents[1])}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(sc.__file__).parents[1]),
+        "TMPDIR": str(temporary),
+    }
     endless = [*command, "--iter-sampling", "50000000"]
     process = subprocess.Popen(
         endless,
@@ -211,9 +251,11 @@ def test_interrupted_runs_resume_and_leave_no_processes(tmp_path, engine, reques
         time.sleep(0.1)
         assert process.poll() is None, process.communicate()
     time.sleep(2.0)
-    os.killpg(process.pid, signal.SIGINT)
+    send(process.pid, number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.returncode == 128 + number, errors
+    assert ("interrupted" if number == signal.SIGINT else "ended by SIGTERM") in errors
+    assert not list(temporary.rglob("*"))
     assert "--resume" in errors
     assert "Traceback" not in errors
     assert not [line for line in _processes() if str(out.parent) in line]

@@ -122,7 +122,8 @@ def from_result(
     """Put an engine's `SampleResult` into a container.
 
     The sampler's settings and wall-clock seconds (attribute ``sampling_time``, as ArviZ
-    calls it) become attributes. The unconstrained draws go into the group
+    calls it) become attributes. Draws of warm-up, where they are kept, go into the groups
+    ``warmup_posterior`` and ``warmup_sample_stats``. The unconstrained draws go into the group
     ``unconstrained_posterior``, variable ``unconstrained``, unless `keep_unconstrained` is
     false; `param_names` labels them. Other parameters as in `posterior_container`.
 
@@ -146,6 +147,10 @@ def from_result(
         coords=coords,
         dims=dims,
     )
+    if result.warmup_variables:
+        warmup = result.warmup_variables
+        container = add_group(container, "warmup_posterior", warmup, coords=coords, dims=dims)
+        container = add_group(container, "warmup_sample_stats", result.warmup_stats)
     if not keep_unconstrained or result.unconstrained.shape[-1] == 0:
         return container
     dim = "unconstrained_dim"

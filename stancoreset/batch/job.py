@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stancoreset.engines.nuts import NUTS
 from stancoreset.files import content_key
 from stancoreset.sources.parts import data_files
 
@@ -28,12 +29,9 @@ __all__ = [
 #: Settings of a fit that NUTS on the full data has too.
 FULL_SETTINGS = (
     "seed",
-    "chains",
-    "iter_warmup",
-    "iter_sampling",
-    "adapt_delta",
-    "max_treedepth",
-    "parallel_chains",
+    "inits",
+    *NUTS.names(),
+    "engine_output_dir",
     "coords",
     "dims",
 )
@@ -46,7 +44,8 @@ _NOT_SETTINGS = {
     "overwrite",
     "show_progress",
     "stages",
-    "engine_output_dir",
+    "show_console",
+    "refresh",
 }
 
 
@@ -121,10 +120,13 @@ def default_settings() -> dict[str, Any]:
 
 @cache
 def fit_settings() -> dict[str, inspect.Parameter]:
-    """The parameters of `CoresetModel.fit` that a job may set."""
+    """The parameters of `CoresetModel.fit` and of NUTS that a job may set."""
     from stancoreset.workflow import CoresetModel
 
-    found = inspect.signature(CoresetModel.fit).parameters
+    found = {
+        **inspect.signature(CoresetModel.fit).parameters,
+        **inspect.signature(NUTS).parameters,
+    }
     return {
         name: parameter
         for name, parameter in found.items()
@@ -173,7 +175,7 @@ def plain(value: Any) -> Any:
 
 def short(value: Any) -> str:
     """A value as a part of a name."""
-    if str(value).endswith(".nc"):
+    if str(value).endswith((".nc", ".json")):
         return Path(str(value)).stem
     if isinstance(value, str | int | float):
         return str(value)

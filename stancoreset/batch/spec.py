@@ -20,8 +20,10 @@ from stancoreset.batch.job import (
     plain,
     short,
 )
+from stancoreset.engines.csv_folder import require_csv_folder
+from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.plan import Plan
+from stancoreset.plan import Plan, own_options
 from stancoreset.sizes import AUTO
 from stancoreset.sources import table_from_file
 from stancoreset.sources.parts import data_files
@@ -38,11 +40,7 @@ _AT_LEAST = {
     "draws": 2,
     "candidates": 1,
     "seed": 0,
-    "chains": 1,
-    "iter_warmup": 0,
-    "iter_sampling": 1,
-    "max_treedepth": 1,
-    "parallel_chains": 1,
+    **{f.name: f.metadata["least"] for f in fields(NUTS) if f.metadata["least"] is not None},
 }
 _RESERVED = {"summary.csv", "summary.md"}
 
@@ -179,11 +177,12 @@ class _Reader:
         options = values.get("options", {})
         if not isinstance(options, Mapping):
             raise self._error(place, "options", f"is {options!r}, expected a table")
-        twice = sorted(set(options) & {*fit_settings(), *_OWN})
+        own = own_options(values.get("method"))
+        twice = sorted(set(options) & {*fit_settings(), *_OWN} - {*own})
         if twice:
             raise self._error(place, f"options.{twice[0]}", "is no option of a method: move it out")
-        self._plan(place, settings, options)
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
+        self._plan(place, settings, options, engine)
         if engine not in _ENGINES:
             raise self._error(
                 place, "engine", f"is {engine!r}, expected one of {_listed(_ENGINES)}"
@@ -226,18 +225,38 @@ class _Reader:
             raise self._error(
                 place, key, f"is {value}, expected a whole number of at least {least}"
             )
+        if key == "inits":
+            return self._inits(place, value)
+        if key == "engine_output_dir" and isinstance(value, str):
+            return str(self._base / Path(value).expanduser())
         if key == "reference" and str(value).endswith(".nc"):
             return str(self._file(place, key, value))
         return value
 
-    def _plan(self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    def _inits(self, place: str, value: Any) -> Any:
+        """Starting points, whose files count from this one."""
+        if isinstance(value, list | tuple):
+            return [self._inits(place, one) for one in value]
+        if isinstance(value, Mapping):
+            return plain(value)
+        return str(self._file(place, "inits", value)) if isinstance(value, str) else value
+
+    def _plan(
+        self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any], engine: Any
+    ) -> None:
         """Let the fit itself say what it will not do, of any number of rows."""
+        given = {**default_settings(), **settings}
+        nuts = {name: given[name] for name in NUTS.names() if name in given}
         known = {f.name for f in fields(Plan)}
-        given = {k: v for k, v in {**default_settings(), **settings}.items() if k in known}
+        arguments = {k: v for k, v in given.items() if k in known}
         if str(given["reference"]).endswith(".nc"):  # draws that the job reads
-            del given["reference"]
+            del arguments["reference"]
         try:
-            Plan(**given, options=options).require(sys.maxsize)
+            plan = Plan.of({**nuts, **options}, **arguments)
+            plan.require(sys.maxsize)
+            if engine == "stanli":
+                plan.nuts.require_engine(engine)
+                require_csv_folder(plan.engine_output_dir, "engine_output_dir", engine)
         except StancoresetError as error:
             raise OptionError(f"{self._source}: {place}: {error}") from None
 
@@ -300,7 +319,7 @@ class _Reader:
         parts = name_parts(job)
         template = values.get("name")
         if template is None:
-            core = ("model", "data", "size", "method", "seed")
+            core = ("model", "data", "size", "method", "seed", "engine_output_dir")
             name = "{model}-{data}-k{size}-{method}-s{seed}".format(**parts)
             others = {
                 **{key: job.settings[key] for key in fit_settings() if key in job.settings},

@@ -79,7 +79,9 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         append(journal, "start", key=job["key"], pid=os.getpid())
         stages = _Told(tell, journal)
         model = models.get(job["model"], job["engine"], job["obs"])
-        settings, data = job["settings"], described(job["data"], job["columns"])
+        settings, data = dict(job["settings"]), described(job["data"], job["columns"])
+        if settings.get("engine_output_dir") is not None:  # of each job in a folder of its own
+            settings["engine_output_dir"] = str(Path(settings["engine_output_dir"], job["name"]))
         if job["kind"] == "full":
             _full(model, data, settings, folder, stages)
         else:
@@ -112,7 +114,8 @@ def _full(
     remove_leftovers(folder)
     started = time.perf_counter()
     with stages("full data"):
-        posterior = model.sample(data, **settings)
+        where = settings.pop("engine_output_dir", None)
+        posterior = model.sample(data, output_dir=where, **settings)
     seconds = time.perf_counter() - started
     arviz_compat.save(posterior, folder / "full.nc")
     attributes = arviz_compat.attrs_of(posterior)

@@ -14,7 +14,7 @@ Values of variables are arrays of shape (S, *shape of the variable*), in C order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -70,6 +70,8 @@ class SampleResult:
         ``chains``, ``iter_warmup``, ``iter_sampling``, ``seed``, ``adapt_delta``, ...
     native : object
         The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``.
+    warmup_variables, warmup_stats : dict of str to ndarray
+        The same of warm-up, where it is kept.
     """
 
     variables: Mapping[str, Float]
@@ -78,6 +80,8 @@ class SampleResult:
     seconds: float
     settings: Mapping[str, Any] = field(default_factory=dict)
     native: Any = None
+    warmup_variables: Mapping[str, Float] = field(default_factory=dict)
+    warmup_stats: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class RowModel(Protocol):
@@ -144,19 +148,27 @@ class BoundModel(RowModel, Protocol):
     def sample(
         self,
         *,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
         seed: int = 0,
         inits: Float | None = None,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        metric: str = "diag_e",
-        parallel_chains: int | None = None,
-        show_progress: bool = False,
         output_dir: str | None = None,
+        on_iteration: Callable[[int, int], object] | None = None,
+        **options: Any,
     ) -> SampleResult:
-        """NUTS draws of the density; `inits` is (P,) or (chains, P), unconstrained."""
+        """NUTS draws of the density.
+
+        Parameters
+        ----------
+        seed : int
+        inits : ndarray, shape (P,) or (chains, P), optional
+            Unconstrained; default: Stan's random inits.
+        output_dir : str, optional
+            Where CmdStan's CSV files are kept.
+        on_iteration : callable, optional
+            Called as ``on_iteration(chain, iteration)`` now and then, both counted as Python
+            and Stan do: from 0 and from 1.
+        **options
+            See `stancoreset.engines.nuts.NUTS`.
+        """
         ...
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,9 +15,9 @@ from typing import Any
 
 from stancoreset.engines.base import StanData
 from stancoreset.engines.cmdstan_bound import CmdStanBound
-from stancoreset.engines.cmdstan_fits import hushed
+from stancoreset.engines.cmdstan_compile import compile_program
 from stancoreset.engines.cmdstan_folder import cmdstan_folder
-from stancoreset.errors import CompileError, EngineNotFoundError, OutputError
+from stancoreset.errors import EngineNotFoundError, OutputError
 from stancoreset.files import atomic_folder, content_key, remove_leftovers
 from stancoreset.parallel import available_cores
 from stancoreset.stan import stanc
@@ -120,18 +119,8 @@ class CmdStanEngine:
         return executable
 
     def _build(self, stan_file: Path, code: str) -> None:
-        import cmdstanpy
-
         stan_file.write_text(code, encoding="utf-8")
-        with hushed():
-            try:
-                cmdstanpy.CmdStanModel(
-                    stan_file=str(stan_file),
-                    cpp_options=dict(self.cpp_options) or None,
-                    stanc_options=dict(self.stanc_options) or None,
-                )
-            except (ValueError, RuntimeError, subprocess.CalledProcessError) as error:
-                raise CompileError(f"CmdStan cannot compile the program:\n{error}") from None
+        compile_program(self.path, stan_file, self.cpp_options, self.stanc_options)
 
 
 @dataclass(frozen=True)

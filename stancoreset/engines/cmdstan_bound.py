@@ -10,10 +10,10 @@ for each process, and `stancoreset.row_sums` cuts the rows instead where there a
 from __future__ import annotations
 
 import json
-import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +28,12 @@ from stancoreset.engines.cmdstan_fits import SIG_FIGS, Fitter
 from stancoreset.engines.cmdstan_points import Order, arranged, order_of
 from stancoreset.engines.cmdstan_process import Ended, failure, run
 from stancoreset.engines.layout import Layout
+from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import EngineError
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.data import to_json
 from stancoreset.stan.transforms import Transforms
+from stancoreset.temporary import temporary_folder
 
 __all__ = ["CmdStanBound"]
 
@@ -78,7 +80,7 @@ class CmdStanBound:
         self.n_params = transforms.n_params
         self.param_names = transforms.unconstrained_names
         try:
-            self._folder = tempfile.TemporaryDirectory(prefix="stancoreset-")
+            self._folder = temporary_folder()
             # CmdStan's files go even if nobody calls close.
             self._cleanup = weakref.finalize(self, self._folder.cleanup)
             self._data_file = to_json(data, Path(self._folder.name) / "data.json")
@@ -218,34 +220,19 @@ class CmdStanBound:
     def sample(
         self,
         *,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
         seed: int = 0,
         inits: Float | None = None,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        metric: str = "diag_e",
-        parallel_chains: int | None = None,
-        show_progress: bool = False,
         output_dir: str | None = None,
+        on_iteration: Callable[[int, int], object] | None = None,
+        **options: Any,
     ) -> SampleResult:
-        """See `BoundModel.sample`; `output_dir` keeps CmdStan's CSV files."""
-        settings = {
-            "chains": chains,
-            "iter_warmup": iter_warmup,
-            "iter_sampling": iter_sampling,
-            "seed": seed,
-            "adapt_delta": adapt_delta,
-            "max_treedepth": max_treedepth,
-            "metric": metric,
-        }
+        """See `BoundModel.sample`."""
         return self._fitter.sample(
-            settings,
-            inits,
-            parallel_chains=parallel_chains,
-            show_progress=show_progress,
+            NUTS.of(options),
+            seed=seed,
+            inits=inits,
             output_dir=output_dir,
+            on_iteration=on_iteration,
         )
 
     def close(self) -> None:

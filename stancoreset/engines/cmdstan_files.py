@@ -13,6 +13,7 @@ import numpy as np
 from stancoreset.engines.base import Float
 from stancoreset.errors import EngineError
 from stancoreset.files import read_numbers
+from stancoreset.temporary import temporary_folder
 
 __all__ = ["cannot_write", "read_csv", "scratch_folder", "write_draws"]
 
@@ -27,7 +28,8 @@ def scratch_folder(parent: str | None = None) -> Iterator[Path]:
         If it cannot be made, or something in it not written.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=parent) as folder:
+        made = temporary_folder() if parent is None else tempfile.TemporaryDirectory(dir=parent)
+        with made as folder:
             yield Path(folder)
     except OSError as error:
         raise cannot_write(error) from None

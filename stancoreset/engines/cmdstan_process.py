@@ -1,11 +1,22 @@
-"""A run of a CmdStan executable: from a command line to its end, whatever the end is."""
+"""A run of a CmdStan executable: from a command line to its end, whatever the end is.
+
+No process outlives this one. An exception, an interrupt among them, ends the process on its way
+out (`run`), a failure in another thread does by `parallel.team`, and where this process is killed
+without a word, Linux ends the process (`_bound_to_parent`). Elsewhere it goes when it next
+writes to the pipe that nobody reads any more. No signal handler is needed for any of this, so a
+library may do it in anybody's notebook.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from stancoreset.errors import DataError, EngineError
@@ -22,7 +33,11 @@ _MEMORY = (
 )
 
 
-def run(command: Sequence[str], what: str) -> Ended:
+def run(
+    command: Sequence[str],
+    what: str,
+    on_line: Callable[[str], object] | None = None,
+) -> Ended:
     """Run a command to its end; it is killed if this thread's team ends (`parallel.team`).
 
     Parameters
@@ -31,6 +46,8 @@ def run(command: Sequence[str], what: str) -> Ended:
         Executable and arguments.
     what : str
         For messages, as in "CmdStan's log_prob of 'model'".
+    on_line : callable, optional
+        Called with each line that the process writes, as it does; errors are then among them.
 
     Raises
     ------
@@ -41,7 +58,12 @@ def run(command: Sequence[str], what: str) -> Ended:
     """
     try:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            [*_bound_to_parent(command[0]), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
     except OSError as error:
         raise EngineError(
@@ -50,7 +72,10 @@ def run(command: Sequence[str], what: str) -> Ended:
         ) from None
     with process, ending_with_others(process.kill):
         try:
-            said, errors = process.communicate()
+            if on_line is None:
+                said, errors = process.communicate()
+            else:
+                said = errors = _heard(process, on_line)
         except BaseException:
             process.kill()
             raise
@@ -69,6 +94,36 @@ def run(command: Sequence[str], what: str) -> Ended:
     if "bad_alloc" in errors:
         raise EngineError(f"{what} ended with std::bad_alloc, {_MEMORY}")
     return subprocess.CompletedProcess(command, code, said, errors)
+
+
+def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> str:
+    """Everything that a process writes until it ends, line by line."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        on_line(line)
+        lines.append(line)
+    process.wait()
+    return "".join(lines)
+
+
+def _bound_to_parent(executable: str) -> tuple[str, ...]:
+    """What to write before a command so that its process ends when the thread that waits does.
+
+    That is Linux' ``PR_SET_PDEATHSIG``, set by util-linux' ``setpriv``, which becomes the
+    command: Python code between fork and exec (``preexec_fn``) may deadlock beside threads.
+    """
+    return _pdeathsig() if os.access(executable, os.X_OK) else ()  # else Popen says what is wrong
+
+
+@cache
+def _pdeathsig() -> tuple[str, ...]:
+    found = shutil.which("setpriv") if sys.platform == "linux" else None
+    if found is None:
+        return ()
+    command = (found, "--pdeathsig", "KILL")  # not known to every setpriv, as to busybox'
+    tried = subprocess.run([*command, "true"], capture_output=True, check=False)
+    return command if tried.returncode == 0 else ()
 
 
 def failure(what: str, ended: Ended) -> EngineError | DataError:

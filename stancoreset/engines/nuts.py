@@ -1,32 +1,91 @@
-"""What NUTS may be asked for: checked before it is run, the same for every engine.
+"""What NUTS may be asked for: one list, checked before it is run, the same for every engine.
 
 Engines differ in what they do with a number out of range, from taking it to crashing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
 from numbers import Real
 from typing import Any
 
-from stancoreset.checks import check_seed, check_whole
+import numpy as np
+
+from stancoreset.checks import check_whole
 from stancoreset.errors import OptionError
 from stancoreset.spelling import near_misses
 
-__all__ = ["check_nuts", "check_seed", "check_whole"]
+__all__ = ["NUTS", "fresh_seed", "refuse"]
 
-_LEAST = {"chains": 1, "iter_warmup": 0, "iter_sampling": 1, "max_treedepth": 1}
-_UNCHECKED = ("inits", "metric", "show_progress", "output_dir")
-_KNOWN = (*_LEAST, "adapt_delta", "parallel_chains", "seed", *_UNCHECKED)
+_METRICS = {
+    "diag_e": "diag_e",
+    "diag": "diag_e",
+    "dense_e": "dense_e",
+    "dense": "dense_e",
+    "unit_e": "unit_e",
+}
+
+_ADAPTS = "NUTS on a coreset takes seconds and adapts by itself; leave it out"
+#: Arguments of ``cmdstanpy.CmdStanModel.sample`` that make no sense here, and why.
+_REFUSED = {
+    "threads_per_chain": "a coreset's rows are too few to share out among threads; "
+    "parallel_chains says how many chains run at a time",
+    "chain_ids": "chains are counted from 1; for other random numbers give another seed",
+    "inv_metric": f"it belongs to the posterior that you are looking for: {_ADAPTS}",
+    "adapt_engaged": _ADAPTS,
+    "fixed_param": "it draws nothing from the posterior; model.generate_quantities(data, fit) "
+    "evaluates generated quantities",
+    "sig_figs": "all 18 digits are always written: log densities are differenced",
+    "save_diagnostics": "unconstrained draws are in the container's group "
+    "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
+    "save_latent_dynamics": "unconstrained draws are in the container's group "
+    "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
+    "save_profile": "to profile a program run it with cmdstanpy; model.stan_code is the weighted "
+    "one",
+    "time_fmt": "each round writes its CSV files into a folder of its own; name that "
+    "(engine_output_dir in fit, output_dir in sample)",
+    "timeout": "interrupt it instead (Ctrl-C, SIGTERM): finished stages are kept in output_dir, "
+    "and resume=True goes on",
+    "force_one_process_per_chain": "every chain is a process of its own on CmdStan, and a "
+    "thread on stanli",
+}
 
 
-def check_nuts(options: Mapping[str, Any]) -> None:
-    """Raise unless these are options of `BoundModel.sample` with values that NUTS can use.
+def _option(default: Any, about: str, *, least: int | None = None, cmdstan: bool = False) -> Any:
+    """A field with its help text, the least whole number, and whether CmdStan alone has it."""
+    return dataclasses.field(
+        default=default, metadata={"help": about, "least": least, "cmdstan": cmdstan}
+    )
 
-    Parameters
+
+@dataclass(frozen=True, kw_only=True)
+class NUTS:
+    """How NUTS is run; names, meaning and defaults are those of cmdstanpy's ``sample``.
+
+    Attributes
     ----------
-    options : mapping of str to object
-        Any of them.
+    chains, iter_warmup, iter_sampling : int
+    thin : int
+        Every so many-th draw is kept; ``iter_sampling`` counts them before.
+    save_warmup : bool
+        Keep warm-up in the container's group ``warmup_posterior``, apart from the posterior.
+    adapt_delta : float
+    max_treedepth : int
+    metric : {"diag_e", "dense_e", "unit_e"}
+        Also ``"diag"`` and ``"dense"``.
+    step_size : float or sequence of float, optional
+        Where adaptation starts; one for each chain on CmdStan only.
+    adapt_init_phase, adapt_metric_window, adapt_step_size : int, optional
+        Iterations of the phases of warm-up; CmdStan only.
+    parallel_chains : int, optional
+        Chains at a time; default: the cores.
+    show_console : bool
+        Print what Stan prints, instead of bars.
+    refresh : int
+        Iterations between two steps of the bars, or two lines on the console.
 
     Raises
     ------
@@ -35,25 +94,169 @@ def check_nuts(options: Mapping[str, Any]) -> None:
 
     Examples
     --------
-    >>> check_nuts({"chains": 4, "adapt_delta": 0.95})
-    >>> check_nuts({"chains": 0})
+    >>> NUTS(thin=5).draws
+    200
+    >>> NUTS(chains=0)
     Traceback (most recent call last):
     stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
     """
-    for name, value in options.items():
-        if name not in _KNOWN:
-            meant = near_misses(name, _KNOWN)
+
+    chains: int = _option(4, "NUTS chains", least=1)
+    iter_warmup: int = _option(1000, "warm-up iterations a chain", least=0)
+    iter_sampling: int = _option(1000, "iterations a chain after warm-up", least=1)
+    thin: int = _option(1, "keep every so many-th draw", least=1)
+    save_warmup: bool = _option(False, "keep warm-up draws, apart from the posterior")
+    adapt_delta: float = _option(0.8, "NUTS target acceptance")
+    max_treedepth: int = _option(10, "NUTS tree depth", least=1)
+    metric: str = _option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
+    step_size: float | Sequence[float] | None = _option(None, "step size to start from")
+    adapt_init_phase: int | None = _option(
+        None, "iterations of warm-up's first phase; CmdStan only", least=0, cmdstan=True
+    )
+    adapt_metric_window: int | None = _option(
+        None, "iterations of the metric's first window; CmdStan only", least=0, cmdstan=True
+    )
+    adapt_step_size: int | None = _option(
+        None, "iterations of warm-up's last phase; CmdStan only", least=0, cmdstan=True
+    )
+    parallel_chains: int | None = _option(None, "chains at the same time; default: cores", least=1)
+    show_console: bool = _option(False, "print what Stan prints, instead of bars")
+    refresh: int = _option(100, "iterations between two steps of the bars", least=1)
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value, least = getattr(self, option.name), option.metadata["least"]
+            if least is not None and not (value is None and option.default is None):
+                check_whole(option.name, value, least)
+            if isinstance(option.default, bool) and not isinstance(value, bool):
+                raise OptionError(f"{option.name} is {value!r}, expected True or False")
+        delta = self.adapt_delta
+        if not _is_number(delta) or not 0 < float(delta) < 1:
+            raise OptionError(f"adapt_delta is {delta!r}, expected a number between 0 and 1")
+        if not isinstance(self.metric, str) or self.metric not in _METRICS:
+            raise OptionError(
+                f"metric is {self.metric!r}, expected one of 'diag_e', 'dense_e', 'unit_e'; its "
+                "values cannot be given, NUTS on a coreset finds them in seconds"
+            )
+        object.__setattr__(self, "metric", _METRICS[self.metric])
+        self._check_step_size()
+
+    def _check_step_size(self) -> None:
+        size: Any = self.step_size
+        if size is None:
+            return
+        each = [size] if _is_number(size) else size
+        listed = isinstance(each, Sequence | np.ndarray) and not isinstance(each, str)
+        if not listed or not all(_is_number(s) and isfinite(s) and s > 0 for s in each):
+            raise OptionError(
+                f"step_size is {size!r}, expected a number above 0, or a list of them"
+            )
+        if not _is_number(size) and len(each) != self.chains:
+            raise OptionError(
+                f"step_size has {len(each)} numbers, expected one, or one for each of "
+                f"{self.chains} chains"
+            )
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> NUTS:
+        """From options by name.
+
+        Raises
+        ------
+        OptionError
+            Also for a name that is not known, with what may have been meant, and for arguments
+            of cmdstanpy that make no sense here, with the reason.
+        """
+        known = cls.names()
+        for name in options:
+            if name in known:
+                continue
+            refuse(name)
+            meant = near_misses(name, known)
             raise OptionError(
                 f"option {name!r} is not known to NUTS; "
                 + (f"did you mean {' or '.join(meant)}? " if meant else "")
-                + f"it takes {', '.join(_KNOWN)}"
+                + f"it takes {', '.join(known)}"
             )
-        if name in _LEAST:
-            check_whole(name, value, _LEAST[name])
-    if options.get("parallel_chains") is not None:
-        check_whole("parallel_chains", options["parallel_chains"], 1)
-    if "seed" in options:
-        check_seed(options["seed"])
-    delta = options.get("adapt_delta", 0.8)
-    if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 < float(delta) < 1:
-        raise OptionError(f"adapt_delta is {delta!r}, expected a number between 0 and 1")
+        return cls(**options)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """What can be asked for."""
+        return tuple(option.name for option in fields(cls))
+
+    @property
+    def draws(self) -> int:
+        """How many draws each chain keeps."""
+        return -(-int(self.iter_sampling) // int(self.thin))
+
+    @property
+    def warmup_draws(self) -> int:
+        """How many draws of warm-up each chain keeps."""
+        return -(-int(self.iter_warmup) // int(self.thin)) if self.save_warmup else 0
+
+    def step_sizes(self) -> list[float] | None:
+        """One for each chain."""
+        if self.step_size is None:
+            return None
+        sizes = np.broadcast_to(np.asarray(self.step_size, dtype=np.float64), (self.chains,))
+        return [float(size) for size in sizes]
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the draws, as plain values; what is rarely given, only if it is."""
+        always = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
+        never = ("parallel_chains", "show_console", "refresh")
+        found = {
+            option.name: getattr(self, option.name)
+            for option in fields(self)
+            if option.name in always
+            or (option.name not in never and getattr(self, option.name) != option.default)
+        }
+        return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
+
+    def require_engine(self, engine: str) -> None:
+        """Refuse what an engine does not have.
+
+        Raises
+        ------
+        OptionError
+        """
+        if engine == "cmdstan":
+            if not self.iter_warmup:
+                raise OptionError(
+                    "iter_warmup is 0, but CmdStan adapts its steps in warm-up; expected a whole "
+                    "number of at least 1"
+                )
+            return
+        for option in fields(self):
+            if option.metadata["cmdstan"] and getattr(self, option.name) is not None:
+                raise OptionError(
+                    f"{option.name} is {getattr(self, option.name)!r}, but engine {engine!r} has "
+                    "fixed phases of warm-up; leave it out, or use engine='cmdstan'"
+                )
+        if self.step_size is not None and not _is_number(self.step_size):
+            raise OptionError(
+                f"step_size is {self.step_size!r}, but engine {engine!r} starts all chains from "
+                "one; give a number, or use engine='cmdstan'"
+            )
+
+
+def refuse(name: str) -> None:
+    """Raise if this is an argument of cmdstanpy's ``sample`` that makes no sense here.
+
+    Raises
+    ------
+    OptionError
+        With the reason.
+    """
+    if name in _REFUSED:
+        raise OptionError(f"{name} is known to cmdstanpy and has no use here: {_REFUSED[name]}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def fresh_seed() -> int:
+    """A seed that nobody has chosen, for ``seed=None``; to be kept with the result."""
+    return int(np.random.SeedSequence().generate_state(1)[0]) >> 1

@@ -18,9 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import SAMPLER_STATS, Float, SampleResult, StanData
+from stancoreset.engines.base import Float, SampleResult, StanData
 from stancoreset.engines.climb import INIT_TRIES, climb, stan_init
+from stancoreset.engines.csv_folder import no_csv_files
 from stancoreset.engines.layout import Layout
+from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.results import sample_result
+from stancoreset.engines.stanli_progress import heard
 from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores, map_rows
 from stancoreset.stan.data import json_text
@@ -295,63 +299,49 @@ class StanliBound:
     def sample(
         self,
         *,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
         seed: int = 0,
         inits: Float | None = None,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        metric: str = "diag_e",
-        parallel_chains: int | None = None,
-        show_progress: bool = False,
         output_dir: str | None = None,
+        on_iteration: Callable[[int, int], object] | None = None,
+        **options: Any,
     ) -> SampleResult:
-        """See `BoundModel.sample`; `output_dir` has no meaning here, nothing touches disk."""
+        """See `BoundModel.sample`."""
         import stanli
 
+        nuts = NUTS.of(options)
+        nuts.require_engine("stanli")
+        if output_dir is not None:
+            raise no_csv_files(output_dir)
+        size = nuts.step_size
         started = time.perf_counter()
         try:
-            fit = self._sampler().sample(
-                chains=chains,
-                warmup=iter_warmup,
-                samples=iter_sampling,
-                seed=seed,
-                inits=inits,
-                delta=adapt_delta,
-                max_depth=max_treedepth,
-                metric=metric,
-                parallel_chains=parallel_chains or min(chains, self._threads),
-                refresh=0,
-            )
+            with heard(on_iteration, nuts.show_console) as speaks:
+                fit = self._sampler().sample(
+                    chains=nuts.chains,
+                    warmup=nuts.iter_warmup,
+                    samples=nuts.iter_sampling,
+                    thin=nuts.thin,
+                    save_warmup=nuts.save_warmup,
+                    seed=seed,
+                    inits=inits,
+                    delta=nuts.adapt_delta,
+                    max_depth=nuts.max_treedepth,
+                    metric=nuts.metric,
+                    adapt_engaged=nuts.iter_warmup > 0,  # as CmdStan, which cannot in no time
+                    step_size=None if size is None else float(size),  # type: ignore[arg-type]
+                    parallel_chains=nuts.parallel_chains or min(nuts.chains, self._threads),
+                    refresh=nuts.refresh if speaks else 0,
+                )
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
-        seconds = time.perf_counter() - started
-        variables = {name: np.asarray(fit.draws(name)) for name in fit.variables}
-        stats: dict[str, Any] = {
-            SAMPLER_STATS[column]: fit.sampler_stats[:, :, i]
-            for i, column in enumerate(stanli.SAMPLER_COLUMNS)
-        }
-        for count in ("tree_depth", "n_steps"):
-            stats[count] = stats[count].astype(np.int64)
-        stats["diverging"] = stats["diverging"].astype(bool)
-        flat = {
-            name: variables[name].reshape(-1, *shape) for name, shape in self._layout.shapes.items()
-        }
-        return SampleResult(
-            variables=variables,
-            stats=stats,
-            unconstrained=self.unconstrain(flat).reshape(chains, iter_sampling, self.n_params),
-            seconds=seconds,
-            settings={
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "seed": seed,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-                "metric": metric,
-            },
+        return sample_result(
+            {name: np.asarray(fit.draws(name)) for name in fit.variables},
+            {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
+            nuts.draws,
+            self.unconstrain,
+            self._layout.shapes,
+            seconds=time.perf_counter() - started,
+            settings={**nuts.settings(), "seed": seed},
             native=fit,
         )
 

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import StanData
+from stancoreset.engines.csv_folder import require_csv_folder
 from stancoreset.errors import DataError, OptionError
 from stancoreset.files import content_key
 from stancoreset.fit import CoresetFit
@@ -52,7 +53,7 @@ from stancoreset.merging.union import merge
 from stancoreset.pipeline import Pipeline
 from stancoreset.plan import Plan
 from stancoreset.rounds import Rounds
-from stancoreset.run_folder import RunFolder
+from stancoreset.run_folder import RunFolder, recorded_seed
 from stancoreset.session import Session
 from stancoreset.sources.stored import content_hash
 from stancoreset.stages import Stages
@@ -100,19 +101,21 @@ def merge_parts(
     size: int | str = 200,
     method: str = "pursuit",
     control_variate: bool = True,
-    seed: int = 0,
+    seed: int | None = 0,
     chains: int = 4,
     iter_warmup: int = 1000,
     iter_sampling: int = 1000,
     adapt_delta: float = 0.8,
     max_treedepth: int = 10,
     parallel_chains: int | None = None,
+    inits: Any = None,
     coords: Mapping[str, Sequence[Any]] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
     show_progress: bool | None = None,
     output_dir: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    engine_output_dir: str | Path | None = None,
     stages: Stages | None = None,
     **options: Any,
 ) -> CoresetFit:
@@ -139,10 +142,10 @@ def merge_parts(
         Go on in `output_dir` from the stages that an interrupted merge has finished.
     overwrite : bool
         Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
-    coords, dims, show_progress, stages
+    inits, coords, dims, show_progress, engine_output_dir, stages
         See `CoresetModel.fit`.
     **options
-        Passed to the selection algorithm.
+        Of NUTS and of the selection algorithm, see `CoresetModel.fit`.
 
     Returns
     -------
@@ -173,21 +176,26 @@ def merge_parts(
     """
     RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
     stages = stages or Stages(show_progress)
-    plan = Plan(
+    plan = Plan.of(
+        {
+            "chains": chains,
+            "iter_warmup": iter_warmup,
+            "iter_sampling": iter_sampling,
+            "adapt_delta": adapt_delta,
+            "max_treedepth": max_treedepth,
+            "parallel_chains": parallel_chains,
+            **options,
+        },
         size=size,
         method=method,
         control_variate=control_variate,
-        seed=seed,
-        chains=chains,
-        iter_warmup=iter_warmup,
-        iter_sampling=iter_sampling,
-        adapt_delta=adapt_delta,
-        max_treedepth=max_treedepth,
-        parallel_chains=parallel_chains,
+        seed=recorded_seed(output_dir) if seed is None and resume else seed,
+        inits=inits,
+        engine_output_dir=engine_output_dir,
         coords=coords,
         dims=dims,
-        options=options,
     )
+    plan.nuts.require_engine(model.engine.name)
     with stages("read data"):
         read = [read_part(model, part, number) for number, part in enumerate(parts, 1)]
         union = merge([part.coreset for part in read])
@@ -195,6 +203,7 @@ def merge_parts(
         plan.require(union.n_obs)
         join = _in_one_place if model.program.frozen else _where_they_are
         joined = join(model, read, union, plan, stages)
+    require_csv_folder(engine_output_dir, "engine_output_dir", model.engine.name)
     folder = RunFolder.open(output_dir, joined.provenance, resume=resume, overwrite=overwrite)
     with stages("compile"):
         joined.session.compile()

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -18,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
+from stancoreset.temporary import temporary_folder
 
 __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "info", "version"]
 
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
+_HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
 
 
@@ -73,7 +74,7 @@ def _candidates() -> list[Path]:
 
 @lru_cache(maxsize=512)
 def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="stancoreset-") as folder:
+    with temporary_folder() as folder:
         # stanc insists on the suffix; its messages name `filename` instead.
         path = Path(folder, "model.stan")
         path.write_text(code, encoding="utf-8")
@@ -85,7 +86,8 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         except OSError as error:
             raise EngineError(f"cannot run {stanc}: {error}") from error
     if done.returncode != 0:
-        raise CompileError((done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}")
+        said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
+        raise CompileError(said + (_HOW_TO_INCLUDE if "include file" in said else ""))
     return done.stdout
 
 

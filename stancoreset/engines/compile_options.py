@@ -1,0 +1,110 @@
+"""How a program is compiled: what cmdstanpy's ``CmdStanModel`` takes, as far as it makes sense."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stancoreset.engines.base import Engine
+from stancoreset.engines.cmdstan import CmdStanEngine
+from stancoreset.errors import OptionError
+
+__all__ = ["include_paths", "refuse_arguments", "with_options"]
+
+#: Arguments of ``cmdstanpy.CmdStanModel`` that make no sense here, and why.
+_REFUSED = {
+    "model_name": "a model is called as its file is; rename that",
+    "exe_file": "the program is compiled anew with weights; give stan_file or stan_code",
+    "force_compile": "compiled programs are kept by their content, options and CmdStan's version; "
+    "to have them compiled again remove the folder models in ~/.cache/stancoreset "
+    "($XDG_CACHE_HOME/stancoreset)",
+    "user_header": "rows cannot be weighted through functions whose Stan code is not there; "
+    "write them in the functions block",
+    "compile": "programs are compiled when they are first needed",
+}
+_INCLUDES = ("include-paths", "include_paths")
+# Options of stanc by which no executable with the program's own name comes about.
+_NO_EXECUTABLE = {
+    "allow-undefined": "rows cannot be weighted through functions whose Stan code is not there",
+    "allow_undefined": "rows cannot be weighted through functions whose Stan code is not there",
+    "name": "a model is called as its file is",
+}
+
+
+def refuse_arguments(given: Mapping[str, Any]) -> None:
+    """Raise for arguments that `CoresetModel` does not have.
+
+    Raises
+    ------
+    OptionError
+        One of cmdstanpy's, with the reason.
+    TypeError
+        Any other.
+    """
+    for name in given:
+        if name in _REFUSED:
+            raise OptionError(f"{name} is known to cmdstanpy and has no use here: {_REFUSED[name]}")
+        raise TypeError(f"CoresetModel got an unexpected keyword argument {name!r}")
+
+
+def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
+    """Folders in which ``#include`` looks, besides that of the program.
+
+    Raises
+    ------
+    OptionError
+        One of them is no folder.
+    """
+    _require_mapping("stanc_options", stanc_options)
+    folders: list[Path] = []
+    for key in _INCLUDES:
+        value = (stanc_options or {}).get(key, ())
+        listed = value.split(",") if isinstance(value, str) else value
+        for one in [listed] if isinstance(listed, os.PathLike) else listed:
+            folder = Path(one).expanduser()
+            if not folder.is_dir():
+                raise OptionError(f"stanc_options: {key} has {str(one)!r}, which is no folder")
+            folders.append(folder.resolve())
+    return tuple(folders)
+
+
+def with_options(
+    engine: Engine,
+    cpp_options: Mapping[str, Any] | None,
+    stanc_options: Mapping[str, Any] | None,
+) -> Engine:
+    """The engine, compiling with these options; includes are in the programs' text by then.
+
+    Raises
+    ------
+    OptionError
+        Options of a compiler that the engine has not.
+    """
+    _require_mapping("cpp_options", cpp_options)
+    stanc = {k: v for k, v in (stanc_options or {}).items() if k not in _INCLUDES}
+    for name in stanc:
+        if name in _NO_EXECUTABLE:
+            raise OptionError(f"stanc_options: {name} has no use here: {_NO_EXECUTABLE[name]}")
+    if not cpp_options and not stanc:
+        return engine
+    if isinstance(engine, CmdStanEngine):
+        return replace(
+            engine,
+            cpp_options={**engine.cpp_options, **(cpp_options or {})},
+            stanc_options={**engine.stanc_options, **stanc},
+        )
+    given = (
+        f"cpp_options is {dict(cpp_options)!r}" if cpp_options else f"stanc_options has {stanc!r}"
+    )
+    raise OptionError(
+        f"{given}, but engine {engine.name!r} compiles no C++; leave it out, or use "
+        "engine='cmdstan'"
+    )
+
+
+def _require_mapping(name: str, options: object) -> None:
+    if options is not None and not isinstance(options, Mapping):
+        raise OptionError(f"{name} is {options!r}, expected a dict as in cmdstanpy")

@@ -1,0 +1,45 @@
+"""A process that has cmdstanpy compile a program: ``python compile_process.py ORDER``.
+
+It leads a group of its own, and everything that it starts (make, the C++ compiler) is in it. When
+its input ends, because the process that started it has gone, the group ends. It knows nothing of
+the package, so that it starts quickly.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+
+
+def follow_parent() -> None:
+    """End the whole group when nobody holds the other end of the input any more."""
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+def main(order: str) -> int:
+    """Compile; what went wrong is printed."""
+    threading.Thread(target=follow_parent, daemon=True).start()
+    import cmdstanpy
+
+    asked = json.loads(order)
+    cmdstanpy.utils.get_logger().disabled = True
+    try:
+        cmdstanpy.set_cmdstan_path(asked["cmdstan"])
+        cmdstanpy.CmdStanModel(
+            stan_file=asked["stan_file"],
+            cpp_options=asked["cpp_options"] or None,
+            stanc_options=asked["stanc_options"] or None,
+        )
+    except Exception as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1])
+    sys.stdout.flush()
+    os._exit(code)  # without waiting for the thread

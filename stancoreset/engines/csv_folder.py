@@ -1,0 +1,58 @@
+"""A folder for CmdStan's own CSV files: looked at before anything is computed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from stancoreset.errors import OptionError, OutputError
+
+__all__ = ["no_csv_files", "require_csv_folder"]
+
+
+def require_csv_folder(path: Any, name: str, engine: str) -> None:
+    """Make the folder, and raise unless files can be written to it.
+
+    Parameters
+    ----------
+    path : path or None
+    name : str
+        The option that names it.
+    engine : str
+        The engine's name.
+
+    Raises
+    ------
+    OptionError
+        No path, or the engine writes no such files.
+    OutputError
+        It is a file, cannot be made, or cannot be written to.
+    """
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise OptionError(f"{name} is {path!r}, expected the path of a folder")
+    if engine == "stanli":
+        raise no_csv_files(path, name)
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{name}: {folder} is a file; name a folder for CmdStan's CSV files")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"{name}: cannot write to {folder}: {error.strerror}; name another folder for "
+            "CmdStan's CSV files"
+        ) from None
+
+
+def no_csv_files(path: Any, name: str = "output_dir") -> OptionError:
+    """The error where an engine writes no CSV files."""
+    return OptionError(
+        f"{name} is {str(path)!r}, but engine 'stanli' writes no CSV files; leave it out, or use "
+        "engine='cmdstan'"
+    )

@@ -1,0 +1,166 @@
+"""Where chains start: what cmdstanpy calls ``inits``, as points in unconstrained coordinates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from math import isfinite
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.climb import INIT_TRIES
+from stancoreset.errors import DataError, OptionError
+from stancoreset.spelling import near_misses
+from stancoreset.stan.data import raw_data
+
+__all__ = ["check_inits", "initial_points", "recorded_inits"]
+
+# Stan draws what is not given between −2 and 2.
+_RADIUS = 2.0
+
+_EXPECTED = (
+    "expected a number, a dict of values by parameter or the path of a JSON file with them, a "
+    "list of dicts or paths with one for each chain, or an array of unconstrained points"
+)
+
+
+def check_inits(inits: Any, chains: int) -> None:
+    """Raise unless these are starting points for so many chains, as far as can be said now.
+
+    Raises
+    ------
+    OptionError
+        Another kind of thing, a negative number, not one for each chain, or no such file.
+    """
+    if inits is None or isinstance(inits, np.ndarray | Mapping):
+        return
+    if _is_radius(inits):
+        if not (isfinite(inits) and inits >= 0):
+            raise OptionError(f"inits is {inits!r}, expected a number of at least 0")
+        return
+    each = inits if isinstance(inits, list | tuple) else [inits]
+    for one in each:
+        if isinstance(one, str | os.PathLike):
+            if not Path(one).is_file():
+                raise OptionError(f"inits is {str(one)!r}: there is no such file")
+        elif not isinstance(one, Mapping):
+            raise OptionError(f"inits is {inits!r}, {_EXPECTED}")
+    if isinstance(inits, list | tuple) and len(inits) != chains:
+        raise OptionError(
+            f"inits has {len(inits)} entries, expected one for each of {chains} chains"
+        )
+
+
+def initial_points(
+    bound: BoundModel, inits: Any, chains: int, seed: int, others: Collection[str] = ()
+) -> Float | None:
+    """A starting point for each chain, (chains, P); None leaves them to Stan.
+
+    What a dict or a file does not give is drawn between −2 and 2 on the unconstrained scale, anew
+    until the density there is not zero, as Stan does.
+
+    Parameters
+    ----------
+    bound : BoundModel
+    inits : float, dict, list of dict, path, list of path, ndarray or None
+        An array, (P,) or (chains, P), is of unconstrained points.
+    chains, seed : int
+    others : collection of str
+        Names that may be given besides parameters, and say nothing: transformed parameters.
+
+    Raises
+    ------
+    OptionError
+        Values that are none of parameters, or have another shape.
+    DataError
+        Values outside the support, or a file that cannot be read.
+    """
+    if inits is None:
+        return None
+    check_inits(inits, chains)
+    if isinstance(inits, np.ndarray):
+        return _points(inits, chains, bound.n_params)
+    each = inits if isinstance(inits, list | tuple) else [inits] * chains
+    return np.stack(
+        [
+            _start(bound, one, np.random.default_rng([seed, chain, 17]), others)
+            for chain, one in enumerate(each)
+        ]
+    )
+
+
+def recorded_inits(inits: Any) -> Any:
+    """Starting points as plain values, for the record."""
+    if isinstance(inits, np.ndarray):
+        return inits.tolist()
+    if isinstance(inits, Mapping):
+        return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
+    if isinstance(inits, list | tuple):
+        return [recorded_inits(one) for one in inits]
+    return inits if inits is None or _is_radius(inits) else str(inits)
+
+
+def _is_radius(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def _points(inits: np.ndarray, chains: int, count: int) -> Float:
+    if inits.shape not in ((count,), (chains, count)) or inits.dtype.kind not in "fiu":
+        raise OptionError(
+            f"inits is an array of shape {inits.shape}, expected numbers of shape ({count},) or "
+            f"({chains}, {count}): unconstrained points"
+        )
+    return np.array(np.broadcast_to(inits, (chains, count)), dtype=np.float64)
+
+
+def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collection[str]) -> Float:
+    """The starting point of one chain."""
+    radius = float(one) if _is_radius(one) else _RADIUS
+    given = {} if _is_radius(one) else _given(bound, one, others)
+    missing = bool(set(bound.constrain(np.zeros((1, bound.n_params)))) - set(given))
+    for _ in range(INIT_TRIES):
+        theta = rng.uniform(-radius, radius, (1, bound.n_params))
+        if given:
+            theta = _with(bound, bound.constrain(theta), given)
+        if not (missing and radius) or np.isfinite(bound.log_density(theta)[0]):
+            break
+    return np.asarray(theta[0])
+
+
+def _given(bound: BoundModel, one: Any, others: Collection[str]) -> dict[str, Any]:
+    """Values by parameter, from a dict or a file."""
+    values = one if isinstance(one, Mapping) else raw_data(one)
+    names = list(bound.constrain(np.zeros((1, bound.n_params))))
+    for name in values:
+        if name not in names and name not in others:
+            close = near_misses(str(name), names)
+            raise OptionError(
+                f"inits has {name!r}, which is no parameter; "
+                + (f"did you mean {close[0]!r}? " if close else "")
+                + f"the parameters are {', '.join(names)}"
+            )
+    return {name: values[name] for name in names if name in values}
+
+
+def _with(bound: BoundModel, filled: Mapping[str, Float], given: Mapping[str, Any]) -> Float:
+    """The unconstrained point of some random values and those that are given."""
+    values = dict(filled)
+    for name, value in given.items():
+        array = np.asarray(value, dtype=np.float64)[None]
+        if array.shape != filled[name].shape:
+            raise OptionError(
+                f"inits has {name!r} of shape {array.shape[1:]}, expected {filled[name].shape[1:]}"
+            )
+        values[name] = array
+    try:
+        theta = bound.unconstrain(values)
+    except DataError as error:
+        raise DataError(f"inits cannot be used: {error}") from None
+    if not np.isfinite(theta).all():
+        at = ", ".join(given)
+        raise DataError(f"inits cannot be used: {at} lies on or beyond the limits of its support")
+    return theta

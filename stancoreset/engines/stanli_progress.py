@@ -1,0 +1,54 @@
+"""How far stanli's chains are: it only prints it, as CmdStan does."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TextIO
+
+__all__ = ["heard"]
+
+_PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration:\s+(\d+) / ")
+
+
+@contextmanager
+def heard(on_iteration: Callable[[int, int], object] | None, show_console: bool) -> Iterator[bool]:
+    """Listen to what stanli prints while the block runs; yields whether it should print.
+
+    Standard output belongs to the whole process: it is taken only in the main thread, and what
+    others write to it goes where it went before.
+    """
+    if show_console or on_iteration is None:
+        yield show_console
+    elif threading.current_thread() is not threading.main_thread():
+        yield False
+    else:
+        with redirect_stdout(_Listener(on_iteration, sys.stdout)):
+            yield True
+
+
+class _Listener(io.TextIOBase):
+    """Passes on what is not stanli's: it prints in the main thread and in its chains'."""
+
+    def __init__(self, on_iteration: Callable[[int, int], object], out: TextIO) -> None:
+        self._on_iteration = on_iteration
+        self._out = out
+        self._line = threading.local()
+
+    def write(self, text: str) -> int:
+        found = _PROGRESS.match(text)
+        if found:
+            self._on_iteration(int(found[1]) - 1, int(found[2]))
+        elif threading.current_thread() is not threading.main_thread() and not (
+            text == "\n" and getattr(self._line, "was_progress", False)
+        ):
+            self._out.write(text)
+        self._line.was_progress = found is not None  # print writes a line's end apart
+        return len(text)
+
+    def flush(self) -> None:
+        self._out.flush()
