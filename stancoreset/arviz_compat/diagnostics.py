@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ Float = NDArray[np.float64]
 
 # So many scalars, the most suspect ones, are looked at by ArviZ.
 _JUDGED = 10
+# Draws of a chain that ArviZ asks for.
+_LEAST = 4
 # Batches of a chain, by whose means the suspects are found.
 _BATCHES = 10
 # Scalars that are looked at together.
@@ -122,9 +124,9 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     (0.02, 0.01)
     """
     draws = _scalars(posterior)
-    batch = draws.shape[1] // _BATCHES
-    if batch < 1 or 0 in draws.shape:
+    if draws.shape[1] < _LEAST or 0 in draws.shape:
         return MonteCarlo()
+    batch = max(1, draws.shape[1] // _BATCHES)
     draws = draws[:, :, _suspects(draws, lambda x: _batch_error(x, batch))]
     sd = draws.std(axis=(0, 1), ddof=1)
     moving = sd > _STILL * np.max(np.abs(draws), axis=(0, 1))
@@ -140,18 +142,30 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
 
 
 def _scalars(posterior: Any) -> Float:
-    """All scalars of a posterior: (chains, draws, P)."""
-    flat = [v.reshape(*v.shape[:2], -1) for v in variables_of(posterior).values()]
+    """All scalars of a posterior, or of what `variables_of` gave: (chains, draws, P)."""
+    flat = [v.reshape(*v.shape[:2], -1) for v in _variables(posterior).values()]
     return np.concatenate(flat, axis=2).astype(float)
 
 
+def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
+    """As `variables_of`, which takes more chains than draws for a mistake of the user's."""
+    if (
+        isinstance(posterior, Mapping)
+        and posterior
+        and all(np.ndim(v) > 1 for v in posterior.values())
+    ):
+        return {name: np.asarray(values) for name, values in posterior.items()}
+    return variables_of(posterior)
+
+
 def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
-    """Scalars with the largest error of their means, and of their squares' means."""
+    """Scalars with the largest error of their means, and of their squares', standardised."""
     errors = []
     for start in range(0, draws.shape[2], _BLOCK):
         block = draws[:, :, start : start + _BLOCK]
-        centred = block - block.mean(axis=(0, 1))
-        errors.append([error(centred), error(centred**2)])
+        sd = block.std(axis=(0, 1))
+        standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+        errors.append([error(standard), error(standard**2)])
     most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
     return np.unique(most).tolist()  # type: ignore[no-any-return]
 
@@ -159,18 +173,15 @@ def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
 def _between(x: Float, half: int) -> Float:
     """Variance between the means of chains' halves over that within them: (C, S, P) → (P,)."""
     halves = np.concatenate([x[:, :half], x[:, half : 2 * half]])
-    return _share(halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0))
+    between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
+    return np.divide(between, within, out=np.zeros_like(within), where=within > 0)
 
 
 def _batch_error(x: Float, batch: int) -> Float:
-    """Variance between the means of batches over that of draws: (C, S, P) → (P,)."""
+    """Variance between the means of batches: (C, S, P) → (P,)."""
     chains, draws = x.shape[0], x.shape[1] // batch * batch
     batches = x[:, :draws].reshape(chains, -1, batch, x.shape[2])
-    return _share(batches.mean(axis=2).var(axis=(0, 1)), x.var(axis=(0, 1)))
-
-
-def _share(between: Float, within: Float) -> Float:
-    return np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+    return batches.mean(axis=2).var(axis=(0, 1))  # type: ignore[no-any-return]
 
 
 def mcse(draws: Any, method: str = "mean") -> Any:
@@ -186,7 +197,7 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
     if draws.ndim < 2:
         raise DataError(f"{kind} needs an array (chains, draws, *shape), got shape {draws.shape}")
     shape = draws.shape[2:]
-    if draws.shape[1] < 4 or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
+    if draws.shape[1] < _LEAST or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
         return np.full(shape, np.nan)[()]
     flat = draws.reshape(*draws.shape[:2], -1).astype(float)
     function = getattr(arviz(), kind)
