@@ -29,6 +29,18 @@ against long runs of NUTS on all rows. It showed that
 - where a quarter of 1,000 draws left no doubt (`leaves_no_doubt`), all of them said the same:
   the table of verdicts and errors did not change by one fit.
 
+Weights say by how much the coreset posterior is off, not by how much its draws are: chains that
+have been in a slab twice give it any share. What the certificate promises, no mean off by more
+than 0.1 standard deviations and no standard deviation by more than 10 %, is a promise about
+draws. A mean that the weights move by m, known to a standard error s, is within 0.1 where
+
+    m + 2 s ≤ 0.1
+
+(in nineteen cases of twenty, parameter by parameter); the same for standard deviations, whose
+standard error counts the fourth moment and the squares' autocorrelation. Weights that are applied
+leave only s: whatever they are, s ≤ 0.05, which takes 400 independent draws for a mean, and more
+for the standard deviation of a heavy tail.
+
 References
 ----------
 Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling",
@@ -42,6 +54,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stancoreset.arviz_compat import MonteCarlo
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 from stancoreset.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
@@ -56,6 +69,11 @@ HELDOUT_CERTIFIED = 0.1
 # Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
 # weighting the draws may make: below what would be an error, 0.1, to leave room for noise.
 _MOVED = 0.07
+# A change that is small beside the error of chains that are too short.
+_MOVED_LITTLE = 0.5 * _MOVED
+# What is promised of each mean, in standard deviations, and standard deviation, relative; and how
+# many standard errors of it must fit into what the weights leave.
+_PROMISED, _STANDARD_ERRORS = 0.1, 2
 # Where these changes are not known, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
 # Below these no k̂ vouches for the weights: most of the draws are in the wrong place.
@@ -67,10 +85,10 @@ _HELDOUT_CORRECTED = 0.5
 _DIVERGENT = 0.0005
 # In runs so short that this is less than one, as many may be chance.
 _STRAY = 2
-# R̂ above which the chains tell of different posteriors, or of a mean that is not known to 0.1
+#: R̂ above which the chains tell of different posteriors, or of a mean that is not known to 0.1
 # standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot mend
 # that, for they compare densities where draws are, not how many draws are where.
-_RHAT = 1.05
+RHAT_MIXED = 1.05
 # Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
 # draws never go, and of its draws that may lie in modes without any.
 _UNSEEN = 0.02
@@ -95,11 +113,12 @@ class Certificate:
     verdict : str
         ``"certified"``: held-out error ≤ 0.1; the weights move no mean by more than 0.07
         standard deviations and no standard deviation by more than 7 %; and k̂ ≤ 0.5 with
-        ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; use the
-        draws as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5;
-        use them with `weights`. ``"rejected"``: neither; or more than 0.05 % of the transitions,
-        and more than two, diverged, R̂ is above 1.05, or more than 2 % of the mass is `unseen`
-        or `unvisited`: no weights mend that. `reasons` say what to do.
+        ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; and what the
+        weights move and two Monte-Carlo standard errors are together at most 0.1; use the draws
+        as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5; use them
+        with `weights`. ``"rejected"``: neither; or more than 0.05 % of the transitions, and more
+        than two, diverged, R̂ is above 1.05, `mcse_mean` or `mcse_sd` is above 0.05, or more than
+        2 % of the mass is `unseen` or `unvisited`: no weights mend that. `reasons` say what to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -133,6 +152,12 @@ class Certificate:
     witness : str
         On how many rows and draws the full log density was that of the author's own program, and
         how far ours was from it; empty where not all rows were at hand.
+    mcse_mean, mcse_sd : float
+        Largest Monte-Carlo standard error of a parameter's mean, in standard deviations, and of
+        its standard deviation, relative, by all draws of all chains. NaN if unknown.
+    ess_bulk, ess_tail : float
+        Smallest effective sample size of a parameter in the chains: for its middle, and for its
+        5 % and 95 % quantiles. NaN if unknown.
     """
 
     khat: float
@@ -153,17 +178,39 @@ class Certificate:
     rhat: float = float("nan")
     unvisited: float = float("nan")
     witness: str = ""
+    mcse_mean: float = float("nan")
+    mcse_sd: float = float("nan")
+    ess_bulk: float = float("nan")
+    ess_tail: float = float("nan")
+
+    @property
+    def longer(self) -> float:
+        """How many times as long chains must be for what is promised; NaN if unknown.
+
+        Above one only where it is they that have to change, not what the weights move.
+        """
+        return _longer((self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd))
 
     @property
     def unmixed(self) -> bool:
-        """Whether only the course of the chains, R̂ or modes `unvisited`, spoils the verdict."""
-        return self._spoiled_only_by(self.rhat > _RHAT, self.unvisited > _UNSEEN)
+        """Whether only the course of the chains spoils the verdict.
+
+        That is R̂, modes `unvisited`, or Monte-Carlo error.
+        """
+        return self._spoiled_only_by(
+            self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN, self.longer > 1
+        )
+
+    @property
+    def short(self) -> bool:
+        """Whether only Monte-Carlo error spoils the verdict."""
+        return self._spoiled_only_by(self.longer > 1)
 
     @property
     def diverged(self) -> bool:
-        """Whether only NUTS' steps, divergent transitions and perhaps R̂, spoil the verdict."""
+        """Whether divergent transitions spoil the verdict, and else nothing but R̂ and length."""
         diverged = _too_many(self.divergences, self.n_transitions)
-        return diverged and self._spoiled_only_by(diverged, self.rhat > _RHAT)
+        return diverged and self._spoiled_only_by(diverged, self.rhat > RHAT_MIXED, self.longer > 1)
 
     def _spoiled_only_by(self, *faults: bool) -> bool:
         return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)
@@ -198,7 +245,18 @@ class Certificate:
         return (
             f"{self.verdict}: Pareto k̂ {self.khat:.2f}, effective draws {self.ess:.1f} of "
             f"{self.n_draws}, held-out error {self.heldout_error:.2g}"
+            + self.precision
             + (f"; against {self.against}" if self.against else "")
+        )
+
+    @property
+    def precision(self) -> str:
+        """The chains' own errors, to be put behind a list; empty where they are not known."""
+        if not np.isfinite(self.ess_bulk):
+            return ""
+        return (
+            f", Monte-Carlo error {self.mcse_mean:.2g} sd of a mean and {100 * self.mcse_sd:.2g} % "
+            f"of an sd (ESS {self.ess_bulk:,.0f}, in the tails {self.ess_tail:,.0f})"
         )
 
 
@@ -215,6 +273,7 @@ def certify(
     rhat: float = float("nan"),
     unvisited: float = float("nan"),
     witness: str = "",
+    monte_carlo: MonteCarlo = MonteCarlo(),  # noqa: B008
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -239,6 +298,8 @@ def certify(
         From `unvisited_mass`; more than 2 % means ``"rejected"``.
     witness : str
         See `Certificate`.
+    monte_carlo : MonteCarlo
+        From `stancoreset.arviz_compat.worst_monte_carlo`, of all draws.
 
     Raises
     ------
@@ -254,8 +315,11 @@ def certify(
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
-    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, max(moved))
-    missed = _missed(divergences, n_transitions, unseen, rhat, unvisited)
+    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, moved, monte_carlo)
+    missed = (
+        *_missed(divergences, n_transitions, unseen, rhat, unvisited),
+        *_imprecise(monte_carlo),
+    )
     verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
     caveat = (f"compared with {against}",) if against else ()
     return Certificate(
@@ -277,6 +341,10 @@ def certify(
         rhat=rhat,
         unvisited=unvisited,
         witness=witness,
+        mcse_mean=monte_carlo.mean,
+        mcse_sd=monte_carlo.sd,
+        ess_bulk=monte_carlo.ess_bulk,
+        ess_tail=monte_carlo.ess_tail,
     )
 
 
@@ -297,7 +365,7 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     return (
         certificate.verdict == "certified"
         and certificate.ess >= _ESS_CERTIFIED[-1][1] * certificate.n_draws
-        and moved <= 0.5 * _MOVED
+        and moved <= _MOVED_LITTLE
     )
 
 
@@ -315,9 +383,9 @@ def _missed(
             f"{divergences} of {transitions} transitions diverged: NUTS may have missed a part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"
         )
-    if rhat > _RHAT:
+    if rhat > RHAT_MIXED:
         reasons.append(
-            f"R̂ is {rhat:.2f}, above {_RHAT}: the chains of NUTS have not mixed, or lie in "
+            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: the chains of NUTS have not mixed, or lie in "
             "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
             "components of a mixture)"
         )
@@ -335,17 +403,57 @@ def _missed(
     return tuple(reasons)
 
 
+def _longer(moved: tuple[float, float], errors: tuple[float, float]) -> float:
+    """How many times as long chains must be: standard errors are 1/√length.
+
+    Where the weights move much, it is they that have to mend it: only the least is asked for.
+    """
+    known = np.nan_to_num(moved)
+    left = np.where(known <= _MOVED_LITTLE, _PROMISED - known, _PROMISED)
+    return float(np.max((_STANDARD_ERRORS * np.asarray(errors) / left) ** 2))
+
+
+def _imprecise(found: MonteCarlo) -> tuple[str, ...]:
+    """What chains of this length cannot know, weighted or not."""
+    if not max(found.mean, found.sd) > _PROMISED / _STANDARD_ERRORS:
+        return ()
+    longer = _longer((0.0, 0.0), (found.mean, found.sd))
+    return (
+        f"the chains are too short: the Monte-Carlo standard error (mcse) of a mean is "
+        f"{found.mean:.2g} standard deviations, that of a standard deviation {found.sd:.2g} of "
+        f"it, above {_PROMISED / _STANDARD_ERRORS}; make iter_sampling {longer:.2g} times as "
+        "large (refine='auto' does), or reparametrise",
+    )
+
+
+def _together(moved: tuple[float, float], found: MonteCarlo) -> tuple[str, ...]:
+    """What weights and chains leave uncertain together, where neither does alone."""
+    both = np.nan_to_num(moved) + _STANDARD_ERRORS * np.array([found.mean, found.sd])
+    if max(moved) > _MOVED or not np.max(both) > _PROMISED or _imprecise(found):
+        return ()
+    return (
+        f"a mean or a standard deviation may be off by {np.max(both):.2g} standard deviations, "
+        f"more than {_PROMISED}: what the weights move ({max(moved):.2g} at most) and two "
+        f"Monte-Carlo standard errors ({max(found.mean, found.sd):.2g} at most)",
+    )
+
+
 def _verdict(
-    khat: float, ess: float, draws: int, heldout: float, moved: float
+    khat: float,
+    ess: float,
+    draws: int,
+    heldout: float,
+    moved: tuple[float, float],
+    monte_carlo: MonteCarlo,
 ) -> tuple[str, tuple[str, ...]]:
-    reasons = []
+    reasons = list(_together(moved, monte_carlo))
     wanted = next(share for bound, share in _ESS_CERTIFIED if khat <= bound)
-    if np.isnan(moved):
+    if np.isnan(moved).any():
         wanted = max(wanted, _ESS_ALONE)
-    elif moved > _MOVED:
+    elif max(moved) > _MOVED:
         reasons.append(
-            f"the weights move a mean or a standard deviation by {moved:.2g} standard deviations, "
-            f"more than {_MOVED}"
+            f"the weights move a mean or a standard deviation by {max(moved):.2g} standard "
+            f"deviations, more than {_MOVED}"
         )
     if not ess >= wanted * draws:
         reasons.append(

@@ -146,6 +146,10 @@ class CoresetFit:
                 "rhat": certificate.rhat,
                 "mean_shift": certificate.mean_shift,
                 "sd_change": certificate.sd_change,
+                "mcse_mean": certificate.mcse_mean,
+                "mcse_sd": certificate.mcse_sd,
+                "ess_bulk": certificate.ess_bulk,
+                "ess_tail": certificate.ess_tail,
                 "reasons": list(certificate.reasons),
                 "against": certificate.against or None,
                 "witness": certificate.witness or None,
@@ -205,7 +209,8 @@ class CoresetFit:
             "",
             f"**{certificate.verdict}** — {coreset.size} weighted rows of {coreset.n_obs:,}. "
             f"Pareto k̂ {certificate.khat:.2f}; {certificate.ess:.1f} effective draws of "
-            f"{certificate.n_draws}; held-out error {certificate.heldout_error:.2g}.",
+            f"{certificate.n_draws}; held-out error {certificate.heldout_error:.2g}"
+            f"{certificate.precision}.",
             "",
         ]
         lines += [f"- {reason}" for reason in certificate.reasons]
@@ -240,11 +245,15 @@ class CoresetFit:
     def _rounds_table(self) -> list[str]:
         if len(self.rounds) < 2:
             return []
-        lines = ["", "| round | what was tried | rows | held-out error | k̂ | ESS | verdict | s |"]
-        lines.append("|---|---|---|---|---|---|---|---|")
+        heads = (
+            "round", "what was tried", "rows", "held-out error", "k̂", "ESS", "draws of NUTS",
+            "mcse of a mean, of an sd", "verdict", "s",
+        )  # fmt: skip
+        lines = ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         lines += [
             f"| {r.round} | {r.action} | {r.size} | {r.heldout_error:.2g} | {r.khat:.2f} | "
-            f"{r.ess:.1f} | {r.verdict} | {r.seconds:.1f} |"
+            f"{r.ess:.1f} | {r.n_transitions:,} | {r.mcse_mean:.2g}, {r.mcse_sd:.2g} | "
+            f"{r.verdict} | {r.seconds:.1f} |"
             for r in self.rounds
         ]
         return lines

@@ -69,6 +69,7 @@ class Judge:
         log_p = np.empty(len(draws))
         unseen = self._unseen()
         diagnostics = nuts_diagnostics(posterior)
+        monte_carlo = arviz_compat.worst_monte_carlo(self._parameters(posterior))
 
         def look(at: np.ndarray) -> None:
             log_p[at] = density(draws[at], tick)
@@ -84,6 +85,7 @@ class Judge:
                 moved=moved_by(log_weights, draws[at]),
                 against=self.session.against,
                 witness=density.told,
+                monte_carlo=monte_carlo,
                 **diagnostics,
             )
 
@@ -121,8 +123,21 @@ class Judge:
             rhat=certificate.rhat,
             unvisited=certificate.unvisited,
             witness=density.told,
+            monte_carlo=self._of_one_chain(match.draws),
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
+
+    def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
+        """Draws of the program's parameters, chain by chain; whoever drew them."""
+        declared = self.session.program.program.parameters
+        return arviz_compat.finite_variables_of(posterior, [d.name for d in declared])
+
+    def _of_one_chain(self, draws: Float) -> arviz_compat.MonteCarlo:
+        """Monte-Carlo errors of unconstrained draws in their order."""
+        values = self.session.full_data(self.checked).prior.constrain(draws)
+        return arviz_compat.worst_monte_carlo(
+            self._parameters({name: value[None] for name, value in values.items()})
+        )
 
     def _log_density(self, draws: Float) -> Float:
         """Log density of the coreset posterior, up to a constant: (S, P) → (S,)."""

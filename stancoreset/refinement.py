@@ -5,8 +5,9 @@ rows and draws; a small one with a bad certificate says that the rows were match
 place, and asks for another reference. The coreset posterior's own draws are the first: they
 lie where the prior and the expanded likelihood put them, funnels and boundaries included,
 where a Gaussian does not. A pilot run on a subsample and Pathfinder come after. Where only the
-chains are at fault, the coreset is left as it is: if they disagree they become longer, and if
-they diverge their steps become smaller.
+chains are at fault, the coreset is left as it is: if they disagree, or are too short for their
+Monte-Carlo error, they become longer, and if they diverge their steps become smaller. Longer
+chains of a few rows are cheap.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stancoreset.certificate import HELDOUT_CERTIFIED, Certificate
+import numpy as np
+
+from stancoreset.certificate import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate
 from stancoreset.coreset import Coreset
 
 __all__ = [
@@ -42,6 +45,14 @@ SMALLER_STEPS = "smaller steps"
 MATCHING = "moment matching"
 # How often steps may become smaller.
 _SMALLER = 2
+# How often chains may become longer, and by which factors at a time: three at least where they
+# disagree. The error of short chains is not well known, hence the margin and the upper bound.
+_LENGTHENED = 3
+_UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
+# Chains that would have to be so many times longer than they may become stay as they are.
+_HOPELESS = 3.0
+# Chains that were lengthened are so once more only where their effective size has grown by this.
+_HELPED = 1.5
 # Own draws are used again only while they raise the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -72,9 +83,13 @@ class Round:
         Of the coreset and its certificate.
     seconds : float
         Wall-clock time of the round.
-    rhat : float
-    unmixed, diverged : bool
+    rhat, mcse_mean, mcse_sd, ess_bulk, longer : float
+    unmixed, diverged, short : bool
         Of the certificate.
+    n_transitions : int
+        Of NUTS, after warm-up, all chains together.
+    lengthened : float
+        How many times as long as the round's before the chains are.
     """
 
     round: int
@@ -92,6 +107,13 @@ class Round:
     rhat: float = float("nan")
     unmixed: bool = False
     diverged: bool = False
+    mcse_mean: float = float("nan")
+    mcse_sd: float = float("nan")
+    ess_bulk: float = float("nan")
+    longer: float = float("nan")
+    short: bool = False
+    n_transitions: int = 0
+    lengthened: float = 1.0
 
     @classmethod
     def of_report(cls, record: Mapping[str, Any]) -> Round:
@@ -126,6 +148,13 @@ class Round:
             rhat=certificate.rhat,
             unmixed=certificate.unmixed,
             diverged=certificate.diverged,
+            mcse_mean=certificate.mcse_mean,
+            mcse_sd=certificate.mcse_sd,
+            ess_bulk=certificate.ess_bulk,
+            longer=certificate.longer,
+            short=certificate.short,
+            n_transitions=certificate.n_transitions,
+            lengthened=change.lengthened,
         )
 
 
@@ -142,16 +171,23 @@ class Change:
         New values of ``size``, ``draws`` and ``candidates``.
     grows : bool
         Whether more rows are asked for than the last round had.
+    lengthened : float
+        How many times as long as before chains are.
     """
 
     action: str
     reference: str
     settings: Mapping[str, int]
     grows: bool = False
+    lengthened: float = 1.0
 
 
 def next_change(
-    rounds: Sequence[Round], candidates: int, n_obs: int, max_rounds: int
+    rounds: Sequence[Round],
+    candidates: int,
+    n_obs: int,
+    max_rounds: int,
+    room: float = _MOST_LONGER,
 ) -> Change | None:
     """What to try after these rounds; None if certified or the budget is spent.
 
@@ -162,6 +198,8 @@ def next_change(
         Rows that the last selection chose from.
     n_obs : int
     max_rounds : int
+    room : float
+        How many times as long chains may become at most.
 
     Examples
     --------
@@ -172,10 +210,8 @@ def next_change(
     last, first = rounds[-1], rounds[0]
     if last.verdict == "certified" or len(rounds) >= max_rounds:
         return None
-    if last.unmixed:
-        # Other rows do not help; nor do longer chains where these were no help.
-        longer = Change(LONGER_CHAINS, last.reference, {})
-        return None if any(r.action == LONGER_CHAINS for r in rounds) else longer
+    if last.unmixed:  # other rows do not help
+        return _longer_chains(rounds, room)
     if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
         return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
@@ -201,6 +237,23 @@ def next_change(
     return None
 
 
+def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
+    """Chains as much longer as their error asks for; None where longer ones were no help."""
+    last = rounds[-1]
+    done = sum(r.action == LONGER_CHAINS for r in rounds)
+    helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
+    if done and not (helped and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk):
+        return None
+    hopeless = last.longer > _HOPELESS * room
+    if last.short and hopeless:
+        return None
+    # Chains that disagree do not know their own error.
+    least = 1.0 if last.short else _UNMIXED_LONGER
+    wanted = least if hopeless else max(_MARGIN * np.nan_to_num(last.longer), least)
+    factor = float(min(wanted, _MOST_LONGER, room))
+    return Change(LONGER_CHAINS, last.reference, {}, lengthened=factor) if factor > 1 else None
+
+
 def _larger(last: Round, first: Round, candidates: int, n_obs: int) -> dict[str, int]:
     return {
         "size": min(n_obs, _GROWTH * last.size, _MAX_GROWTH * first.size),
@@ -214,8 +267,14 @@ def _words(larger: Mapping[str, Any]) -> str:
 
 
 def best_round(rounds: Sequence[Round]) -> int:
-    """Number of the round to keep: the best verdict, then the most effective draws."""
-    return max(
-        range(len(rounds)),
-        key=lambda i: (_VERDICTS.index(rounds[i].verdict), rounds[i].ess / rounds[i].n_draws),
-    )
+    """Number of the round to keep: the best verdict, then the most effective draws.
+
+    Where chains alone were at fault, the longest are kept.
+    """
+
+    def merit(i: int) -> tuple[float, ...]:
+        r = rounds[i]
+        length = r.n_transitions if r.unmixed else 0
+        return (_VERDICTS.index(r.verdict), length, r.ess / r.n_draws)
+
+    return max(range(len(rounds)), key=merit)

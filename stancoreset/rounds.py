@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset import arviz_compat
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit import CoresetFit, load_fit
 from stancoreset.full_data import FullData
@@ -35,9 +37,12 @@ __all__ = ["Rounds"]
 
 # Rows found by their influence, for so many random candidates one.
 _INFLUENTIAL = 10
-# How many times as long chains are that are to mix better, and how much closer to one
-# adapt_delta is where steps are to be smaller.
-_LONGER, _CLOSER = 3, 10
+# How much closer to one adapt_delta is where steps are to be smaller.
+_CLOSER = 10
+# How many times as long warm-up becomes at most where chains become longer.
+_WARMER = 3
+# Draws of all chains, and numbers in them, that longer chains may come to (160 MB).
+_MOST_DRAWS, _MOST_NUMBERS = 100_000, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Rounds:
                     change = self._instead(change, error)
                     continue
                 attempts.append(attempts[-1].failed(number, change, error))
-            change = self._next([a.round for a in attempts], full)
+            change = self._next(attempts, full)
         self._match(attempts, full)
         if complete and pipeline.folder.path is not None:
             there = load_fit(pipeline.folder.path)
@@ -119,13 +124,12 @@ class Rounds:
         if SMALLER_STEPS in actions:
             closer = _CLOSER ** actions.count(SMALLER_STEPS)
             nuts = replace(nuts, adapt_delta=1 - (1 - nuts.adapt_delta) / closer)
-        if LONGER_CHAINS in actions:
-            nuts = replace(
-                nuts,
-                iter_warmup=_LONGER * nuts.iter_warmup,
-                iter_sampling=_LONGER * nuts.iter_sampling,
-            )
-        settings["nuts"] = nuts
+        longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
+        settings["nuts"] = replace(
+            nuts,
+            iter_warmup=math.ceil(min(longer, _WARMER) * nuts.iter_warmup),
+            iter_sampling=math.ceil(longer * nuts.iter_sampling),
+        )
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
             settings["engine_output_dir"] = below
@@ -184,13 +188,23 @@ class Rounds:
         count = max(1, candidates // _INFLUENTIAL)
         return influential_rows(session, checked, best.coreset, best.reference.draws, count)
 
-    def _next(self, rounds: Sequence[Round], full: FullData) -> Change | None:
+    def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
         if not plan.refine or plan.method in IN_THE_LOOP:
             return None
+        rounds = [a.round for a in attempts]
         candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
-        return next_change(rounds, candidates, full.n_obs, plan.max_rounds)
+        room = _room(attempts[-1].posterior)
+        return next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
     return attempts[best_round([a.round for a in attempts])]
+
+
+def _room(posterior: Any) -> float:
+    """How many times as long the chains may become."""
+    variables = arviz_compat.variables_of(posterior).values()
+    draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
+    numbers = max(1, sum(v.size for v in variables))
+    return min(_MOST_DRAWS / draws, _MOST_NUMBERS / numbers)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stancoreset import arviz_compat
+from stancoreset.arviz_compat import MonteCarlo
 from stancoreset.certificate import Certificate, certify
 from stancoreset.checks import check_flag, check_path
 from stancoreset.checksums import CHECKSUMS, read_checksums, record, require_unchanged
@@ -52,6 +53,8 @@ _MARKER = ".stancoreset.json"
 _FAILED = ".failed"
 # A run that is to take the place of the one that it lies in, and what is left when it has.
 _NEXT, _PAST = ".overwriting", ".overwritten"
+# A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
+_MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
 # Of a value in a message.
 _LONGEST = 120
 
@@ -456,6 +459,7 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "sd_change": certificate.sd_change,
             "rhat": certificate.rhat,
             "unvisited": certificate.unvisited,
+            **{name: getattr(certificate, name) for name in _MONTE_CARLO},
             **({"against": certificate.against} if certificate.against else {}),
             **({"witness": certificate.witness} if certificate.witness else {}),
         }
@@ -485,6 +489,7 @@ def _load_certificate(path: Path) -> Certificate:
         rhat=kept("rhat"),
         unvisited=kept("unvisited"),
         witness=str(table["witness"].iloc[0]) if "witness" in table else "",
+        monte_carlo=MonteCarlo(*(kept(name) for name in _MONTE_CARLO)),
     )
 
 

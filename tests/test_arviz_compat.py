@@ -520,3 +520,57 @@ def test_the_worst_rhat_is_the_largest_of_all():
     assert compat.worst_rhat(still) == pytest.approx(found, rel=1e-12)
     assert np.isnan(compat.worst_rhat({"one": draws[:1]}))
     assert np.isnan(compat.worst_rhat({"still": np.ones((4, 500))}))
+
+
+def slab(rng, chains, draws, share=0.2, stay=0.96, width=30.0):
+    """Draws of a spike and a slab, where a chain changes between them but seldom."""
+    inside = np.empty((chains, draws), dtype=bool)
+    state = rng.random(chains) < share
+    leave = (1 - stay) * share / (1 - share)
+    for t in range(draws):
+        inside[:, t] = state
+        state = np.where(state, rng.random(chains) < stay, rng.random(chains) < leave)
+    return np.where(inside, width, 1.0) * rng.normal(size=inside.shape)
+
+
+def test_monte_carlo_errors_are_those_of_many_runs():
+    """The spread of means and sds over 200 runs, of normal draws and of a slab seldom visited."""
+    rng = np.random.default_rng(0)
+    for make in (lambda: rng.normal(size=(4, 500)), lambda: slab(rng, 4, 2_000)):
+        runs = [make() for _ in range(200)]
+        found = [compat.worst_monte_carlo({"x": run}) for run in runs]
+        sds = np.array([run.std() for run in runs])
+        means = np.array([run.mean() for run in runs])
+        assert np.median([f.mean for f in found]) == pytest.approx(
+            means.std() / sds.mean(), rel=0.2
+        )
+        assert np.median([f.sd for f in found]) == pytest.approx(sds.std() / sds.mean(), rel=0.2)
+
+
+def test_the_worst_monte_carlo_error_is_the_largest_of_all():
+    """Of 1,200 scalars with errors of all sizes, on scales of all sizes, found by a few."""
+    rng = np.random.default_rng(1)
+    rough = np.linspace(0, 0.95, 1_200)
+    draws = rng.normal(size=(4, 200, 1_200))
+    for t in range(1, 200):  # autoregressive, the one more, the other less
+        draws[:, t] = rough * draws[:, t - 1] + np.sqrt(1 - rough**2) * draws[:, t]
+    draws[:, :, 300] = slab(rng, 4, 200)
+    draws = draws * np.geomspace(1e-6, 1e6, 1_200) + np.linspace(-9, 9, 1_200)
+    found = compat.worst_monte_carlo({"a": draws[..., :200], "b": draws[..., 200:]})
+    sd = draws.std(axis=(0, 1), ddof=1)
+    assert found.mean == pytest.approx(np.max(compat.mcse(draws) / sd), rel=0.05)
+    assert found.sd == pytest.approx(np.max(compat.mcse(draws, method="sd") / sd), rel=1e-9)
+    assert found.ess_bulk == pytest.approx(np.min(compat.ess(draws)), rel=0.1)
+    still = {"a": draws, "one": np.full((4, 200), 0.1), "diagonal": np.ones((4, 200, 2))}
+    assert compat.worst_monte_carlo(still) == found
+    assert np.isnan(compat.worst_monte_carlo({"one": np.ones((4, 200))}).mean)
+    assert np.isnan(compat.worst_monte_carlo({"few": draws[:, :3]}).mean)
+    assert compat.worst_monte_carlo({"short": draws[:, :5]}).mean > 0.2
+
+
+def test_chains_of_different_widths_have_a_large_rhat_among_many():
+    """Equal means: only the spread tells the one scalar from two hundred others."""
+    draws = np.random.default_rng(2).normal(size=(4, 500, 200))
+    draws[:2, :, 150] *= 3
+    assert compat.worst_rhat({"x": draws}) == pytest.approx(compat.rhat(draws).max())
+    assert compat.worst_rhat({"x": draws}) > 1.1

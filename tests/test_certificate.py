@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stancoreset.arviz_compat import MonteCarlo
 from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError
 from stancoreset.importance import moved_by
@@ -161,3 +162,41 @@ def test_expectation_wants_the_certified_draws():
     certificate = certify(np.zeros(200))
     with pytest.raises(CertificateError, match="200"):
         certificate.expectation(np.zeros(100))
+
+
+@pytest.mark.parametrize(
+    ("moved", "mean", "sd", "verdict", "longer"),
+    [
+        (0.0, 0.049, 0.049, "certified", False),
+        (0.0, 0.051, 0.01, "rejected", True),
+        (0.0, 0.01, 0.051, "rejected", True),
+        (0.02, 0.039, 0.039, "certified", False),
+        (0.02, 0.01, 0.041, "corrected", True),  # the weights mend the one, not the other
+        (0.06, 0.019, 0.019, "certified", False),
+        (0.06, 0.021, 0.021, "corrected", False),  # it is the rows that have to become better
+        (0.06, 0.051, 0.021, "rejected", True),
+        (0.08, 0.01, 0.01, "corrected", False),
+        (0.08, 0.06, 0.01, "rejected", True),
+        (0.0, np.nan, np.nan, "certified", False),
+    ],
+)
+def test_what_weights_move_and_two_standard_errors_stay_within_a_tenth(
+    moved, mean, sd, verdict, longer
+):
+    weights = 0.001 * np.random.default_rng(0).standard_normal(1_000)
+    found = MonteCarlo(mean, sd, 400.0, 300.0)
+    certificate = certify(weights, 0.01, moved=(moved, moved), monte_carlo=found)
+    assert certificate.verdict == verdict
+    assert (certificate.longer > 1) == longer
+    assert certificate.short == (longer and moved <= 0.07)
+    # Chains as much longer are long enough, and not by more than they have to be.
+    enough = (
+        MonteCarlo(*(np.array([mean, sd]) / np.sqrt(f * certificate.longer))) for f in (1.01, 0.99)
+    )
+    again = [certify(weights, 0.01, moved=(moved, moved), monte_carlo=e).longer > 1 for e in enough]
+    assert again == [False, bool(np.isfinite(mean))]
+    if verdict == "rejected":
+        assert any("mcse" in r and "iter_sampling" in r for r in certificate.reasons)
+    assert ("Monte-Carlo error" in str(certificate)) == (
+        f"Monte-Carlo error {mean:.2g} sd of a mean" in str(certificate)
+    )

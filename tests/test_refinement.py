@@ -19,7 +19,14 @@ from stancoreset.importance import unvisited_mass
 from stancoreset.judge import nuts_diagnostics
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.summits import distinct, draws_elsewhere
-from stancoreset.refinement import LONGER_CHAINS, OWN_DRAWS, SMALLER_STEPS, Round, next_change
+from stancoreset.refinement import (
+    LONGER_CHAINS,
+    OWN_DRAWS,
+    SMALLER_STEPS,
+    Round,
+    best_round,
+    next_change,
+)
 
 FIRST = Round(0, "first pass", "laplace", 100, 250, 0.02, 0.3, 999.0, 1000, 0, "rejected", 3.0)
 SQUARE = """
@@ -149,7 +156,8 @@ def test_chains_too_short_are_run_longer():
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit(data, **options)
         once = model.fit(data, refine=False, **options)
-    assert [r.action for r in fit.rounds] == ["first pass", LONGER_CHAINS]
+    assert [r.action for r in fit.rounds][:2] == ["first pass", LONGER_CHAINS]
+    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
     assert once.certificate.unmixed
     assert once.certificate.rhat == fit.rounds[0].rhat > 1.1
     assert fit.certificate.rhat < 1.1
@@ -157,7 +165,11 @@ def test_chains_too_short_are_run_longer():
     np.testing.assert_array_equal(fit.coreset.indices, once.coreset.indices)
     np.testing.assert_array_equal(fit.coreset.weights, once.coreset.weights)
     np.testing.assert_array_equal(fit.reference.draws, once.reference.draws)
-    assert arviz_compat.variables_of(fit.posterior)["b"].shape == (4, 150, 5)
+    assert fit.certificate.mcse_mean < 0.05 < once.certificate.mcse_mean
+    length = 50 * np.prod([r.lengthened for r in fit.rounds])
+    shape = arviz_compat.variables_of(fit.posterior)["b"].shape
+    assert shape == pytest.approx((4, length, 5), abs=3)
+    assert fit.rounds[-1].n_transitions == shape[0] * shape[1]
 
 
 @pytest.mark.fit
@@ -275,3 +287,99 @@ def test_a_lower_mode_is_a_mode():
         fit = model.fit({"N": 400, "y": y}, **options)
     assert fit.certificate.unvisited == pytest.approx(0.032, abs=0.005)
     assert fit.certificate.verdict == "rejected"
+
+
+SLAB = """
+data { int N; vector[N] y; }
+parameters { real b; }
+model {
+  target += log_mix(0.3, normal_lpdf(b | 0, 4), normal_lpdf(b | 0, 0.2));
+  y ~ normal(b, 60);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def slab():
+    """Data that hardly speak of b, and its mean and standard deviation by quadrature."""
+    y = np.random.default_rng(0).normal(0, 60, 400)
+    data = {"N": 400, "y": y - y.mean()}
+    b = np.linspace(-40, 40, 400_001)
+    prior = np.logaddexp(np.log(0.3) + norm.logpdf(b, 0, 4), np.log(0.7) + norm.logpdf(b, 0, 0.2))
+    density = np.exp(prior - 0.5 * 400 * (b / 60) ** 2)
+    return data, np.sqrt(np.average(b**2, weights=density))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(slab, seed):
+    """A spike and a slab, R̂ near one and equal weights: a few visits decide the sd."""
+    data, sd = slab
+    options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": seed}
+    with sc.CoresetModel(stan_code=SLAB, engine="stanli") as model:
+        once = model.fit(data, refine=False, **options)
+        fit = model.fit(data, **options)
+    assert once.certificate.verdict == "rejected"
+    assert once.certificate.unmixed
+    assert once.certificate.longer > 5
+    assert any("mcse" in r and "iter_sampling" in r for r in once.certificate.reasons)
+    assert fit.certificate.verdict == "certified"
+    assert fit.certificate.mcse_sd <= 0.05 < once.certificate.mcse_sd
+    # Three standard errors of the largest that are certified.
+    assert arviz_compat.variables_of(fit.posterior)["b"].std() == pytest.approx(sd, rel=0.15)
+    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
+    longer = [r.lengthened for r in fit.rounds]
+    assert longer[0] == 1 < longer[1] <= 10
+    assert [r.n_transitions for r in fit.rounds] == pytest.approx(400 * np.cumprod(longer), abs=20)
+    assert f"{fit.rounds[-1].n_transitions:,}" in fit.markdown()
+    assert fit.report()["certificate"]["mcse_sd"] == fit.certificate.mcse_sd
+
+
+def test_few_draws_are_made_as_many_as_the_promise_needs(two_modes):
+    """Twenty-five draws of four chains know a mean to a tenth of its sd, not to 0.05."""
+    code = SQUARE.replace("real m;", "real<lower=0> m;")
+    options = {"iter_warmup": 200, "iter_sampling": 25, "size": 10, "seed": 1}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        once = model.fit(two_modes, refine=False, **options)
+        fit = model.fit(two_modes, **options)
+        independent = np.sqrt(1 / 4_000) * np.random.default_rng(0).normal(size=(4, 50)) / 2 + 1
+        own = model.certify(two_modes, fit.coreset, {"m": independent})
+    assert (once.certificate.verdict, once.certificate.n_transitions) == ("rejected", 100)
+    assert fit.certificate.verdict == "certified"
+    assert fit.certificate.mcse_mean <= 0.05
+    assert fit.certificate.n_transitions < 10_000
+    # Draws of nobody knows what sampler have errors, too: 200 of them, 0.07.
+    assert own.mcse_mean == pytest.approx(0.07, abs=0.02)
+    assert own.verdict == "rejected"
+    assert np.isnan(own.rhat)
+
+
+def test_chains_become_longer_by_what_they_lack_and_only_while_it_helps():
+    short = replace(FIRST, unmixed=True, short=True, rhat=1.0, longer=2.0, ess_bulk=200.0)
+    assert next_change([short], 1_000, 10_000, 5, 25.0).lengthened == pytest.approx(2.5)
+    assert next_change([short], 1_000, 10_000, 5, 1.5).lengthened == 1.5
+    assert next_change([short], 1_000, 10_000, 5, 1.0) is None
+    assert next_change([short], 1_000, 10_000, 5, 0.5) is None
+    assert next_change([replace(short, longer=60.0)], 1_000, 10_000, 5, 25.0).lengthened == 10
+    assert next_change([replace(short, longer=90.0)], 1_000, 10_000, 5, 25.0) is None
+    again = replace(short, action=LONGER_CHAINS, ess_bulk=400.0)
+    assert next_change([short, again], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
+    assert next_change([short, replace(again, ess_bulk=250.0)], 1_000, 10_000, 5, 25.0) is None
+    # Chains that disagree do not know how long they would have to be.
+    apart = replace(FIRST, unmixed=True, rhat=1.3, longer=500.0, ess_bulk=20.0)
+    assert next_change([apart], 1_000, 10_000, 5, 25.0).lengthened == 3
+    assert next_change([replace(apart, longer=4.0)], 1_000, 10_000, 5, 25.0).lengthened == 5
+    nearer = replace(apart, action=LONGER_CHAINS, rhat=1.06, ess_bulk=80.0)
+    assert next_change([apart, nearer], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
+    # One mode of two, visited for ever.
+    mode = replace(FIRST, unmixed=True, rhat=1.0, longer=0.1, ess_bulk=2_000.0)
+    longer = replace(mode, action=LONGER_CHAINS, ess_bulk=6_000.0)
+    assert next_change([mode], 1_000, 10_000, 5, 25.0).lengthened == 3
+    assert next_change([mode, longer], 1_000, 10_000, 5, 25.0) is None
+
+
+def test_where_chains_alone_are_at_fault_the_longest_are_kept():
+    short = replace(FIRST, unmixed=True, n_transitions=400, ess=999.9)
+    long = replace(short, n_transitions=4_000, ess=999.0)
+    wrong = replace(FIRST, n_transitions=40_000, ess=400.0)
+    assert best_round([short, long, wrong]) == 1
+    assert best_round([short, long, replace(wrong, verdict="corrected")]) == 2

@@ -12,9 +12,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stancoreset import arviz_compat
+from stancoreset.arviz_compat import MonteCarlo
 from stancoreset.certificate import certify
 from stancoreset.coreset import Coreset
 from stancoreset.errors import EngineError, OptionError, OutputError, ProgramError
@@ -46,7 +48,9 @@ def stages(draws: int = 4_000) -> dict[str, object]:
             np.arange(draws), rng.random(draws), draws, "pursuit", 0.1, 0.2, rows={"y": 0}
         ),
         "posterior": arviz_compat.posterior_container({"mu": rng.normal(size=(2, draws))}),
-        "certificate": certify(0.01 * rng.normal(size=draws), 0.01),
+        "certificate": certify(
+            0.01 * rng.normal(size=draws), 0.01, monte_carlo=MonteCarlo(0.06, 0.02, 300.0, 200.0)
+        ),
     }
 
 
@@ -397,3 +401,20 @@ def test_places_where_no_folder_can_be(tmp_path, path, error, words):
     where = tmp_path / path if isinstance(path, str) and path else path
     with pytest.raises(error, match=words):
         RunFolder.open(where, SETTINGS)
+
+
+def test_a_certificate_of_earlier_versions_is_read(tmp_path):
+    """Whose chains' errors nobody wrote down: they are not known, and no reason."""
+    folder = RunFolder.open(tmp_path / "run", SETTINGS)
+    certificate = folder.once("certificate", lambda: stages()["certificate"])
+    assert certificate.verdict == folder.once("certificate", None).verdict == "rejected"
+    file = tmp_path / "run" / "certificate.csv"
+    table = pd.read_csv(file)
+    new = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail"]
+    np.testing.assert_allclose(table[new].iloc[0], [0.06, 0.02, 300, 200])
+    table.drop(columns=new).to_csv(file, index=False)
+    old = folder.once("certificate", None)
+    assert old.verdict == "certified"
+    assert np.isnan([getattr(old, name) for name in new]).all()
+    assert np.isnan(old.longer)
+    assert "Monte-Carlo" not in str(old)

@@ -19,12 +19,14 @@ from stancoreset.arviz_compat.containers import (
     save,
 )
 from stancoreset.arviz_compat.diagnostics import (
+    MonteCarlo,
     ess,
     mcse,
     psislw,
     relative_efficiency,
     rhat,
     summary,
+    worst_monte_carlo,
     worst_rhat,
 )
 from stancoreset.arviz_compat.line import Container
@@ -41,6 +43,7 @@ from stancoreset.arviz_compat.reading import (
 
 __all__ = [
     "Container",
+    "MonteCarlo",
     "add_group",
     "attrs_of",
     "dataset_of",
@@ -60,5 +63,6 @@ __all__ = [
     "save",
     "summary",
     "variables_of",
+    "worst_monte_carlo",
     "worst_rhat",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +15,30 @@ from stancoreset.errors import DataError, OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ess", "mcse", "psislw", "relative_efficiency", "rhat", "summary", "worst_rhat"]
+__all__ = [
+    "MonteCarlo",
+    "ess",
+    "mcse",
+    "psislw",
+    "relative_efficiency",
+    "rhat",
+    "summary",
+    "worst_monte_carlo",
+    "worst_rhat",
+]
 
 Float = NDArray[np.float64]
 
 # So many scalars, the most suspect ones, are looked at by ArviZ.
 _JUDGED = 10
+# Draws of a chain that ArviZ asks for.
+_LEAST = 4
+# Batches of a chain, by whose means the suspects are found.
+_BATCHES = 10
+# Scalars that are looked at together.
+_BLOCK = 500
+# A scalar whose standard deviation is this share of its size is a constant.
+_STILL = 1e-13
 
 
 def ess(draws: Any, method: str = "bulk") -> Any:
@@ -52,8 +70,8 @@ def rhat(draws: Any, method: str = "rank") -> Any:
 def worst_rhat(posterior: Any) -> float:
     """Largest R̂ of a posterior's scalars; NaN for a single chain.
 
-    ArviZ looks at those alone whose chains' halves differ most in their means: one R̂ takes
-    milliseconds, and there may be thousands of parameters.
+    ArviZ looks at those alone whose chains' halves differ most in their means or their spread: one
+    R̂ takes milliseconds, and there may be thousands of parameters.
 
     Examples
     --------
@@ -62,17 +80,108 @@ def worst_rhat(posterior: Any) -> float:
     >>> worst_rhat({"mu": apart}) > 1.3
     True
     """
-    flat = [v.reshape(*v.shape[:2], -1) for v in variables_of(posterior).values()]
-    draws = np.concatenate(flat, axis=2).astype(float)
+    draws = _scalars(posterior)
     half = draws.shape[1] // 2
     if half < 2 or 0 in draws.shape:
         return float("nan")
-    halves = np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
-    between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
-    share = np.divide(between, within, out=np.zeros_like(within), where=within > 0)
-    values = np.atleast_1d(rhat(draws[:, :, np.argsort(-share)[:_JUDGED]]))
+    values = np.atleast_1d(rhat(draws[:, :, _suspects(draws, lambda x: _between(x, half))]))
     known = values[np.isfinite(values)]
     return float(known.max()) if known.size else float("nan")
+
+
+class MonteCarlo(NamedTuple):
+    """How exactly draws know their own posterior; see `worst_monte_carlo`.
+
+    Attributes
+    ----------
+    mean : float
+        Largest standard error of a mean, in standard deviations.
+    sd : float
+        Largest standard error of a standard deviation, relative.
+    ess_bulk, ess_tail : float
+        Smallest effective sample sizes.
+    """
+
+    mean: float = float("nan")
+    sd: float = float("nan")
+    ess_bulk: float = float("nan")
+    ess_tail: float = float("nan")
+
+
+def worst_monte_carlo(posterior: Any) -> MonteCarlo:
+    """Monte-Carlo errors of a posterior's scalars, the worst of them; NaN if there is none.
+
+    ArviZ looks at those alone whose errors are largest by the means of batches, for the same
+    reason as in `worst_rhat`. That of a standard deviation knows of the fourth moment and of the
+    autocorrelation of squares, so that a slab that was visited twice shows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1_000))
+    >>> worst = worst_monte_carlo({"mu": draws})
+    >>> round(worst.mean, 2), round(worst.sd, 2)
+    (0.02, 0.01)
+    """
+    draws = _scalars(posterior)
+    if draws.shape[1] < _LEAST or 0 in draws.shape:
+        return MonteCarlo()
+    batch = max(1, draws.shape[1] // _BATCHES)
+    draws = draws[:, :, _suspects(draws, lambda x: _batch_error(x, batch))]
+    sd = draws.std(axis=(0, 1), ddof=1)
+    moving = sd > _STILL * np.max(np.abs(draws), axis=(0, 1))
+    if not np.any(moving):
+        return MonteCarlo()
+    draws, sd = draws[:, :, moving], sd[moving]
+    return MonteCarlo(
+        mean=float(np.max(mcse(draws) / sd)),
+        sd=float(np.max(mcse(draws, method="sd") / sd)),
+        ess_bulk=float(np.min(ess(draws))),
+        ess_tail=float(np.min(ess(draws, method="tail"))),
+    )
+
+
+def _scalars(posterior: Any) -> Float:
+    """All scalars of a posterior, or of what `variables_of` gave: (chains, draws, P)."""
+    flat = [v.reshape(*v.shape[:2], -1) for v in _variables(posterior).values()]
+    return np.concatenate(flat, axis=2).astype(float)
+
+
+def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
+    """As `variables_of`, which takes more chains than draws for a mistake of the user's."""
+    if (
+        isinstance(posterior, Mapping)
+        and posterior
+        and all(np.ndim(v) > 1 for v in posterior.values())
+    ):
+        return {name: np.asarray(values) for name, values in posterior.items()}
+    return variables_of(posterior)
+
+
+def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
+    """Scalars with the largest error of their means, and of their squares', standardised."""
+    errors = []
+    for start in range(0, draws.shape[2], _BLOCK):
+        block = draws[:, :, start : start + _BLOCK]
+        sd = block.std(axis=(0, 1))
+        standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+        errors.append([error(standard), error(standard**2)])
+    most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
+    return np.unique(most).tolist()  # type: ignore[no-any-return]
+
+
+def _between(x: Float, half: int) -> Float:
+    """Variance between the means of chains' halves over that within them: (C, S, P) → (P,)."""
+    halves = np.concatenate([x[:, :half], x[:, half : 2 * half]])
+    between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
+    return np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+
+
+def _batch_error(x: Float, batch: int) -> Float:
+    """Variance between the means of batches: (C, S, P) → (P,)."""
+    chains, draws = x.shape[0], x.shape[1] // batch * batch
+    batches = x[:, :draws].reshape(chains, -1, batch, x.shape[2])
+    return batches.mean(axis=2).var(axis=(0, 1))  # type: ignore[no-any-return]
 
 
 def mcse(draws: Any, method: str = "mean") -> Any:
@@ -88,7 +197,7 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
     if draws.ndim < 2:
         raise DataError(f"{kind} needs an array (chains, draws, *shape), got shape {draws.shape}")
     shape = draws.shape[2:]
-    if draws.shape[1] < 4 or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
+    if draws.shape[1] < _LEAST or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
         return np.full(shape, np.nan)[()]
     flat = draws.reshape(*draws.shape[:2], -1).astype(float)
     function = getattr(arviz(), kind)

@@ -73,8 +73,9 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
     pandas.DataFrame
         Index ``job``; ``model``, ``data``, ``engine``, ``state`` (done, failed, begun, new),
         ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``ess``,
-        ``n_draws``, ``heldout_error``, ``relative_error``, ``seconds``, ``full_seconds``,
-        ``speedup``, ``max_delta_mean``, ``max_log_sd_ratio`` (against NUTS on the full data),
+        ``n_draws``, ``heldout_error``, ``mcse_mean``, ``mcse_sd``, ``relative_error``,
+        ``seconds``, ``full_seconds``, ``speedup``, ``max_delta_mean``, ``max_log_sd_ratio``
+        (against NUTS on the full data),
         ``seconds: <stage>`` for each stage, ``error``.
     """
     import pandas as pd
@@ -126,6 +127,8 @@ def _result(folder: Path, job: Job) -> dict[str, Any]:
         "ess": certificate["ess"],
         "n_draws": certificate["n_draws"],
         "heldout_error": certificate["heldout_error"],
+        "mcse_mean": certificate.get("mcse_mean"),
+        "mcse_sd": certificate.get("mcse_sd"),
         "relative_error": coreset["relative_error"],
     }
 
