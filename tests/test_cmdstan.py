@@ -394,7 +394,8 @@ def test_two_processes_compile_the_same_program_at_once(cmdstan, tmp_path):
     assert fast.returncode == 0, errors
     executable = Path(said.strip())
     before = executable.stat()
-    command = [executable, "sample", "num_samples=1000000000", "output", "file=/dev/null"]
+    command = [executable, "sample", "num_samples=1000000000"]
+    command += ["output", "refresh=0", f"file={tmp_path / 'busy.csv'}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as busy:
         go.touch()
         again, errors = slow.communicate()

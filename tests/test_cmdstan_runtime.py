@@ -108,6 +108,11 @@ def write_json(path: Path, values: dict[str, Any]) -> Path:
     return path
 
 
+def in_columns(points: np.ndarray) -> np.ndarray:
+    """The matrix that CmdStan, dealing out its columns point by point, takes for `points`."""
+    return points.reshape(-1).reshape(points.shape, order="F")
+
+
 def run(model: Any, words: str) -> subprocess.CompletedProcess[str]:
     command = [model.exe_file, *words.split()]
     home = Path(model.exe_file).parent
@@ -217,7 +222,7 @@ def test_log_densities_equal_an_independent_implementation(
 
     other = stanli.bridgestan_model(stan_code=LOGISTIC, data=data_file.read_text())
     points = np.random.default_rng(3).normal(size=(20, 4))
-    params = write_json(tmp_path / "params.json", {"params_r": points})
+    params = write_json(tmp_path / "params.json", {"params_r": in_columns(points)})
     names, rows = table(
         logistic,
         tmp_path,
@@ -407,7 +412,7 @@ def test_laplace_draws_and_their_densities(known: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.cov(theta[:, :2].T), S, atol=0.25)
     np.testing.assert_allclose(theta[:, 2].var(), 1 / 3, rtol=0.12)
 
-    params = write_json(tmp_path / "p.json", {"params_r": theta})
+    params = write_json(tmp_path / "p.json", {"params_r": in_columns(theta)})
     data_file = write_json(tmp_path / "d.json", KNOWN_DATA)
     _, rows = table(
         known, tmp_path, f"log_prob unconstrained_params={params} data file={data_file}"
@@ -524,11 +529,11 @@ def assert_fails(model: Any, words: str, reason: str) -> None:
         ("sample num_samples=1.5", '1.5 is not a valid value for "num_samples"'),
         ("sample adapt delta=1", "All real numbers > 0 < 1"),
         ("method=dance", 'dance is not a valid value for "method"'),
-        ("log_prob data file={data}", "No input parameters provided"),
-        ("laplace data file={data}", "No mode file provided"),
+        ("log_prob data file={data}", "No input parameter files provided"),
+        ("laplace data file={data}", "Missing mode argument"),
         ("generate_quantities data file={data}", "fitted_params"),
         ("optimize data file={data} output file=/nowhere/o.csv", "/nowhere/o.csv"),
-        ("sample num_threads=2 data file={data}", "STAN_THREADS"),
+        ("sample num_threads=2 data file={data}", "num_threads == 1"),
     ],
 )
 def test_wrong_command_lines_fail(logistic: Any, data_file: Path, words: str, reason: str) -> None:

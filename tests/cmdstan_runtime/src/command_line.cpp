@@ -122,7 +122,8 @@ argument command_line() {
            group("output", {text("file", "output.csv"), text("diagnostic_file", ""),
                             integer("refresh", 100, non_negative),
                             integer("sig_figs", standard_sig_figs, {-1, 18, false, false}),
-                            text("profile_file", "profile.csv")}),
+                            text("profile_file", "profile.csv"),
+                            boolean("save_cmdstan_config", false)}),
            integer("num_threads", 1, {-1, infinity, false, false})});
 }
 

@@ -1,4 +1,5 @@
 // The methods that evaluate the program at given points: generate_quantities, log_prob, diagnose.
+#include <cstdlib>
 #include <sstream>
 #include <stan/model/log_prob_grad.hpp>
 #include <stan/services/diagnose/diagnose.hpp>
@@ -11,23 +12,29 @@ namespace {
 
 using rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// `params_r`: one vector of unconstrained parameters, or an array of such vectors.
+// `params_r`: one vector of unconstrained parameters, or an array of such vectors. Stan keeps an
+// array of arrays column by column, and CmdStan deals it out point by point: the points that are
+// read are not those that were written. Later versions read them as written; so does this one
+// where CMDSTAN_READS_POINTS is "rows".
 rows read_unconstrained(const std::string& path, const stan::model::model_base& model) {
   const auto context = files::read_context(path);
-  if (!context->contains_r("params_r"))
-    throw std::invalid_argument("Unconstrained parameters file \"" + path
-                                + "\" has no variable named 'params_r'");
-  const auto dims = context->dims_r("params_r");
   const auto values = context->vals_r("params_r");
+  if (values.empty())
+    throw std::invalid_argument("Unconstrained parameters file has no variable 'params_r' with "
+                                "unconstrained parameter values!");
+  const auto dims = context->dims_r("params_r");
   const std::size_t points = dims.size() == 2 ? dims[0] : 1;
-  const std::size_t size = dims.size() == 2 ? dims[1] : values.size();
-  if (dims.size() > 2 || size != model.num_params_r()) {
+  const std::size_t size = dims.size() == 2 ? dims[1] : dims[0];
+  if (size != model.num_params_r()) {
     std::ostringstream message;
     message << "Incorrect number of unconstrained parameters provided! Model has "
-            << model.num_params_r() << " parameters but " << size << " were found";
+            << model.num_params_r() << " parameters but " << size << " were found.";
     throw std::invalid_argument(message.str());
   }
-  return Eigen::Map<const Eigen::MatrixXd>(values.data(), points, size);
+  const char* wanted = std::getenv("CMDSTAN_READS_POINTS");
+  if (wanted != nullptr && std::string(wanted) == "rows")
+    return Eigen::Map<const Eigen::MatrixXd>(values.data(), points, size);
+  return Eigen::Map<const rows>(values.data(), points, size);
 }
 
 // Constrained parameters as named values, or the draws of a Stan CSV file.
@@ -49,11 +56,11 @@ rows read_points(const cli::argument& args, stan::model::model_base& model) {
   const std::string& unconstrained = args.at("unconstrained_params").as_text();
   const std::string& constrained = args.at("constrained_params").as_text();
   if (unconstrained.empty() && constrained.empty())
-    throw std::invalid_argument("No input parameters provided, cannot calculate log probability "
-                                "density");
+    throw std::invalid_argument("No input parameter files provided, cannot calculate log "
+                                "probability density.");
   if (!unconstrained.empty() && !constrained.empty())
-    throw std::invalid_argument("Only one of unconstrained_params and constrained_params can be "
-                                "given");
+    throw std::invalid_argument("Cannot specify both input files of both constrained and "
+                                "unconstrained parameter values.");
   return unconstrained.empty() ? read_constrained(constrained, model)
                                : read_unconstrained(unconstrained, model);
 }
@@ -63,7 +70,10 @@ rows read_points(const cli::argument& args, stan::model::model_base& model) {
 int generate_quantities(job& run) {
   const std::string& path = run.method.at("fitted_params").as_text();
   if (path.empty())
-    throw std::invalid_argument("Must specify argument fitted_params, a Stan CSV file of draws");
+    throw std::invalid_argument("Missing fitted_params argument, cannot run generate_quantities "
+                                "without fitted sample.");
+  if (!files::ends_with(path, ".csv"))
+    throw std::invalid_argument("Fitted params file must be a CSV file.");
   const Eigen::MatrixXd draws = files::read_draws(path, run.model);
   files::csv_writer out = run.csv();
   return stan::services::standalone_generate(run.model, draws, run.seed, run.interrupt,
@@ -71,8 +81,10 @@ int generate_quantities(job& run) {
 }
 
 // Columns lp__ and g_<name>: the log density without constant terms, as NUTS sees it, and its
-// gradient by the unconstrained parameters.
+// gradient by the unconstrained parameters. The first point that the model rejects ends the run;
+// the rows of those before it are there.
 int log_prob(job& run) {
+  files::csv_writer out = run.csv();
   const rows points = read_points(run.method, run.model);
   const bool jacobian = run.method.at("jacobian").as_boolean();
   std::vector<std::string> names;
@@ -80,23 +92,23 @@ int log_prob(job& run) {
   for (auto& name : names)
     name = "g_" + name;
   names.insert(names.begin(), "lp__");
-  files::csv_writer out = run.csv();
   out(names);
 
   std::vector<int> no_integers;
-  for (Eigen::Index i = 0; i < points.rows(); ++i) {
-    std::vector<double> theta(points.row(i).begin(), points.row(i).end());
-    std::vector<double> gradient;
-    std::stringstream messages;
-    const double lp
-        = jacobian ? stan::model::log_prob_grad<true, true>(run.model, theta, no_integers,
-                                                            gradient, &messages)
-                   : stan::model::log_prob_grad<true, false>(run.model, theta, no_integers,
-                                                             gradient, &messages);
-    if (!messages.str().empty())
-      run.logger.info(messages);
-    gradient.insert(gradient.begin(), lp);
-    out(gradient);
+  try {
+    for (Eigen::Index i = 0; i < points.rows(); ++i) {
+      std::vector<double> theta(points.row(i).begin(), points.row(i).end());
+      std::vector<double> gradient;
+      const double lp
+          = jacobian
+                ? stan::model::log_prob_grad<true, true>(run.model, theta, no_integers, gradient)
+                : stan::model::log_prob_grad<true, false>(run.model, theta, no_integers, gradient);
+      gradient.insert(gradient.begin(), lp);
+      out(gradient);
+    }
+  } catch (const std::exception& error) {
+    run.logger.error(std::string("Error during log_prob calculation:\n") + error.what());
+    return 1;
   }
   return 0;
 }

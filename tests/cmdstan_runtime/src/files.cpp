@@ -44,6 +44,10 @@ std::string with_suffix(const std::string& path, const std::string& suffix) {
   return with_suffix(path, suffix, path.substr(extension_of(path)));
 }
 
+std::string with_default(const std::string& path, const std::string& extension) {
+  return extension_of(path) == path.size() ? path + extension : path;
+}
+
 context read_context(const std::string& path) {
   if (path.empty())
     return std::make_shared<stan::io::empty_var_context>();
@@ -74,7 +78,9 @@ Eigen::MatrixXd read_draws(const std::string& path, const stan::model::model_bas
   if (names.empty())
     return Eigen::MatrixXd(csv.samples.rows(), 0);
 
-  const auto first = std::find(csv.header.begin(), csv.header.end(), names.front());
+  // The parameters follow the method's own columns, and nothing else may stand between.
+  const auto first = std::find_if_not(csv.header.begin(), csv.header.end(),
+                                      [](const auto& name) { return ends_with(name, "__"); });
   const bool fits = first != csv.header.end()
                     && csv.header.end() - first >= static_cast<std::ptrdiff_t>(names.size())
                     && std::equal(names.begin(), names.end(), first);
@@ -86,11 +92,22 @@ Eigen::MatrixXd read_draws(const std::string& path, const stan::model::model_bas
   return csv.samples.middleCols(first - csv.header.begin(), names.size());
 }
 
+bool is_optimization(const std::string& path) {
+  std::ifstream in = open_input(path);
+  for (std::string line; in.peek() == '#' && std::getline(in, line);)
+    if (line.find("method = optimize") != std::string::npos)
+      return true;
+  return false;
+}
+
 Eigen::VectorXd unconstrain(const std::string& path, stan::model::model_base& model) {
   Eigen::VectorXd theta(model.num_params_r());
-  std::stringstream messages;
-  model.transform_inits(*read_context(path), theta, &messages);
-  std::cout << messages.str();
+  try {
+    model.transform_inits(*read_context(path), theta, nullptr);
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(std::string(error.what())
+                                + "\nBad or missing parameter values, cannot unconstrain.");
+  }
   return theta;
 }
 

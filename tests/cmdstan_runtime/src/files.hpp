@@ -25,6 +25,9 @@ std::string with_suffix(const std::string& path, const std::string& suffix);
 std::string with_suffix(const std::string& path, const std::string& suffix,
                         const std::string& extension);
 
+// "out" -> "out.csv"; a name that has an extension keeps it.
+std::string with_default(const std::string& path, const std::string& extension);
+
 // Named values from a .json file or else an R dump; no values for an empty path.
 context read_context(const std::string& path);
 
@@ -34,6 +37,9 @@ std::vector<context> read_contexts(const std::string& path, std::size_t chains, 
 
 // The parameters' columns of a Stan CSV file, one row per draw, in the model's order.
 Eigen::MatrixXd read_draws(const std::string& path, const stan::model::model_base& model);
+
+// Whether a Stan CSV file's head says that an optimizer has written it.
+bool is_optimization(const std::string& path);
 
 // The unconstrained values of the parameters that a file of named values holds.
 Eigen::VectorXd unconstrain(const std::string& path, stan::model::model_base& model);

@@ -28,7 +28,7 @@ std::optional<double> job::radius(const std::string& init) {
 }
 
 files::csv_writer job::csv(const std::string& path, unsigned chain_id) const {
-  auto out = files::open_output(path, digits);
+  auto out = files::open_output(files::with_default(path, ".csv"), digits);
   *out << "# stan_version_major = " << stan::MAJOR_VERSION << '\n'
        << "# stan_version_minor = " << stan::MINOR_VERSION << '\n'
        << "# stan_version_patch = " << stan::PATCH_VERSION << '\n'

@@ -26,9 +26,9 @@ void print_info(std::ostream& out) {
   out << "stan_version_major = " << stan::MAJOR_VERSION << '\n'
       << "stan_version_minor = " << stan::MINOR_VERSION << '\n'
       << "stan_version_patch = " << stan::PATCH_VERSION << '\n'
-      << "STAN_THREADS = " << (threads ? "true" : "false") << '\n'
-      << "STAN_MPI = false\nSTAN_OPENCL = false\nSTAN_NO_RANGE_CHECKS = false\n"
-      << "STAN_CPP_OPTIMS = false\n";
+      << "STAN_THREADS=" << (threads ? "true" : "false") << '\n'
+      << "STAN_MPI=false\nSTAN_OPENCL=false\nSTAN_NO_RANGE_CHECKS=false\n"
+      << "STAN_CPP_OPTIMS=false\n";
 }
 
 // num_threads from the command line, else from STAN_NUM_THREADS, else 1. A program without
@@ -39,8 +39,9 @@ void start_threads(cli::argument& args) {
   if (wanted.is_default() && threads)
     wanted.set_default(std::to_string(stan::math::internal::get_num_threads()));
   if (!threads && wanted.as_integer() != 1)
-    throw std::invalid_argument("num_threads can only be more than 1 in a program compiled with "
-                                "STAN_THREADS=true");
+    throw cli::usage_error(wanted.as_text()
+                           + " is not a valid value for \"num_threads\"\n"
+                             "  Valid values: num_threads == 1");
   stan::math::init_threadpool_tbb(static_cast<int>(wanted.as_integer()));
 }
 
@@ -94,6 +95,10 @@ int main(int count, char** words) {
     cli::argument args = cli::command_line();
     args.parse({words + 1, words + count});
     return run(std::move(args)) == 0 ? 0 : 1;
+  } catch (const cli::usage_error& error) {
+    std::cerr << error.what() << "\nFailed to parse command arguments, cannot run model."
+              << std::endl;
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 1;

@@ -43,9 +43,12 @@ int climb(job& run) {
 // The mode in unconstrained space, from optimize's CSV (its last row) or named values.
 Eigen::VectorXd read_mode(const std::string& path, model_base& model) {
   if (path.empty())
-    throw std::invalid_argument("No mode file provided, method laplace needs mode=<file>");
+    throw std::invalid_argument("Missing mode argument, cannot get laplace sample without parameter "
+                                "estimates theta-hat");
   if (!files::ends_with(path, ".csv"))
     return files::unconstrain(path, model);
+  if (!files::is_optimization(path))
+    throw std::invalid_argument("CSV file is not output from Stan optimization");
   const Eigen::MatrixXd rows = files::read_draws(path, model);
   const Eigen::VectorXd last = rows.row(rows.rows() - 1);
   Eigen::VectorXd theta(model.num_params_r());

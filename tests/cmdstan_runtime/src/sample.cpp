@@ -1,5 +1,6 @@
 // method=sample: NUTS with each metric, adapting or not, and the fixed-parameter sampler.
 #include <memory>
+#include <stdexcept>
 #include <stan/io/array_var_context.hpp>
 #include <stan/services/sample/fixed_param.hpp>
 #include <stan/services/sample/hmc_nuts_dense_e.hpp>
@@ -67,7 +68,7 @@ int sample(job& run) {
   const int warmup = whole("num_warmup");
   const int thin = whole("thin");
   const bool save_warmup = args.at("save_warmup").as_boolean();
-  bool engaged = args.at("adapt/engaged").as_boolean();
+  const bool engaged = args.at("adapt/engaged").as_boolean();
   auto inits = run.inits(chains);
   outputs out(run, chains, args.at("adapt/save_metric").as_boolean());
 
@@ -81,11 +82,9 @@ int sample(job& run) {
                                          run.interrupt, run.logger, out.init, out.sample,
                                          out.diagnostic);
 
-  if (engaged && warmup == 0) {
-    run.logger.info("The number of warmup samples (num_warmup) must be greater than zero if "
-                    "adaptation is enabled; adaptation is turned off.");
-    engaged = false;
-  }
+  if (engaged && warmup == 0)
+    throw std::invalid_argument("The number of warmup samples (num_warmup) must be greater than "
+                                "zero if adaptation is enabled.");
   const std::string metric = args.at("algorithm/hmc/metric").chosen();
   const std::string& metric_file = args.at("algorithm/hmc/metric_file").as_text();
   const double stepsize = real("algorithm/hmc/stepsize");
