@@ -19,10 +19,11 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.judge import Judge
 
-QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 500}
+QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1
 # One pass with so few rows and draws is certified, corrected or rejected as chance will have it.
-REFINED = ("heavy_tailed",)
+# So do chains of two parameters that hardly know each other apart.
+REFINED = ("heavy_tailed", "near_separable", "mixture")
 
 
 class Fitted(NamedTuple):
