@@ -153,6 +153,14 @@ def test_weighted_summaries_and_their_errors():
     assert np.mean([s.mcse_sd[0] for s in found]) == pytest.approx(sds.std(), rel=0.25)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_truths_are_known_as_well_as_what_is_certified(name):
+    """NUTS on all rows, too, is as good as its chains are long."""
+    truth = load(MODELS[name])
+    assert np.max(truth.mcse_mean / truth.sd) < 0.05
+    assert np.max(truth.mcse_sd / truth.sd) < 0.05
+
+
 def test_a_truth_of_other_data_is_refused():
     with pytest.raises(RuntimeError, match=r"calibration\.truth gaussian"):
         load(replace(MODELS["gaussian"], seed=2))
