@@ -190,12 +190,15 @@ class Rounds:
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
-        if not plan.refine or plan.method in IN_THE_LOOP:
+        if not plan.refine:
             return None
         rounds = [a.round for a in attempts]
         candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
-        return next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
+        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
+        # What is selected in the loop has no reference that could be another.
+        other_rows = change is not None and change.action != LONGER_CHAINS
+        return None if plan.method in IN_THE_LOOP and other_rows else change
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:

@@ -211,8 +211,9 @@ class CoresetModel(Steps):
         refine : {"auto", False}
             What to do when the result is not certified: ``"auto"`` tries, round by round,
             the coreset posterior's own draws as the reference, more rows and draws, a pilot
-            run and Pathfinder; False leaves it at one pass. `CoresetFit.rounds` tells what
-            was tried. See `stancoreset.refinement`.
+            run and Pathfinder; and chains as much longer than `iter_sampling` as their
+            Monte-Carlo error asks for. False leaves it at one pass. `CoresetFit.rounds` tells
+            what was tried. See `stancoreset.refinement`.
         max_rounds : int
             Rounds at most, the first pass included.
         draws : int, optional

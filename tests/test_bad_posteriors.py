@@ -25,7 +25,8 @@ def model():
 
 @pytest.fixture(scope="module")
 def fit(model, data):
-    return model.fit(data, size=30, seed=reseeded(1), chains=2, iter_warmup=200, iter_sampling=200)
+    quick = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "refine": False}
+    return model.fit(data, size=30, seed=reseeded(1), **quick)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_runs_on_tables_are_merged(place, capsys):
         "--iter-warmup",
         "150",
         "--iter-sampling",
-        "150",
+        "800",
         "--engine",
         "stanli",
     ]

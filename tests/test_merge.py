@@ -20,7 +20,7 @@ from stancoreset.coreset import Coreset
 from stancoreset.errors import DataError, OptionError
 from stancoreset.merging.union import joined_controls
 
-QUICK = {"iter_warmup": 200, "iter_sampling": 500, "chains": 2}
+QUICK = {"iter_warmup": 200, "iter_sampling": 1_000, "chains": 2}
 LOGISTIC = sc.stan_model_path("logistic")
 
 # y_n ~ normal(mu, 1) in each of two dimensions, mu ~ normal(0, 3): a posterior in closed form.
@@ -371,7 +371,7 @@ def test_parts_of_different_programs(model, parts):
 
 @pytest.mark.fit
 def test_on_the_command_line(tmp_path, capsys):
-    quick = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2"]
+    quick = ["--iter-warmup", "200", "--iter-sampling", "800", "--chains", "2"]
     quick += ["--engine", "stanli", "--size", "25", "--no-plots"]
     names = []
     for number, piece in enumerate(cut(logistic_data(3_000), [0, 1_000, 2_000, 3_000])):

@@ -160,7 +160,7 @@ def test_what_it_was_compared_with_is_still_told_after_reading_it_back(
 
 @pytest.mark.fit
 def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
-    quick = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2", "--no-plots"]
+    quick = ["--iter-warmup", "200", "--iter-sampling", "800", "--chains", "2", "--no-plots"]
     quick += ["--engine", "stanli", "--size", "20"]
     runs, files = [], []
     for number, piece in enumerate(cut(logistic_data(2_000), [0, 1_000, 2_000])):

@@ -314,7 +314,7 @@ def slab():
 def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(slab, seed):
     """A spike and a slab, R̂ near one and equal weights: a few visits decide the sd."""
     data, sd = slab
-    options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": seed}
+    options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": reseeded(seed)}
     with sc.CoresetModel(stan_code=SLAB, engine="stanli") as model:
         once = model.fit(data, refine=False, **options)
         fit = model.fit(data, **options)
@@ -337,7 +337,7 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
 def test_few_draws_are_made_as_many_as_the_promise_needs(two_modes):
     """Twenty-five draws of four chains know a mean to a tenth of its sd, not to 0.05."""
     code = SQUARE.replace("real m;", "real<lower=0> m;")
-    options = {"iter_warmup": 200, "iter_sampling": 25, "size": 10, "seed": 1}
+    options = {"iter_warmup": 200, "iter_sampling": 25, "size": 10, "seed": reseeded(1)}
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         once = model.fit(two_modes, refine=False, **options)
         fit = model.fit(two_modes, **options)
