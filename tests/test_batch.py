@@ -125,6 +125,7 @@ def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
     assert "engine_output_dir" not in fits[0].name
 
 
+@pytest.mark.fit
 def test_options_of_nuts_reach_the_job(place):
     text = DEFAULTS + "[[jobs]]\nsize = 20\nthin = 3\nsave_warmup = true\ninits = 0.1\nchains = 2\n"
     table = sc.run_batch(jobs_file(place, text), place / "work")

@@ -121,6 +121,7 @@ def test_thinned_draws_are_every_so_many_th(model):
     np.testing.assert_array_equal(sample_stats_of(thinned)["energy"], np.asarray(stats)[:, ::7])
 
 
+@pytest.mark.fit
 def test_a_certificate_counts_the_draws_that_are_kept(model):
     fit = model.fit(DATA, size=20, thin=3, **QUICK)
     assert fit.posterior.posterior.sizes["draw"] == 100
@@ -130,6 +131,7 @@ def test_a_certificate_counts_the_draws_that_are_kept(model):
         model.fit(DATA, size=20, **QUICK | {"thin": 7})
 
 
+@pytest.mark.fit
 def test_warmup_is_kept_apart_from_the_posterior(model, tmp_path):
     without = model.fit(DATA, size=20, **QUICK)
     fit = model.fit(DATA, size=20, save_warmup=True, output_dir=tmp_path / "run", **QUICK)
@@ -154,6 +156,7 @@ def test_metric_and_step_size_reach_the_sampler(model):
     assert attrs_of(posterior)["metric"] == "dense_e"
 
 
+@pytest.mark.fit
 def test_any_seed_is_kept_and_gives_the_same_again(model, tmp_path):
     fit = model.fit(DATA, size=20, output_dir=tmp_path / "run", **QUICK | {"seed": None})
     seed = fit.settings["seed"]
@@ -255,6 +258,7 @@ def test_starting_points_that_cannot_be_used_are_said_before_anything_is_compute
         model.sample(DATA, inits=inits, **QUICK)
 
 
+@pytest.mark.fit
 def test_chains_start_there(model):
     """A step that is all but nothing stays where the chain starts."""
     still = {"iter_warmup": 0, "iter_sampling": 1, "step_size": 1e-12, "chains": 2}

@@ -54,6 +54,9 @@ def compile_program(
     )
 
     def end() -> None:
+        if not hasattr(os, "killpg"):  # Windows, which has no groups
+            process.kill()
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
