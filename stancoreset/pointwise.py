@@ -16,7 +16,7 @@ from stancoreset.arviz_compat import add_group, attrs_of, groups_of, is_containe
 from stancoreset.arviz_compat.line import Container, build
 from stancoreset.checks import check_whole
 from stancoreset.engines.base import Float, StanData
-from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.fit import CoresetFit
 from stancoreset.row_log_lik import row_log_lik
 from stancoreset.session import Session
@@ -59,6 +59,13 @@ def with_log_likelihood(
     InferenceData or DataTree
         See `stancoreset.CoresetModel.log_likelihood`.
     """
+    if session.program.outcome_statistics:
+        raise ProgramError(
+            f"'{original.name}' has no pointwise likelihood: in the density of every row stands "
+            f"{', '.join(session.program.outcome_statistics)}, computed from the outcomes of all "
+            "rows, so LOO would leave no row out; write the model without it, or compare on rows "
+            "that were not fitted"
+        )
     n_obs = _rows_in_memory(session, checked, "the log likelihood")
     container = _container(posterior)
     container = thinned(container, _draws(draws, n_obs, container))

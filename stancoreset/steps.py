@@ -298,6 +298,9 @@ class Steps:
         ------
         CertificateError
             If the fit was rejected.
+        ProgramError
+            If a statistic of all rows' outcomes stands in the density of each: there is no
+            pointwise likelihood then.
 
         Examples
         --------

@@ -202,6 +202,8 @@ class Accumulation(Walk):
             dep = coupled(self.repeats)
         if dep.kind == "row" and dep.loop != self.loop:
             dep = coupled("it adds the term of an observation in the loop over others")
+        if s.target.type.base == "int":
+            dep = coupled(f"`{name}` is an integer that adds up observations: weights are real")
         if self.depth and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
         if isinstance(s.target, n.Index) and (self.depth or only_use(name, self.program) is None):

@@ -14,9 +14,9 @@ from stancoreset.engines.base import BoundModel, Engine, Float
 from stancoreset.errors import EngineError
 from stancoreset.stan import nodes as n
 from stancoreset.stan import printer
-from stancoreset.stan.contract import LOG_LIK
+from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
 from stancoreset.stan.freeze import frozen_values
-from stancoreset.stan.program import StanProgram, WeightedProgram, has_weights, weighted_program
+from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
 from stancoreset.stan.weave import Woven, weave
 from stancoreset.stan.written_count import with_count
 
@@ -85,6 +85,20 @@ def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
     return bound.generated(points[-1:], names)
 
 
+def _weighs_its_rows(program: StanProgram) -> bool:
+    """Whether data called ``weights`` are those of the rows, not something of the user's.
+
+    The model uses them, and ``log_lik`` has as many entries; survey weights as brms has them
+    come without it, weights of something else (prior, classes) have a size of their own.
+    """
+    data = {d.name: d for d in program.data}
+    log_lik = [d for d in program.generated_quantities if d.name == LOG_LIK]
+    if not log_lik or WEIGHTS not in data or not uses_weights(program.tree):
+        return False
+    sizes = [tuple(map(printer.expression, d.size.dims)) for d in (data[WEIGHTS], *log_lik)]
+    return sizes[0] == sizes[1]
+
+
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     """Recognise a hand-weighted program, or weave an unweighted one.
 
@@ -109,9 +123,7 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     >>> adopt(program).weighted.origin
     'woven'
     """
-    # Data called weights alone may be the user's own (survey weights, brms): only together
-    # with log_lik are they ours.
-    if has_weights(program) and any(d.name == LOG_LIK for d in program.generated_quantities):
+    if _weighs_its_rows(program):
         return Adopted(program, weighted_program(program, obs=obs))
     woven = weave(program.tree, obs)
     if woven.written:  # sizes that are numbers there are data here
@@ -126,6 +138,7 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         origin="woven",
         frozen=frozenset(woven.frozen),
         shared=woven.shared,
+        outcome_statistics=woven.outcome_statistics,
         written=woven.written,
     )
     return Adopted(program, weighted, woven)

@@ -18,10 +18,13 @@ from stancoreset.stan.tree import names_in
 __all__ = [
     "LOG_LIK",
     "WEIGHTS",
+    "assignments",
     "check_contract",
+    "derived",
     "has_size",
     "observation_axes",
     "observation_count",
+    "uses_weights",
 ]
 
 WEIGHTS = "weights"
@@ -178,14 +181,16 @@ def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     _refuse_reductions(tree, obs, rows)
 
 
-def _require_used_weights(tree: n.Program) -> None:
+def uses_weights(tree: n.Program) -> bool:
+    """Whether the model block uses ``weights``, or what is computed from them."""
     carriers = {WEIGHTS}
     for block in (tree.transformed_data, tree.transformed_parameters):
-        carriers |= _derived(block, carriers)
-    used: set[str] = set()
-    for statement in tree.model:
-        used |= names_in(statement)
-    if not carriers & used:
+        carriers |= derived(block, carriers)
+    return any(carriers & names_in(statement) for statement in tree.model)
+
+
+def _require_used_weights(tree: n.Program) -> None:
+    if not uses_weights(tree):
         raise ProgramError(
             f"`{WEIGHTS}` is declared but never used in the model block, so every row counts the "
             f"same whatever its weight; write:\n{_WHAT_TO_WRITE}"
@@ -235,9 +240,9 @@ def _refuse_row_parameter(decl: n.Decl, obs: str, rows: Mapping[str, int]) -> No
 def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     """Transformed data that are not per row, but computed from rows (means, counts, sorts)."""
     unweighted = set(rows) - {WEIGHTS}
-    weighted = _derived(tree.transformed_data, {WEIGHTS}) | {WEIGHTS}
+    weighted = derived(tree.transformed_data, {WEIGHTS}) | {WEIGHTS}
     decls = {s.name: s for s in tree.transformed_data if isinstance(s, n.Decl)}
-    from_rows = _derived(tree.transformed_data, unweighted)
+    from_rows = derived(tree.transformed_data, unweighted)
     for name in decls:  # in the order of declaration: the first to blame comes first
         decl = decls[name]
         if name not in from_rows or name in weighted:
@@ -250,13 +255,13 @@ def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> No
             )
 
 
-def _derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
+def derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
     """Variables defined in `statements` that are computed from the values of `sources`.
 
     Sizes (``cols(X)``) are not values.
     """
     known = set(sources)
-    nodes = [node for statement in statements for node in _assignments(statement, set())]
+    nodes = [node for statement in statements for node in assignments(statement, set())]
     while True:
         new = {target for target, used in nodes if used & known} - known
         if not new:
@@ -264,7 +269,7 @@ def _derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
         known |= new
 
 
-def _assignments(node: n.Node, context: set[str]) -> Iterable[tuple[str, set[str]]]:
+def assignments(node: n.Node, context: set[str]) -> Iterable[tuple[str, set[str]]]:
     """(variable, names its value depends on), control flow included."""
     match node:
         case n.Decl(name=name, value=value) if value is not None:
@@ -280,14 +285,14 @@ def _assignments(node: n.Node, context: set[str]) -> Iterable[tuple[str, set[str
             inside = context | _used(condition)
             for child in (node.yes, node.no):
                 if child is not None:
-                    yield from _assignments(child, inside)
+                    yield from assignments(child, inside)
         case n.While(condition=condition, body=body):
-            yield from _assignments(body, context | _used(condition))
+            yield from assignments(body, context | _used(condition))
         case n.For(lower=lower, upper=upper, body=body):
-            yield from _assignments(body, context | _used(lower) | _used(upper))
+            yield from assignments(body, context | _used(lower) | _used(upper))
         case n.ForEach(name=name, sequence=sequence, body=body):
             yield name, _used(sequence)
-            yield from _assignments(body, context | _used(sequence))
+            yield from assignments(body, context | _used(sequence))
         case n.Block(body=statements) | n.Profile(body=statements):
             for statement in statements:
-                yield from _assignments(statement, context)
+                yield from assignments(statement, context)

@@ -21,7 +21,7 @@ _UNIVARIATE = (
 _DISCRETE = (
     "bernoulli bernoulli_logit beta_binomial beta_neg_binomial binomial binomial_logit "
     "discrete_range hypergeometric neg_binomial neg_binomial_2 neg_binomial_2_log poisson "
-    "poisson_log poisson_binomial yule_simon"
+    "poisson_log yule_simon"
 )
 #: Ranks of the arguments for one observation, the outcome first.
 _RANKS: dict[str, tuple[int, ...]] = {
@@ -33,6 +33,7 @@ _RANKS: dict[str, tuple[int, ...]] = {
     "dirichlet_multinomial": (1, 1),
     "multinomial": (1, 1),
     "multinomial_logit": (1, 1),
+    "poisson_binomial": (0, 1),
     "multi_normal": (1, 1, 2),
     "multi_normal_cholesky": (1, 1, 2),
     "multi_normal_prec": (1, 1, 2),
@@ -59,6 +60,7 @@ _DISCRETE_RANKED = frozenset(
         "dirichlet_multinomial",
         "multinomial",
         "multinomial_logit",
+        "poisson_binomial",
     ]
 )
 

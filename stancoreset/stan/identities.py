@@ -7,7 +7,9 @@ program satisfies at every parameter value, up to a constant,
 
 and ℓ_n depends on row n alone. Everything the package does with a program rests on this, and
 declarations cannot show it, so it is checked at a few random points on a few random rows
-before anything else: milliseconds in process. A program that fails is not used.
+before anything else: milliseconds in process. That lp(0) is the prior is checked on all rows,
+since a single one may be what a prior looks at: one evaluation of them at each point, some of
+the rows at a time. A program that fails is not used.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from stancoreset.engines.base import Engine
 from stancoreset.errors import IdentityError
-from stancoreset.stan.identity_errors import against_original, errors
+from stancoreset.stan.identity_errors import against_original, errors, prior_on_all_rows
 from stancoreset.stan.identity_values import BoundTwice, Setting, evaluate, random_points
 from stancoreset.stan.program import StanProgram, WeightedProgram
 
@@ -129,7 +131,8 @@ def check_identities(
     engine : Engine
         Evaluates densities; in process this costs milliseconds.
     data : mapping
-        Checked data, any number of rows; at most 50 are used at a time.
+        Checked data, any number of rows; at most 50 are used at a time, but for lp(0), which is
+        evaluated on all of them, a few million numbers at a time.
     original : StanProgram, optional
         The program that `weighted` was woven from; with weights one it must be the same.
     freeze : callable, optional
@@ -161,13 +164,14 @@ def check_identities(
     with BoundTwice(weighted, engine) as bound:
         thetas = random_points(bound.density(setting.rows_a), points, rng)
         found = errors(setting, evaluate(setting, bound, thetas))
+        found["prior"] = max(found["prior"], prior_on_all_rows(weighted, data, bound, thetas))
         if original is not None:
             rows: Mapping[str, Any]
             if numbered:
                 rows = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
             else:
                 rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
-            found |= against_original(rows, bound, engine, original, thetas)
+            found |= against_original(rows, bound, engine, original, thetas, rng)
     return [
         Identity(name, _MEANING[name][0], error, bool(error <= tolerance), _MEANING[name][1])
         for name, error in found.items()

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Engine, Float
-from stancoreset.stan.identity_values import BoundTwice, Setting, Values
-from stancoreset.stan.program import StanProgram
+from stancoreset.stan.identity_values import BoundTwice, Setting, Values, random_points
+from stancoreset.stan.program import StanProgram, WeightedProgram
 
-__all__ = ["against_original", "errors"]
+__all__ = ["against_original", "errors", "prior_on_all_rows"]
+
+_NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 
 
 def errors(setting: Setting, v: Values) -> dict[str, float]:
@@ -30,6 +32,28 @@ def errors(setting: Setting, v: Values) -> dict[str, float]:
         "slice": _exact(lik[:, setting.part], v.log_lik_part),
         "unweighted": _exact(lik, v.log_lik_weighted),
     }
+
+
+def prior_on_all_rows(
+    weighted: WeightedProgram, data: Mapping[str, Any], bound: BoundTwice, thetas: Float
+) -> float:
+    """Relative error of lp(0) of all rows, run by run, against that of one row.
+
+    Points at which a row has no density say nothing: zero times infinity is no number.
+    """
+    n_obs = weighted.n_obs(data)
+    numbers = sum(np.size(data[name]) for name in weighted.rows)
+    length = max(1, _NUMBERS * n_obs // max(1, numbers))
+    one = bound.density(weighted.prior_data(data)).log_density(thetas)
+    worst = 0.0
+    for start in range(0, n_obs, length):
+        cut = slice(start, min(start + length, n_obs))
+        rows = weighted.subset(data, cut, np.zeros(cut.stop - start))
+        with bound.briefly(rows) as model:
+            zero = model.log_density(thetas)
+        if np.isfinite(zero - one).sum() > 1:
+            worst = max(worst, _up_to_constant(zero, one))
+    return worst
 
 
 def _up_to_constant(left: Float, right: Float, size: Float | float = 0.0) -> float:
@@ -63,14 +87,21 @@ def against_original(
     engine: Engine,
     original: StanProgram,
     thetas: Float,
+    rng: np.random.Generator,
 ) -> dict[str, float]:
-    """The original program on the same rows, without weights."""
+    """The original program on the same rows, without weights.
+
+    Where these rows have fewer groups or categories, and so fewer parameters, than all rows,
+    the points are others.
+    """
     names = {decl.name for decl in original.data}
     data = {name: value for name, value in rows.items() if name in names}
     before = bound.bind(engine.compile(original.code, name=original.name), data)
     after = bound.density(rows)
     if before.n_params != after.n_params:
         return {"original": np.inf, "original gradient": np.inf}
+    if after.n_params != thetas.shape[1]:
+        thetas = random_points(after, len(thetas), rng)
     value, gradient = before.log_density_gradient(thetas)
     new_value, new_gradient = after.log_density_gradient(thetas)
     return {

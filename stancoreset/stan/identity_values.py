@@ -93,6 +93,10 @@ class BoundTwice:
     def density(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._density, data)
 
+    def briefly(self, data: Mapping[str, Any]) -> BoundModel:
+        """The density on data that need not stay; close it."""
+        return self._density.bind(data)
+
     def complete(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._complete, data)
 

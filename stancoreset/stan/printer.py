@@ -19,6 +19,8 @@ PRECEDENCE = {
 }  # fmt: skip
 _UNARY, _ATOM, _TERNARY = 9.0, 11.0, 1.0
 
+_WITH_BAR = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_cdf", "_lcdf", "_lccdf")
+
 _BLOCKS = (
     ("data", "data"),
     ("transformed data", "transformed_data"),
@@ -95,7 +97,7 @@ def _list(items: Iterable[n.Expr]) -> str:
 @expression.register
 def _(e: n.Call) -> str:
     # A density separates its outcome by a bar.
-    if e.args and e.name.endswith(("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")):
+    if e.args and e.name.endswith(_WITH_BAR):
         return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
     return f"{e.name}({_list(e.args)})"
 

@@ -78,6 +78,9 @@ class WeightedProgram:
         Data variables that are computed from the full data once, not given by the user.
     shared : frozenset of str
         Further data integers that must equal the count of observations.
+    outcome_statistics : tuple of str
+        Numbers in `log_lik` that are computed from outcomes of all rows: it is then no
+        pointwise likelihood.
     written : mapping of str to int
         `obs` and its value, where the user's program has a number instead.
 
@@ -96,6 +99,7 @@ class WeightedProgram:
     origin: Literal["hand-written", "woven"] = "hand-written"
     frozen: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
+    outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -80,11 +80,17 @@ def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> li
             return [replace(s, yes=first, no=no[0] if no else None)]
         case n.For() | n.ForEach() | n.While():
             inner = inside((s.body,))
-            return [replace(s, body=inner[0])] if inner else []
+            return [replace(s, body=inner[0])] if any(map(_does_something, inner)) else []
         case n.Block() | n.Profile():
             inner = inside(s.body)
             return [replace(s, body=tuple(inner))] if inner else []
     return None
+
+
+def _does_something(s: n.Stmt) -> bool:
+    """Whether a pass of a loop over `s` leaves anything behind; leaving the loop is nothing."""
+    empty = (n.If, n.Block, n.Profile, n.For, n.ForEach, n.While, n.Break, n.Continue, n.Skip)
+    return any(isinstance(x, n.Statement) and not isinstance(x, empty) for x in n.walk(s))
 
 
 def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:

@@ -117,6 +117,10 @@ class CallRules(ABC):
         return dep
 
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
+        if e.name.endswith("_lp"):
+            return coupled(
+                f"`{e.name}` changes the target and returns a value: write two functions"
+            )
         if any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps):
             dep = self.call_user(e, deps)
             if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):

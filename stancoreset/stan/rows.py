@@ -137,6 +137,11 @@ class Rows(CallRules):
             for x in n.walk(e)
         )
 
+    def of_data(self, e: n.Expr) -> bool:
+        """Whether `e` is about data alone, those of one row included."""
+        names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+        return all(name in self.data or self.env.get(name, FREE).number for name in names)
+
     # ---- rules ------------------------------------------------------------------------
 
     def transpose(self, dep: Dep, kind: n.Type) -> Dep:

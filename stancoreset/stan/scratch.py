@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from stancoreset.stan import nodes as n
+from stancoreset.stan.expressions import Scope, evaluate_int
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.tree import assigned_names, names_in, target_vars
 
@@ -33,9 +35,10 @@ def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, 
     sizes : tuple of Expr, optional
         Those that the container is declared with.
     """
-    first = _Passes(name, sizes)
+    first = _Passes(name, sizes, _targets(body, name))
     surely = first.run(body, frozenset(), fixed)
-    second = _Passes(name, sizes, first.written, _ALL in surely or first.written <= surely)
+    all_of_it = _ALL in surely or first.written <= surely
+    second = _Passes(name, sizes, first.targets, first.written, all_of_it)
     second.run(body, frozenset(), fixed)
     return second.carried
 
@@ -46,10 +49,12 @@ class _Passes:
 
     name: str
     sizes: tuple[n.Expr, ...]
+    targets: list[tuple[n.Indexing, ...]]  # the indices of all that the body writes
     every: Parts | None = None  # all that the body writes, if that is known already
     surely: bool = False  # whether every pass writes all of that
     written: Parts = frozenset()
     carried: bool = field(default=False)
+    loops: tuple[str, ...] = ()  # variables of the loops around
 
     def run(self, s: n.Stmt | None, done: Parts, fixed: set[str], looped: bool = False) -> Parts:
         """What is surely written after `s`, if `done` was before it."""
@@ -67,7 +72,9 @@ class _Passes:
                 steady = names_in(lower) | names_in(upper) <= fixed and not _leaves(body)
                 before, self.written = self.written, frozenset()
                 writes = self.name in assigned_names(body)
+                self.loops = (*self.loops, k)
                 inside = self.run(body, done, fixed | {k} if steady else fixed, looped or writes)
+                self.loops = self.loops[:-1]
                 span = f"{text(lower)}:{text(upper)}"
                 self.written = before | _over(self.written, k, span)
                 done = self.whole(done | _over(inside, k, span)) if steady else done
@@ -106,9 +113,9 @@ class _Passes:
         if indices and isinstance(base, n.Var) and base.name == self.name:
             for i in indices:
                 self.read(i, done, looped)
-            # A recursion over elements, `h[t] = f(h[t - 1])`, starts from one that is written;
-            # which of the elements that a loop wrote is read, is not told apart.
-            loops = (looped and done) or any(":" in part for part in done)
+            # A recursion over elements, `h[t] = f(h[t - 1])`, starts from one that is written.
+            # After a loop, which of the elements that it wrote is read is not told apart.
+            loops = (looped and done and self.earlier(indices)) or any(":" in p for p in done)
             if _text(indices) not in done and not (self.surely and loops):
                 self.carried = True
         elif isinstance(e, n.Var):
@@ -116,6 +123,31 @@ class _Passes:
         else:
             for child in n.children(e):
                 self.read(child, done, looped)
+
+    def earlier(self, indices: tuple[n.Indexing, ...]) -> bool:
+        """Whether what `indices` read is what a loop around has written some passes ago."""
+        return any(
+            _places(read, k, 0) & {x for ago in (1, 2, 3) for x in _places(wrote, k, -ago)}
+            for target in self.targets
+            for read, wrote in zip(indices, target, strict=False)
+            for k in names_in(wrote) & set(self.loops)
+        )
+
+
+def _places(index: n.Indexing, loop: str, shift: int) -> set[int]:
+    """The last element that an index picks, in pass 50 of a loop or `shift` passes from it."""
+    last = getattr(index, "index", None) or getattr(index, "upper", None)
+    if last is None:
+        return set()
+    values = {name: crc32(name.encode()) for name in names_in(last)} | {loop: 50 + shift}
+    found = evaluate_int(Scope(values), last)
+    return set() if found is None else {found}
+
+
+def _targets(body: n.Stmt, name: str) -> list[tuple[n.Indexing, ...]]:
+    """The indices of all elements of `name` that `body` assigns to."""
+    found = [_indexed(s.target) for s in n.walk(body) if isinstance(s, n.Assign)]
+    return [indices for base, indices in found if isinstance(base, n.Var) and base.name == name]
 
 
 def _leaves(body: n.Stmt) -> bool:

@@ -8,6 +8,8 @@ different sizes are refused when they are read, and nothing has to be guessed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stancoreset.stan import nodes as n
 from stancoreset.stan.tree import bare
 
@@ -46,7 +48,9 @@ def merged(program: n.Program, count: str, others: frozenset[str]) -> n.Program:
         return one if isinstance(node, n.Var) and node.name in others else None
 
     result: n.Program = n.transform(program, change)
-    return result
+    # What had a count of its own may stand before the one that sizes it now.
+    first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
+    return replace(result, data=(*first, *(d for d in result.data if d.name != count)))
 
 
 def _count(loop: n.For, integers: set[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stancoreset.stan import nodes as n
 from stancoreset.stan.accumulators import Accumulation
-from stancoreset.stan.dependence import UNSET, Dep, coupled, join, rowwise
+from stancoreset.stan.dependence import BY_DATA, UNSET, Dep, coupled, join, rowwise
 from stancoreset.stan.printer import expression as text
 from stancoreset.stan.tree import names_in, target_vars
 from stancoreset.stan.weave_state import Statements
@@ -26,6 +26,7 @@ class Assignments(Accumulation):
         self.once.discard(s.name)
         if s.name in self.data and self.density_block:
             self.data.discard(s.name)
+        s = self.sized(s)
         if s.value is None:
             self.env[s.name] = UNSET
             return [s], [s]
@@ -40,12 +41,31 @@ class Assignments(Accumulation):
         done = replace(s, value=self.terms.normalised(self.terms.hoist(s.value, as_size)))
         return [done], [done]
 
+    def sized(self, d: n.Decl) -> n.Decl:
+        """The declaration with sizes that are computed from rows frozen, ``vector[max(g)]``."""
+
+        def hoisted(sizes: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
+            by_rows = [self.rows.value(e).stat == BY_DATA for e in sizes]
+            return tuple(
+                self.terms.hoist(e) if stat else e for e, stat in zip(sizes, by_rows, strict=True)
+            )
+
+        def change(size: n.Node) -> n.Node | None:
+            if not isinstance(size, n.SizedType):
+                return None
+            items = tuple(n.transform(i, change) for i in size.items)
+            array, sizes = hoisted(size.array), hoisted(size.sizes)
+            return replace(size, array=array, sizes=sizes, items=items)
+
+        return replace(d, size=n.transform(d.size, change))
+
     def define(self, name: str, value: n.Expr | None, dep: Dep) -> None:
         """Remember a scalar that is a sum over rows by its expression, while that holds."""
         known = self.terms.definitions
         for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
             del known[other]
         always = not self.loop and not self.depth and self.context.kind == "unset"
+        always = always and name not in self.carried
         if always and dep.kind == "sum" and value is not None and name not in names_in(value):
             known[name] = value
 
@@ -66,6 +86,7 @@ class Assignments(Accumulation):
                 dep = coupled("rows inside a tuple are not followed")
             for v in target_vars(s.target):
                 self.env[v.name] = dep
+                self.define(v.name, None, dep)
             return [s], [s]
         name = target_vars(s.target)[0].name
         if self.accumulates(s, name):
@@ -74,9 +95,9 @@ class Assignments(Accumulation):
         if s.op != "=":
             operator = s.op[:-1]
             value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
-        if self.repeats and name in self.once and (s.op != "=" or name in names_in(s.value)):
-            value = value if value.kind == "coupled" else coupled(self.repeats)
         value = self.guarded(value, s.value)
+        if self.repeats and name in self.once and value.kind != "coupled":
+            value = coupled(self.repeats)
         as_size = s.target.type.base == "int"
         if not as_size:
             value = self.rows.as_value(value, s.value) if value.kind == "count" else value

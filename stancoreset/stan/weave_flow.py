@@ -83,6 +83,7 @@ class Flow(Assignments, Loops):
         super().__init__()
         self.program = program
         self.functions = {f.name: f for f in program.functions if f.body is not None}
+        self.by_parameters = False  # whether a condition that leads here looks at parameters
         self.obs = obs
         self.env = env
         self.data = data
@@ -90,7 +91,6 @@ class Flow(Assignments, Loops):
         self.rows = Rows(env, data, self.call_user, pure_sums=bool(calls))
         self.rows.optional = optional(program)
         self.terms = Terms(self.rows, self.functions, obs, names)
-        self.context = UNSET  # dependence of the branches that lead here
         self.entries: dict[int, Entry] = {}
         self.returned: list[Dep] = []
         self.calls = calls  # users' functions that we are inside of
@@ -151,7 +151,8 @@ class Flow(Assignments, Loops):
                 if dep.kind in ("rowwise", "coupled", "sum"):
                     self.refuse(s, dep.why or "a while loop runs over observations")
                 often = "the number of passes of the while loop is computed from the observations"
-                m, p = self.under(dep, lambda: self.repeated(often if dep.stat else "", body))
+                why, sure = often if dep.stat else "", dep.kind != "row"
+                m, p = self.under(dep, lambda: self.repeated(why, body, sure))
                 return [replace(s, body=as_body(m, body))], [replace(s, body=as_body(p, body))]
             case n.JacobianAdd(value=value):
                 dep = join(self.context, self.rows.value(value))
@@ -159,6 +160,8 @@ class Flow(Assignments, Loops):
                     self.refuse(s, f"the jacobian term depends on rows. {dep.why}")
                 self.log(s, "jacobian", "a change of variables, the same for every row")
                 return [s], []
+            case n.Break() | n.Continue():
+                self.left = self.context
             case n.VoidCall():
                 return self.void_call(s)
             case n.Message():
@@ -180,18 +183,20 @@ class Flow(Assignments, Loops):
     def under(
         self, dep: Dep, run: Callable[[], tuple[Statements, Statements]]
     ) -> tuple[Statements, Statements]:
-        before = self.context
-        self.context = join(before, dep)
+        before = self.branches
+        self.branches = join(before, dep)
         try:
             return run()
         finally:
-            self.context = before
+            self.branches = before
 
     def branch(self, s: n.If) -> tuple[Statements, Statements]:
         dep = self.rows.value(s.condition)
         if dep.kind == "rowwise":
             dep = coupled(f"the condition `{text(s.condition)}` looks at all observations")
         start = dict(self.env)
+        before = self.by_parameters
+        self.by_parameters = before or not self.rows.of_data(s.condition)
         m1, p1 = self.under(dep, lambda: self.statement(s.yes))
         after_yes = dict(self.env)
         self.env.clear()
@@ -201,15 +206,11 @@ class Flow(Assignments, Loops):
         if s.no is not None:
             no = s.no
             m2, p2 = self.under(dep, lambda: self.statement(no))
+        self.by_parameters = before
         for name, other in after_yes.items():
             mine = self.env.get(name, UNSET)
             if mine != other:
-                if "sum" in (mine.kind, other.kind) and {mine.kind, other.kind} <= {
-                    "sum", "unset", "free",
-                }:  # fmt: skip
-                    self.env[name] = mine if mine.kind == "sum" else other
-                else:
-                    self.env[name] = join(mine, other)
+                self.env[name] = self.one_of(mine, other)
         condition = self.terms.hoist(s.condition)
         return (
             _branches(s, condition, m1, m2),
@@ -220,7 +221,7 @@ class Flow(Assignments, Loops):
 
     def void_call(self, s: n.VoidCall) -> tuple[Statements, Statements]:
         dep = join(self.context, *(self.rows.of(a) for a in s.args))
-        if dep.looks_at_rows or dep.stat:
+        if self.loop or self.repeats or dep.looks_at_rows or dep.stat:
             self.refuse(
                 s,
                 f"`{s.name}` adds to the target behind the scenes and is given data rows: write "
@@ -232,6 +233,11 @@ class Flow(Assignments, Loops):
     def message(self, s: n.Message) -> tuple[Statements, Statements]:
         deps = [self.rows.of(i) for i in s.items if isinstance(i, n.Expression)]
         whole = join(self.context, *(d for d in deps if d.kind != "sum"), FREE)
+        if s.kind != "print" and self.density_block and self.by_parameters and not self.depth:
+            # No message, but the edge of a support: that of a row belongs to its density.
+            if self.context.kind in ("coupled", "rowwise", "sum"):
+                self.refuse(s, "parameters are rejected by a condition on all observations")
+            return [s], [s]
         if s.kind == "print" or whole.looks_at_rows or whole.stat:
             # Messages about rows would tell of the coreset; checks ran on the full data.
             return [], []
@@ -317,7 +323,7 @@ class Flow(Assignments, Loops):
             if dep.kind == "coupled":
                 return dep
         name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
-        f = self.functions.get(name)
+        f = self.function(name, [a.type for a in e.args])
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` cannot be followed")
         if name in self.calls:
@@ -337,16 +343,9 @@ class Flow(Assignments, Loops):
             inner.block(body)
         except WeaveError as error:
             return coupled(f"in the function `{e.name}`, line {error.line}: {error.reason}")
-        finally:
-            pass
         result = UNSET
         for dep in inner.returned:
-            if dep.kind == "sum" and result.kind in ("unset", "sum"):
-                result = dep
-            elif result.kind == "sum" and dep.kind == "unset":
-                continue
-            else:
-                result = join(result, dep)
+            result = inner.one_of(result, dep)
         if result.kind == "row":
             loops = {d.loop for d in deps if d.kind == "row"}
             if len(loops) != 1:
@@ -355,6 +354,13 @@ class Flow(Assignments, Loops):
         if result.kind == "coupled" and not result.why.startswith("in the function"):
             return coupled(f"the function `{e.name}` combines observations: {result.why}")
         return FREE if result.kind == "unset" else result
+
+    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
+        """The user's function for arguments of these types; None if that is not clear."""
+        found = [f for f in self.program.functions if f.name == name and f.body is not None]
+        exact = [f for f in found if [p.type for p in f.parameters] == types]
+        found = exact if len(found) > 1 else found
+        return found[0] if len(found) == 1 else None
 
     # ---- records ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stancoreset.stan import nodes as n
 from stancoreset.stan.accumulators import added
-from stancoreset.stan.dependence import FREE, UNSET, Dep, coupled, join, row
+from stancoreset.stan.dependence import BY_DATA, FREE, UNSET, Dep, coupled, join, row
 from stancoreset.stan.lift import lift_loop
 from stancoreset.stan.per_row import literal
 from stancoreset.stan.printer import expression as text
@@ -81,6 +81,8 @@ class Loops(Walk):
                 if high.kind == "count" or low.kind == "count"
                 else join(self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper))
             )
+            if bounds.kind == "free" and bounds.stat == BY_DATA:  # to max(g), of the full data
+                bounds = FREE
             other = _neighbour(s.body, s.name)
             if (bounds.stat or bounds.kind in ("coupled", "sum", "rowwise")) and other:
                 bounds = coupled(
@@ -96,7 +98,9 @@ class Loops(Walk):
             self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
             m, p = self.under(
                 bounds if bounds.kind == "row" else UNSET,
-                lambda: self.repeated(bounds.why if bounds.kind == "coupled" else "", s.body),
+                lambda: self.repeated(
+                    bounds.why if bounds.kind == "coupled" else "", s.body, bounds.kind != "row"
+                ),
             )
         if saved is None:
             self.env.pop(s.name, None)
@@ -104,6 +108,7 @@ class Loops(Walk):
             self.env[s.name] = saved
         if shadow:
             self.data.add(s.name)
+        s = replace(s, lower=self.terms.hoist(s.lower), upper=self.terms.hoist(s.upper))
         return (
             [replace(s, body=as_body(m, s.body))] if m else [],
             [replace(s, body=as_body(p, s.body))] if p else [],
@@ -116,33 +121,50 @@ class Loops(Walk):
             return m, p
         return as_block(m, s), as_block(p, s)
 
-    def repeated(self, why: str, body: n.Stmt) -> tuple[Statements, Statements]:
+    def repeated(self, why: str, body: n.Stmt, sure: bool = True) -> tuple[Statements, Statements]:
         """The body of a loop; `why`, unless empty, its passes are not one for each row.
 
-        What such a loop adds, to the target or to a variable declared outside it, it adds as
-        often as there are rows (or some of them), which leaving rows out would change.
+        What such a loop does to the target or to a variable declared outside it, it does as often
+        as there are rows (or some of them), which leaving rows out would change.
         """
         if not why:
-            return self.steady(body)
+            return self.steady(body, sure)
         saved = self.repeats, self.once
         self.repeats, self.once = why, set(self.env)
         try:
-            return self.steady(body)
+            return self.steady(body, sure)
         finally:
             self.repeats, self.once = saved
 
-    def steady(self, body: n.Stmt) -> tuple[Statements, Statements]:
-        """The body of a loop that may run several times: until nothing changes."""
-        for _ in range(4):
+    def steady(self, body: n.Stmt, sure: bool = True) -> tuple[Statements, Statements]:
+        """The body of a loop that may run several times: until nothing changes.
+
+        What a variable depends on only climbs from pass to pass (`next`), and not far: from
+        unset through free, with its three kinds of statistics, and rows of one axis or loop, or
+        their sum, to coupled, where the first reason stays. So the passes end. Unless all rows
+        are `sure` to run the same passes, some may read what an earlier row's passes have left.
+        """
+        carried, left = self.carried, self.left
+        self.carried = carried | assigned_names(body) & set(self.env)
+        for name in self.carried:
+            self.define(name, None, UNSET)
+        sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
+        while True:
             before = dict(self.env)
+            was_left = self.left if has_own_break(body) else left
+            self.left = was_left
             result = self.statement(body)
-            for name, dep in before.items():
-                now = self.env.get(name, UNSET)
-                if now != dep and dep.kind != "unset" and "sum" not in (now.kind, dep.kind):
-                    self.env[name] = join(now, dep) if not dep.stale else now
-            if self.env == before:
-                break
-        return result
+            after = {k: self.next(dep, self.env.get(k, UNSET), sure) for k, dep in before.items()}
+            self.env.update(after)  # which has names of ours, too, that every pass makes anew
+            if after == before and (self.left == was_left or not has_own_break(body)):
+                self.carried, self.left = carried, left
+                return result
+
+    def next(self, before: Dep, after: Dep, sure: bool) -> Dep:
+        """What a variable is at the head of a loop: as it came there, or as a pass has left it."""
+        if before == after or before.kind == "unset" or (before.stale and sure):
+            return after
+        return self.one_of(before, after)
 
     def loop_rows(self, s: n.For) -> tuple[Statements, Statements]:
         """``for (n in 1:N)``: every increment inside belongs to row n."""
@@ -164,7 +186,9 @@ class Loops(Walk):
         self.env[s.name] = replace(row(s.name), number=True)
         before = dict(self.env)
         self.stale(s.body)
+        left = self.left
         m, p = self.statement(s.body)
+        self.left = left
         self.early_exit(s)
         self.loop, self.outside, self.adding = "", outside, set()
         for name, dep in list(self.env.items()):
@@ -266,7 +290,7 @@ class Loops(Walk):
             if dep.kind in ("free", "row")
             else coupled(dep.why or f"the loop over `{text(s.sequence)}` runs over observations")
         )
-        m, p = self.steady(s.body)
+        m, p = self.steady(s.body, dep.kind != "row")
         if saved is None:
             self.env.pop(s.name, None)
         else:

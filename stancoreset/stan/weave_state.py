@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from stancoreset.stan import nodes as n
-from stancoreset.stan.dependence import Dep
+from stancoreset.stan.dependence import SUM, UNSET, Dep, coupled, join
 from stancoreset.stan.names import Names
 from stancoreset.stan.rows import Rows
 from stancoreset.stan.terms import Terms
@@ -39,26 +39,45 @@ class Walk(ABC):
     names: Names
     rows: Rows
     terms: Terms
-    context: Dep
     density_block: bool
 
     def __init__(self) -> None:
+        self.branches = UNSET  # dependence of the conditions that lead here
+        self.left = UNSET  # that of the conditions on which a pass of the loop was left before
         self.loop = ""  # variable of the loop over observations that we are in
         self.outside: set[str] = set()  # variables declared outside that loop
         self.adding: set[str] = set()  # those of them that the loop does nothing but add to
         self.accumulators: set[str] = set()  # scalars that add up rows
         self.repeats = ""  # why the number of passes of a loop around us changes with the rows
         self.once: set[str] = set()  # variables declared outside that loop
+        self.carried: set[str] = set()  # variables that a pass of a loop around us may hand on
         self.weighted: set[int] = set()  # ids of the statements that were weighted
         self.origin: dict[int, n.Stmt] = {}  # rewritten statement → the user's
         self.vectorised: set[int] = set()  # those of them that stand for a loop
         self.kept: Statements = []
+
+    @property
+    def context(self) -> Dep:
+        """Dependence of whether a statement is reached."""
+        return join(self.branches, self.left)
+
+    def one_of(self, a: Dep, b: Dep) -> Dep:
+        """Dependence of what is the one or the other, as branches and passes leave it."""
+        if "sum" in (a.kind, b.kind):
+            kinds = {a.kind, b.kind} - {"sum"}
+            if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.depth):
+                return SUM.with_stat(max(a.stat, b.stat))
+            return coupled("it is a sum over observations, or else a number that is none")
+        return join(a, b)
 
     @abstractmethod
     def statement(self, s: n.Stmt) -> tuple[Statements, Statements]: ...
 
     @abstractmethod
     def scoped(self, body: Iterable[n.Stmt]) -> tuple[Statements, Statements]: ...
+
+    @abstractmethod
+    def define(self, name: str, value: n.Expr | None, dep: Dep) -> None: ...
 
     @abstractmethod
     def under(

@@ -12,9 +12,10 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
 from stancoreset.stan.accumulators import added, only_use
 from stancoreset.stan.axis import check_parameters, data_dependences, declared
-from stancoreset.stan.dependence import FREE, Dep, rowwise
+from stancoreset.stan.dependence import BY_COUNT, FREE, Dep, rowwise
 from stancoreset.stan.freeze import freezing_block, frozen_closure
 from stancoreset.stan.names import Names
+from stancoreset.stan.outcome_statistics import outcome_statistics
 from stancoreset.stan.per_row import call, literal
 from stancoreset.stan.prune import needed, unread, without
 from stancoreset.stan.selections import spread_selections
@@ -132,8 +133,11 @@ class Weaver:
         ) + [s for s in without(kept, frozen) if _is_check(s)]
 
     def parameter(self, d: n.Decl) -> n.Decl:
-        """The declaration with statistics in its bounds frozen."""
+        """The declaration with statistics in its sizes and bounds frozen."""
         self.flow.env[d.name] = FREE
+        if any(self.flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
+            raise WeaveError(d.line, f"the size of `{d.name}` grows with the observations", d.name)
+        d = self.flow.sized(d)
         bounds = d.constraint
         changed: dict[str, Any] = {}
         for key in ("lower", "upper", "offset", "multiplier"):
@@ -167,8 +171,9 @@ class Weaver:
     def woven(self) -> Woven:
         self.walk()
         flow, program = self.flow, self.program
+        frozen = [flow.sized(d) for d in self.frozen.values()]
         statistics = list(flow.terms.statistics.values())
-        frozen = [*self.frozen.values(), *statistics]
+        frozen = [*statistics, *frozen]
         kept = (
             *self.parameters,
             *self.transformed,
@@ -194,7 +199,14 @@ class Weaver:
             model=tuple(self.model),
             generated_quantities=self.generated(),
         )
-        header = self.comment([d.name for d in frozen])
+        point = tree.generated_quantities
+        everything = (*tree.transformed_data, *tree.transformed_parameters, *point)
+        axes = {
+            *self.row_data,
+            *(d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"),
+        }
+        conditioned = outcome_statistics(program, frozen, everything, axes)
+        header = self.comment([d.name for d in frozen], conditioned)
         code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
         code = code.rstrip() + "\n"
         names = {d.name for d in frozen}
@@ -218,9 +230,10 @@ class Weaver:
             tree=tree,
             shared=frozenset(self.merged),
             numbered=bool(self.selections.counts),
+            outcome_statistics=conditioned,
         )
 
-    def comment(self, frozen: Sequence[str]) -> str:
+    def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
         """What was done, for whoever reads the woven program."""
         lines = sorted({line for line, _ in self.weighted})
         where = ", ".join(map(str, lines))
@@ -239,6 +252,11 @@ class Weaver:
             )
         if frozen:
             text.append(f"Computed once from the full data, now data: {', '.join(frozen)}.")
+        if conditioned:
+            text.append(
+                f"{self.names.log_lik} is no pointwise likelihood, for outcomes of all rows are in "
+                f"{', '.join(conditioned)}."
+            )
         return "".join(f"// {line}\n" for t in text for line in textwrap.wrap(t, 75))
 
     def data_block(self, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:

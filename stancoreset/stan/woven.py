@@ -45,6 +45,9 @@ class Woven:
     numbered : bool
         Whether rows are picked by their numbers in the full data: some rows alone are then no
         data for the original program.
+    outcome_statistics : tuple of str
+        Frozen variables in `log_lik` that are computed from outcomes of all rows, other than
+        outcomes themselves: then `log_lik` is no pointwise likelihood.
     written : mapping of str to int
         `obs` and its value, where the original program has a number instead
         (``vector[504] y``); empty otherwise.
@@ -61,6 +64,7 @@ class Woven:
     tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
     shared: frozenset[str] = frozenset()
     numbered: bool = False
+    outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
