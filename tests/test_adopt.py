@@ -487,3 +487,58 @@ model{
         assert set(model.program.rows) == {"S", "density", "tank"}
         table = model.identities(data)
     assert table.passed.all(), table
+
+
+def test_sizes_that_the_rows_show_are_those_of_all_rows():
+    """A level that one row in 3,000 has: few rows have fewer parameters, and are checked so."""
+    code = """
+data { int<lower=1> N; array[N] int<lower=1> g; array[N] int<lower=1> r; vector[N] x; vector[N] y; }
+transformed data { int C = max(r); }
+parameters { vector[max(g)] a; simplex[max(g)] p; ordered[C - 1] cuts; real b; }
+model {
+  a ~ normal(0, 1); cuts ~ normal(0, 3); b ~ normal(0, 1);
+  g ~ categorical(p);
+  y ~ normal(a[g], 1);
+  for (n in 1:N) r[n] ~ ordered_logistic(b * x[n], cuts);
+}
+"""
+    rng = np.random.default_rng(4)
+    g, x = rng.integers(1, 4, 3_000), rng.normal(size=3_000)
+    r = 1 + np.digitize(x + rng.logistic(size=3_000), [-1, 1])
+    g[1_234] = r[2_345] = 4
+    data = {"N": 3_000, "g": g, "r": r, "x": x, "y": g + rng.normal(size=3_000)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert model.program.frozen == {"max_g", "C"}
+        table = model.identities(data)
+        assert table.passed.all(), table
+        fit = model.fit(data, size=60, seed=1, **QUICK)
+    assert fit.certificate.verdict == "certified"
+    drawn = arviz_compat.variables_of(fit.posterior)
+    assert [drawn[name].shape[-1] for name in ("a", "p", "cuts")] == [4, 4, 3]
+    np.testing.assert_allclose(drawn["p"].mean(axis=(0, 1))[3], 2 / 3_004, atol=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "use"),
+    [
+        ("vector<lower=0>[K] weights;", np.array([1.0, 2.0]), "b ~ normal(0, weights);"),
+        ("real<lower=0> weights;", 2.0, "b ~ normal(0, weights);"),
+        ("vector[N] weights;", np.linspace(-1, 1, 300), ""),
+    ],
+)
+def test_data_called_weights_that_weigh_no_rows_are_the_users(declared, value, use):
+    code = f"""
+data {{ int<lower=1> N; int K; vector[N] y; matrix[N, K] X; {declared} }}
+parameters {{ vector[K] b; }}
+model {{ {use} y ~ normal(X * b, 1); }}
+generated quantities {{
+  vector[N] log_lik;
+  for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | X[n] * b, 1);
+}}
+"""
+    rng = np.random.default_rng(0)
+    data = {"N": 300, "K": 2, "y": rng.normal(size=300), "X": rng.normal(size=(300, 2))}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert (model.program.origin, model.program.weights) == ("woven", "row_weights")
+        assert model.program.log_lik == "log_lik"
+        assert model.identities({**data, "weights": value}).passed.all()

@@ -14,6 +14,7 @@ from test_stan_models import NAMES, example
 from stancoreset.engines.base import Engine
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import IdentityError
+from stancoreset.stan import identity_errors
 from stancoreset.stan.identities import (
     TOLERANCE,
     check_identities,
@@ -177,3 +178,28 @@ def test_the_same_seed_gives_the_same_errors(engine: Engine) -> None:
     again = identity_table(check_identities(weighted, engine, checked, seed=4))
     assert first.equals(again)
     assert list(first.columns) == ["name", "statement", "error", "passed"]
+
+
+def test_one_row_that_the_prior_looks_at_is_found_among_all(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty rows of 2,000 hardly ever hold it; all of them do, also some at a time."""
+    weighted = program(prior=PRIOR + " if (max(y) > 100) mu ~ normal(5, 1);")
+    rows = data(2_000)
+    rows["y"][1_234] = 101.0
+    checked = weighted.check(rows)
+    for numbers in (2_000_000, 300):
+        monkeypatch.setattr(identity_errors, "_NUMBERS", numbers)
+        with pytest.raises(IdentityError, match="'prior'"):
+            require_identities(weighted, engine, checked)
+    rows["y"][1_234] = 99.0
+    require_identities(weighted, engine, weighted.check(rows))
+
+
+def test_a_row_without_a_density_says_nothing_of_the_prior(engine: Engine) -> None:
+    """Zero times minus infinity is no number, for any of the points."""
+    row = "target += weights[n] * lognormal_lpdf(y[n] | mu, sigma);"
+    weighted = program(row=row, log_lik="lognormal_lpdf(y[n] | mu, sigma)")
+    rows = {"N": 2_000, "y": np.exp(data(2_000)["y"])}
+    rows["y"][1_234] = 0.0
+    require_identities(weighted, engine, weighted.check(rows))

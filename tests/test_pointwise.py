@@ -20,7 +20,7 @@ import stancoreset as sc
 from stancoreset import arviz_compat, pointwise, row_log_lik
 from stancoreset.arviz_compat import attrs_of, group_of, groups_of, variables_of
 from stancoreset.certificate import certify
-from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2}
 CODE = """
@@ -241,3 +241,41 @@ def test_bad_input_is_refused(model, data, fit):
     poor = certify(20 * np.random.default_rng(0).standard_cauchy(600), heldout_error=0.01)
     with pytest.raises(CertificateError, match=r"rejected.*larger size="):
         model.log_likelihood(data, replace(fit, certificate=poor))
+
+
+STATISTIC = """
+data { int N; vector[N] x; vector[N] y; }
+transformed data {
+  real m = mean(y);
+  vector[N] xc = x - mean(x);
+  vector[N] ys = (y - m) / sd(y);
+  int high = max(y) > 1 ? 2 : 1;
+}
+parameters { real a; real b; }
+model { a ~ normal(0, 1); b ~ normal(0, 1); OUTCOME; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "statistics"),
+    [
+        ("y ~ normal(a + b * xc, high)", ()),
+        ("ys ~ normal(a + b * xc, 1)", ()),
+        ("y ~ normal(m + a + b * xc, 1)", ("m",)),
+        ("y ~ normal(a + b * xc, sd(y))", ("sd_y",)),
+        ("for (n in 1:N) { real mu = a + ys[n] * b; x[n] ~ normal(mu, 1); }", ()),
+        ("{ vector[N] mu = a + b * (x - y[1]); y ~ normal(mu, 1); }", ("y_1",)),
+    ],
+)
+def test_a_statistic_of_the_outcomes_leaves_no_pointwise_likelihood(outcome, statistics):
+    rng = np.random.default_rng(0)
+    data = {"N": 40, "x": rng.normal(size=40), "y": rng.normal(size=40)}
+    post = arviz_compat.posterior_container({"a": np.zeros((1, 8)), "b": np.zeros((1, 8))})
+    with sc.CoresetModel(stan_code=STATISTIC.replace("OUTCOME", outcome), engine="stanli") as m:
+        assert m.program.outcome_statistics == statistics
+        assert ("no pointwise likelihood" in m.program.code) == bool(statistics)
+        if statistics:
+            with pytest.raises(ProgramError, match=f"{statistics[0]}, computed from the outcomes"):
+                m.log_likelihood(data, post)
+        else:
+            m.log_likelihood(data, post)
