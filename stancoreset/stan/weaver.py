@@ -201,16 +201,14 @@ class Weaver:
         )
         point = tree.generated_quantities
         everything = (*tree.transformed_data, *tree.transformed_parameters, *point)
-        axes = {
-            *self.row_data,
-            *(d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"),
-        }
-        conditioned = outcome_statistics(program, frozen, everything, axes)
+        by_row = {d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"}
+        conditioned = outcome_statistics(program, frozen, everything, by_row | self.row_data.keys())
         header = self.comment([d.name for d in frozen], conditioned)
         code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
         code = code.rstrip() + "\n"
         names = {d.name for d in frozen}
-        frozen_code, outputs = freezing_block(program, frozen, (*self.added, *statistics))
+        declared_so = [self.frozen.get(d.name, d) for d in frozen]
+        frozen_code, outputs = freezing_block(program, declared_so, (*self.added, *statistics))
         entries = list(flow.entries.values())
         entries += [
             Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")
