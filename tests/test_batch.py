@@ -106,7 +106,7 @@ def test_names_options_ready_programs_and_data_of_several_sources(place):
 def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
     write_json(place / "start.json", {"mu": 0.5})
     text = DEFAULTS.replace("stanli", "cmdstan") + (
-        "engine_output_dir = 'csv'\n[[jobs]]\nsize = 10\nfull = true\nthin = 2\n"
+        "engine_output_dir = 'csv'\n[[jobs]]\nsize = 10\nfull = true\nthin = 2\nchains = 2\n"
         "metric = ['diag_e', 'dense_e']\nsave_warmup = true\nstep_size = 0.5\n"
         "inits = ['start.json', { mu = 0.1 }]\n"
     )

@@ -278,6 +278,7 @@ def test_no_compiler_outlives_a_script(cmdstan, tmp_path, number):
     assert wait_for(lambda: not processes(cache), 10)
     if number == signal.SIGINT:
         assert not any((cache / "stancoreset" / "models").iterdir())
+        assert not any((tmp_path / "tmp").iterdir())
     script.stderr.close()
 
 

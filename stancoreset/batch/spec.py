@@ -254,8 +254,9 @@ class _Reader:
         try:
             plan = Plan.of({**nuts, **options}, **arguments)
             plan.require(sys.maxsize)
-            if engine == "stanli":
+            if engine != "auto":
                 plan.nuts.require_engine(engine)
+            if engine == "stanli":
                 require_csv_folder(plan.engine_output_dir, "engine_output_dir", engine)
         except StancoresetError as error:
             raise OptionError(f"{self._source}: {place}: {error}") from None

@@ -47,7 +47,12 @@ def compile_program(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            # What a compiler that is killed leaves goes with the folder of the build.
+            "TMPDIR": str(stan_file.parent),
+        },
         text=True,
         errors="replace",
         start_new_session=True,

@@ -42,6 +42,4 @@ def main(order: str) -> int:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1])
-    sys.stdout.flush()
-    os._exit(code)  # without waiting for the thread
+    sys.exit(main(sys.argv[1]))
