@@ -52,7 +52,12 @@ class Attempt:
         return replace(
             self,
             round=replace(
-                self.round, round=number, action=action, reference=change.reference, seconds=0.0
+                self.round,
+                round=number,
+                action=action,
+                reference=change.reference,
+                seconds=0.0,
+                lengthened=1.0,
             ),
         )
 
