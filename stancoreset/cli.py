@@ -179,13 +179,13 @@ def _weave(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from stancoreset.comparison import compare, summarise
+    from stancoreset.files import make_folder
     from stancoreset.outputs import write_comparison
     from stancoreset.places import posteriors_at
 
     posteriors = posteriors_at(args.posteriors)
     if args.out:
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder("out", args.out)
         table = write_comparison(posteriors, folder, args.reference)
     else:
         table = compare(posteriors, reference=args.reference)

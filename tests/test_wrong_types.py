@@ -203,6 +203,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     }
 
 
+# Of a batch: a file is named itself, and lists are grids.
+FILES = "cannot read|neither TOML nor JSON|would have the same folder"
 # A file of data is named itself.
 DATA = {"data": "is not (Stan )?JSON|holds a JSON|is a folder|no such data file"}
 NUTS: dict[str, Legit] = {
@@ -237,9 +239,6 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         return lambda **options: sc.solvers.solve(phi, phi.sum(axis=1), 5, method, **options)
 
     def loop(method: Callable[..., Any]) -> Callable[..., Any]:
-        def reached(*_: Any) -> Any:
-            raise Reached
-
         posterior = in_the_loop.CoresetPosterior(30, 30.0, reached, reached, reached)
         return lambda **options: method(**{"model": posterior, "size": 5, **options})
 
@@ -646,11 +645,12 @@ NAMES = sorted(
 )
 
 
+def reached(*_: Any, **__: Any) -> Any:
+    raise Reached
+
+
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reached(*_: Any, **__: Any) -> Any:
-        raise Reached
-
     for name in ("compile", "full_data", "sample", "unconstrained", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
     monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
@@ -709,6 +709,119 @@ def fault_of(case: Case, argument: str, value: Any, legit: bool) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:150]}"
     return "" if legit else "accepted"
+
+
+def test_keys_of_batches_with_values_of_wrong_types(world, tmp_path):
+    from stancoreset.batch.job import fit_settings
+    from stancoreset.batch.spec import _OWN, read_jobs
+
+    folder, wrong = world["folder"], []
+    given = {"model": str(folder / "model.stan"), "data": str(folder / "data.json")}
+    for key in (*_OWN, *fit_settings()):
+        for label, value in catalogue_of(tmp_path).items():
+            if label == "odd":
+                continue  # a dict that cannot be compared is no batch
+            for table in ("jobs", "defaults", "grid"):
+                spec = {"jobs": [dict(given)], "defaults": {}, "grid": {}}
+                (spec[table][0] if table == "jobs" else spec[table])[key] = value  # type: ignore
+                try:
+                    read_jobs(spec)
+                except StancoresetError as error:
+                    if not re.search(f"{key}|is not known|{FILES}", str(error)) or "\n" in str(
+                        error
+                    ):
+                        wrong.append(f"{table} {key}={label}: not named: {error}")
+                except Exception as error:
+                    wrong.append(f"{table} {key}={label}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        3,
+        None,
+        {},
+        {"jobs": 3},
+        {"jobs": [3]},
+        {"jobs": {}},
+        {1: 2},
+        {"jobs": [{}], "defaults": 3},
+        {"jobs": [{1: 2}]},
+        {"jobs": [{"size": {"a": 1}}]},
+        [],
+        b"x",
+    ],
+)
+def test_batches_of_the_wrong_form(spec, tmp_path):
+    with pytest.raises(StancoresetError, match=r"jobs|spec"):
+        sc.run_batch(spec, tmp_path / "work")
+
+
+TEXTS = ("", "x", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 400, "a\0b", "x" * 300, "é\udc80")
+
+
+def options_of(command: str) -> list[str]:
+    from stancoreset.cli import HANDLERS
+    from stancoreset.cli_parser import make_parser
+
+    (commands,) = (a.choices for a in make_parser(HANDLERS)._actions if a.choices is not None)
+    actions = commands[command]._actions  # type: ignore[index]
+    return [a.option_strings[-1] for a in actions if a.option_strings and a.nargs != 0]
+
+
+COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "paper")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_of_the_command_line(
+    command, world, nothing_computed, tmp_path, monkeypatch, capsys
+):
+    """One line and exit code 2, or the work begins."""
+    from stancoreset.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("write_comparison", "save_picture"):
+        monkeypatch.setattr(f"stancoreset.outputs.{name}", lambda *_: pd.DataFrame())
+    monkeypatch.setattr("stancoreset.plot_run.save_picture", lambda *_: None)
+    monkeypatch.setattr("stancoreset.experiments.command.run", reached)
+    monkeypatch.setattr("stancoreset.demo.flights_data", lambda rows: world["data"])
+    folder = world["folder"]
+    run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(f"[[jobs]]\nmodel = '{model}'\ndata = '{data}'\n")
+    given = {
+        "fit": [model, data, "--out", "out"],
+        "weave": [model],
+        "compare": [run],
+        "plot": [run, "weights"],
+        "merge": [model, run, "--out", "out"],
+        "batch": [str(jobs), "--dry-run"],
+        "demo": [],
+        "paper": ["gaussian"],
+    }[command]
+    places = (str(tmp_path), str(jobs), "nowhere/x", "/proc/x")
+    wrong = []
+    for option in options_of(command):
+        for value in (*TEXTS, *places):
+            if command == "paper" and option in ("--out",) and value in places:
+                continue
+            try:
+                code = main([command, *given, f"{option}={value}"])
+            except Reached:
+                continue
+            except SystemExit as error:  # argparse's own
+                code = error.code
+            except Exception as error:
+                wrong.append(f"{option}={value[:20]!r}: {type(error).__name__}: {error}")
+                continue
+            said = capsys.readouterr().err.strip().splitlines()
+            if code == 2 and not ("error" in said[-1] and (len(said) == 1 or "usage" in said[0])):
+                wrong.append(f"{option}={value[:20]!r}: {said}")
+            elif code not in (0, 2):
+                wrong.append(f"{option}={value[:20]!r}: exit code {code}")
+    plt.close("all")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_public_function_is_in_the_sweep(world):

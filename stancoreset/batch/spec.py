@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -178,7 +179,7 @@ class _Reader:
                 raise self._error(place, key, "is missing")
         settings = {k: self._setting(place, k, v) for k, v in values.items() if k in fit_settings()}
         options = values.get("options", {})
-        if not isinstance(options, Mapping):
+        if not isinstance(options, Mapping) or not all(isinstance(k, str) for k in options):
             raise self._error(place, "options", f"is {shown(options)}, expected a table")
         own = own_options(values.get("method"))
         twice = sorted(set(options) & {*fit_settings(), *_OWN} - {*own})
@@ -346,16 +347,7 @@ class _Reader:
                 if key not in core and key.partition(".")[0] in named:
                     name += f"-{key.removeprefix('options.')}={short(value)}"
         else:
-            try:
-                check_text("name", template, "a text")
-                name = template.format(**parts)
-            except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
-                raise self._error(
-                    place,
-                    "name",
-                    f"is {shown(template)}: {error}; what stands in braces must be one of "
-                    f"{', '.join(parts)}",
-                ) from None
+            name = self._filled(place, template, parts)
         name = re.sub(r"[^\w.=+-]+", "_", name).strip(".")
         if not name or name in _RESERVED:
             raise self._error(place, "name", f"is {template!r}, which is no name for a folder")
@@ -367,6 +359,21 @@ class _Reader:
                 'it another, name = "…{size}…"',
             )
         return name
+
+    def _filled(self, place: str, template: Any, parts: Mapping[str, Any]) -> str:
+        """A template with the settings that it names in braces."""
+        if not isinstance(template, str):
+            raise self._error(place, "name", f"is {shown(template)}, expected a text")
+        try:
+            named = [
+                name for _, name, _, _ in string.Formatter().parse(template) if name is not None
+            ]
+            odd = [name for name in named if name not in parts]
+            if odd:
+                raise ValueError(f"{odd[0]!r} is not one of {', '.join(parts)}")
+            return template.format(**parts)
+        except (ValueError, TypeError) as error:
+            raise self._error(place, "name", f"is {shown(template)}: {error}") from None
 
 
 def _product(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
