@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 from problems import NORMAL_CODE, normal_data
 
 import stancoreset as sc
-from stancoreset import in_the_loop, session
+from stancoreset import arviz_compat, in_the_loop, session
 from stancoreset.errors import CompileError, StancoresetError
 
 
@@ -786,6 +787,8 @@ def test_options_of_the_command_line(
         monkeypatch.setattr(f"stancoreset.outputs.{name}", lambda *_: pd.DataFrame())
     monkeypatch.setattr("stancoreset.plot_run.save_picture", lambda *_: None)
     monkeypatch.setattr("stancoreset.experiments.command.run", reached)
+    monkeypatch.setattr("stancoreset.comparison._statistics", reached)
+    monkeypatch.setattr("stancoreset.arviz_compat.load", cache(arviz_compat.load))
     monkeypatch.setattr("stancoreset.demo.flights_data", lambda rows: world["data"])
     folder = world["folder"]
     run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))
