@@ -42,6 +42,9 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     except StancoresetError as error:
         print(f"stancoreset: error: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"stancoreset: error: there is not enough memory: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         where = getattr(args, "out", None)
         hint = f"; finished stages are in {where}, go on with --resume" if where else ""

@@ -265,7 +265,8 @@ class CoresetFit:
 
 def _write(path: Path, text: str) -> None:
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # The bytes of names that the locale could not read are written as they came.
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _plain(value: Any) -> Any:

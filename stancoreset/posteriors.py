@@ -191,6 +191,11 @@ def common_variables(
             )
         for posterior in (first, other):
             values = posterior.dataset[name].to_numpy()
+            if values.dtype.kind not in "biuf":
+                raise DataError(
+                    f"posterior {posterior.name!r}: {name!r} is of type {values.dtype}, expected "
+                    "numbers"
+                )
             bad = int(np.sum(~np.isfinite(values)))
             if bad:
                 raise DataError(

@@ -13,7 +13,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.csv_folder import require_csv_folder
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, ProgramError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
 from stancoreset.passes import check_passes
@@ -135,13 +135,19 @@ class CoresetModel(Steps):
             check_whole("threads", threads, 1)
         check_passes(passes)
         folders = include_paths(stanc_options)
-        program = (
-            StanProgram.from_file(check_path("stan_file", stan_file), include_paths=folders)
-            if stan_file is not None
-            else StanProgram.from_code(_text(stan_code), include_paths=folders)
-        )
         self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
-        self._adopted = adopt(program, obs=obs)
+        try:
+            program = (
+                StanProgram.from_file(check_path("stan_file", stan_file), include_paths=folders)
+                if stan_file is not None
+                else StanProgram.from_code(_text(stan_code), include_paths=folders)
+            )
+            self._adopted = adopt(program, obs=obs)
+        except RecursionError:
+            raise ProgramError(
+                f"{stan_file or 'stan_code'} has expressions nested too deeply to be read; write "
+                "them in several statements"
+            ) from None
         self.program = self._adopted.weighted
         self._session = Session(self._adopted, self.engine, threads, glm, passes)
 

@@ -123,7 +123,7 @@ def test_a_locale_without_letters_loses_nothing(tmp_path):
     run = tmp_path / "run"
     strict = "import sys, warnings; from stancoreset.cli import main\n"
     strict += "warnings.filterwarnings('error', category=EncodingWarning, module='stancoreset')\n"
-    strict += "code = main(sys.argv[1:]); print('°'); sys.exit(code)"
+    strict += "code = main(sys.argv[1:]); print(chr(0xB0)); sys.exit(code)"
     command = [sys.executable, "-X", "warn_default_encoding", "-c", strict, "fit"]
     command += [str(tmp_path / "modèle.stan"), str(tmp_path / "données.json")]
     for locale in ("ascii", "latin-1"):

@@ -22,7 +22,7 @@ import pytest
 from problems import NORMAL_CODE, normal_data
 
 import stancoreset as sc
-from stancoreset import arviz_compat, in_the_loop, session
+from stancoreset import in_the_loop, session
 from stancoreset.errors import CompileError, StancoresetError
 
 
@@ -788,7 +788,9 @@ def test_options_of_the_command_line(
     monkeypatch.setattr("stancoreset.plot_run.save_picture", lambda *_: None)
     monkeypatch.setattr("stancoreset.experiments.command.run", reached)
     monkeypatch.setattr("stancoreset.comparison._statistics", reached)
-    monkeypatch.setattr("stancoreset.arviz_compat.load", cache(arviz_compat.load))
+    once = cache(sc.load_fit)  # a run is read once for all options
+    for room in ("fit", "places", "plot_run"):
+        monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
     monkeypatch.setattr("stancoreset.demo.flights_data", lambda rows: world["data"])
     folder = world["folder"]
     run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))

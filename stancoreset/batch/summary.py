@@ -167,7 +167,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
     with atomic_path(folder / "summary.md") as temporary:
-        temporary.write_text(_markdown(table), encoding="utf-8")
+        temporary.write_text(_markdown(table), encoding="utf-8", errors="surrogateescape")
 
 
 def _counted(table: pd.DataFrame) -> pd.DataFrame:
