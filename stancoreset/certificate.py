@@ -50,11 +50,13 @@ Journal of Machine Learning Research 25(72).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stancoreset.arviz_compat import MonteCarlo
+from stancoreset.checks import as_numbers, check_is, check_whole, understood
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 from stancoreset.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
@@ -233,7 +235,7 @@ class Certificate:
         >>> float(cert.expectation(np.ones(1000)).round(12))
         1.0
         """
-        values = np.asarray(values, dtype=np.float64)
+        values = as_numbers("values", values, "an array (n_draws, …)", CertificateError)
         if len(values) != self.n_draws:
             raise CertificateError(
                 f"values have {len(values)} draws, the certificate looked at {self.n_draws}: "
@@ -312,10 +314,20 @@ def certify(
     >>> certify(0.01 * rng.standard_normal(1000), heldout_error=0.01).verdict
     'certified'
     """
+    check_whole("divergences", divergences, 0)
+    check_whole("n_transitions", n_transitions, 0)
+    shares = {"heldout_error": heldout_error, "unseen": unseen, "rhat": rhat}
+    for name, share in {**shares, "unvisited": unvisited}.items():
+        with understood(name, share, "a number"):
+            check_is(name, share, (float, int, np.floating, np.integer), "a number")
+            float(share)
+    with understood("moved", moved, "a pair of numbers"):
+        shift, change = map(float, moved)
+    check_is("against", against, str, "a text")
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
-    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, moved, monte_carlo)
+    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, (shift, change), monte_carlo)
     missed = (
         *_missed(divergences, n_transitions, unseen, rhat, unvisited),
         *_imprecise(monte_carlo),
@@ -330,13 +342,13 @@ def certify(
         verdict=verdict,
         log_weights=raw,
         weights=weights,
-        draw_index=np.arange(len(raw)) if draw_index is None else np.asarray(draw_index),
+        draw_index=np.arange(len(raw)) if draw_index is None else _positions(draw_index, len(raw)),
         reasons=(*reasons, *missed, *caveat),
         divergences=divergences,
         n_transitions=n_transitions,
         unseen=unseen,
-        mean_shift=moved[0],
-        sd_change=moved[1],
+        mean_shift=shift,
+        sd_change=change,
         against=against,
         rhat=rhat,
         unvisited=unvisited,
@@ -346,6 +358,15 @@ def certify(
         ess_bulk=monte_carlo.ess_bulk,
         ess_tail=monte_carlo.ess_tail,
     )
+
+
+def _positions(draw_index: Any, count: int) -> np.ndarray:
+    """Which draws were looked at."""
+    with understood("draw_index", draw_index, f"{count} whole numbers, one for each draw"):
+        index = np.asarray(draw_index)
+        if index.shape != (count,) or index.dtype.kind not in "iu":
+            raise TypeError
+        return index
 
 
 def leaves_no_doubt(certificate: Certificate) -> bool:

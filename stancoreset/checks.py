@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, StancoresetError
 from stancoreset.spelling import near_misses
 
 __all__ = [
+    "as_numbers",
     "check_choice",
     "check_flag",
     "check_is",
@@ -26,6 +30,7 @@ __all__ = [
     "check_text",
     "check_whole",
     "shown",
+    "understood",
 ]
 
 # Stan's seeds are unsigned 32-bit integers.
@@ -41,8 +46,8 @@ def shown(value: object) -> str:
     'xx…'
     """
     try:
-        words = repr(value)
-    except Exception:  # whatever a stranger's object does
+        words = " ".join(repr(value).split())
+    except Exception:  # whatever a stranger's object does; and integers of too many digits
         words = f"a {type(value).__name__}"
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
@@ -80,17 +85,20 @@ def check_seed(value: object, name: str = "seed") -> None:
         raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
 
 
-def check_number(name: str, value: object, least: float = -math.inf) -> None:
-    """Raise unless `value` is a finite number of at least `least`.
+def check_number(name: str, value: Any, least: float = -math.inf, *, strict: bool = False) -> None:
+    """Raise unless `value` is a finite number of at least `least`, or, if `strict`, above it.
 
     Raises
     ------
     OptionError
     """
     number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if not number or not math.isfinite(value) or value < least:  # type: ignore[arg-type,operator]
-        bound = "" if least == -math.inf else f" of at least {least:g}"
-        raise OptionError(f"{name} is {shown(value)}, expected a number{bound}")
+    finite = number and abs(value) <= sys.float_info.max
+    if not finite or value < least or (strict and value == least):
+        bound = f" {'above' if strict else 'of at least'} {least:g}"
+        raise OptionError(
+            f"{name} is {shown(value)}, expected a number{'' if least == -math.inf else bound}"
+        )
 
 
 def check_flag(name: str, value: object) -> None:
@@ -139,7 +147,7 @@ def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected:
     ------
     OptionError
     """
-    if not isinstance(value, kinds):
+    if not isinstance(value, kinds) or isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}, expected {expected}")
 
 
@@ -177,6 +185,48 @@ def check_labels(coords: object, dims: object) -> None:
                 )
     for key, entry in (dims or {}).items():  # type: ignore[attr-defined]
         check_names(f"the entry {key!r} of dims", list(entry), "names of dimensions")
+
+
+def as_numbers(
+    name: str, value: Any, shape: str, error: type[StancoresetError] = OptionError
+) -> NDArray[np.float64]:
+    """An array of real numbers, at least one of them.
+
+    Parameters
+    ----------
+    name : str
+    value : array_like
+    shape : str
+        What is expected, for the message: ``"an array (draws,)"``.
+    error : type
+        What is raised.
+
+    Raises
+    ------
+    StancoresetError
+        Of the type `error`: nothing that is an array of numbers, none at all, or one number alone.
+    """
+    with understood(name, value, f"{shape} of numbers", error):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO" or not array.ndim or not array.size:
+            raise TypeError
+        return array.astype(np.float64, copy=False)
+
+
+@contextmanager
+def understood(
+    name: str, value: object, expected: str, error: type[StancoresetError] = OptionError
+) -> Iterator[None]:
+    """What cannot be made of an argument, as one error that says what is expected.
+
+    For arguments that may be many things, to be wrapped around the reading of them alone.
+    """
+    try:
+        yield
+    except StancoresetError:
+        raise
+    except Exception as odd:  # whatever a stranger's object does
+        raise error(f"{name} is {shown(value)}, expected {expected}") from odd
 
 
 def check_path(name: str, value: Any) -> Path:

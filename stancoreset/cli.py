@@ -42,6 +42,9 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     except StancoresetError as error:
         print(f"stancoreset: error: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"stancoreset: error: there is not enough memory: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         where = getattr(args, "out", None)
         hint = f"; finished stages are in {where}, go on with --resume" if where else ""
@@ -179,13 +182,13 @@ def _weave(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from stancoreset.comparison import compare, summarise
+    from stancoreset.files import make_folder
     from stancoreset.outputs import write_comparison
     from stancoreset.places import posteriors_at
 
     posteriors = posteriors_at(args.posteriors)
     if args.out:
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder("out", args.out)
         table = write_comparison(posteriors, folder, args.reference)
     else:
         table = compare(posteriors, reference=args.reference)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.arviz_compat import ess, rhat
+from stancoreset.checks import check_choice, check_is, shown, understood
 from stancoreset.divergences import wasserstein
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posteriors import NamedPosterior, common_variables, read_posteriors, scalars
@@ -99,9 +100,10 @@ def compare(
     """
     import pandas as pd
 
-    levels = [float(q) for q in quantiles]
+    with understood("quantiles", quantiles, "a list of numbers between 0 and 1"):
+        levels = [float(q) for q in quantiles]
     if not all(0 < q < 1 for q in levels):
-        raise OptionError(f"quantiles must lie strictly between 0 and 1, got {list(quantiles)}")
+        raise OptionError(f"quantiles must lie strictly between 0 and 1, got {shown(quantiles)}")
     read = read_posteriors(posteriors, weights=weights, seconds=seconds)
     base = _chosen(read, reference)
     rows: dict[tuple[str, str], dict[str, float]] = {}
@@ -164,8 +166,9 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     needed = {"delta_mean", "sd_ratio", "wasserstein", "ess_bulk", "ess_per_second"}
+    check_is("table", table, pd.DataFrame, "a table made by compare")
     if not needed <= set(table.columns) or "posterior" not in table.index.names:
-        raise DataError("summarise takes a table made by compare")
+        raise DataError("the table is none that summarise takes: expected a table made by compare")
     with np.errstate(divide="ignore"):
         log_ratio = np.abs(np.log(table["sd_ratio"]))
     worst = pd.DataFrame(
@@ -187,11 +190,8 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 def _chosen(read: list[NamedPosterior], reference: str | None) -> NamedPosterior:
     if reference is None:
         return read[0]
-    found = [posterior for posterior in read if posterior.name == str(reference)]
-    if not found:
-        names = [posterior.name for posterior in read]
-        raise OptionError(f"reference is {reference!r}, expected one of {names}")
-    return found[0]
+    check_choice("reference", reference, [posterior.name for posterior in read])
+    return next(posterior for posterior in read if posterior.name == reference)
 
 
 def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) -> dict[str, float]:

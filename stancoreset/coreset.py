@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.checks import check_is, check_path, check_text, check_whole
+from stancoreset.checks import check_is, check_number, check_path, check_text, check_whole
 from stancoreset.control_variate import ControlVariate
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
@@ -113,6 +113,7 @@ class Coreset:
         DataError
             If a row variable is missing or has not N rows.
         """
+        check_is("data", data, Mapping, "a dict of the full data")
         out = dict(data)
         for name, axis in self.rows.items():
             if name not in data:
@@ -136,7 +137,7 @@ class Coreset:
         `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance, and
         ``<path stem>.npz`` the control variate, if there is one.
         """
-        path = Path(path)
+        path = check_path("path", path)
         with atomic_path(path) as temporary:
             self.to_frame().to_csv(temporary, index=False)
         if self.control is not None:
@@ -253,6 +254,11 @@ def select(
     SolverError
         If the algorithm cannot use what it is given.
     """
+    check_is("projection", projection, (Projection, TaylorProjection), "what model.project returns")
+    check_whole("size", size, 1)
+    check_text("method", method, "the name of a selection algorithm")
+    check_whole("seed", seed, 0)
+    check_number("penalty", penalty, 0)
     if isinstance(projection, TaylorProjection):
         projection = projection.penalised(penalty)
     if not 1 <= size <= projection.n_obs:

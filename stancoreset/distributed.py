@@ -17,6 +17,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from stancoreset.checks import check_whole, shown
 from stancoreset.engines.base import Float
 from stancoreset.errors import DataError, EngineError, EngineNotFoundError, OptionError
 from stancoreset.row_sums import StanKernel
@@ -72,6 +73,7 @@ class Distributed:
         OptionError
             If there is no cluster, or the rows are in this process alone.
         """
+        check_whole("retries", self.retries, 0)
         if not isinstance(self.table, Table):
             raise OptionError(
                 f"table is a {type(self.table).__name__}, expected a Table: "
@@ -228,8 +230,9 @@ def _client(client: Any) -> Any:
 
     try:
         return Client(client, timeout="5s")
-    except (OSError, TimeoutError, ValueError) as error:
-        raise OptionError(f"no Dask scheduler answers at {client}: {error}") from None
+    except Exception as error:  # Dask has many, an AssertionError among them
+        why = str(error) or type(error).__name__
+        raise OptionError(f"client is {shown(client)}: no Dask scheduler answers: {why}") from None
 
 
 def _parts(rows: Any) -> tuple[Part, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.errors import DataError, OptionError
+from stancoreset.checks import as_numbers, check_number
+from stancoreset.errors import DataError
 
 __all__ = ["gaussian_fisher", "gaussian_kl", "mmd", "moments", "wasserstein"]
 
@@ -182,8 +183,8 @@ def mmd(
     signed = np.concatenate([_weights(x_weights, len(u), "x"), -_weights(y_weights, len(v), "y")])
     if bandwidth is None:
         bandwidth = _median_distance(draws)
-    elif not (np.isfinite(bandwidth) and bandwidth > 0):
-        raise OptionError(f"bandwidth must be positive and finite, got {bandwidth}")
+    else:
+        check_number("bandwidth", bandwidth, 0, strict=True)
     scaled = draws / bandwidth
     # blocks of rows keep the kernel matrix at 8 MB or so
     rows = max(1, 1_000_000 // len(scaled))
@@ -238,7 +239,8 @@ def _median_distance(draws: Float) -> float:
 
 
 def _gaussian(mean: ArrayLike, cov: ArrayLike, name: str) -> tuple[Float, Float]:
-    mu, sigma = np.atleast_1d(np.asarray(mean, float)), np.atleast_2d(np.asarray(cov, float))
+    mu = as_numbers(f"mean_{name}", mean, "an array (D,)", DataError)
+    sigma = as_numbers(f"cov_{name}", cov, "an array (D, D)", DataError)
     if mu.ndim != 1 or sigma.shape != (mu.size, mu.size):
         raise DataError(
             f"mean_{name} has shape {mu.shape} and cov_{name} {sigma.shape}; "
@@ -275,7 +277,7 @@ def _factor(sigma: Float, name: str) -> Float:
 
 
 def _sample(values: ArrayLike, name: str, ndim: int) -> Float:
-    sample = np.asarray(values, dtype=float)
+    sample = as_numbers(name, values, "an array (draws, D)", DataError)
     if ndim == 2 and sample.ndim == 1:
         sample = sample[:, None]
     if sample.ndim != ndim or not sample.size:
@@ -291,7 +293,7 @@ def _weights(weights: ArrayLike | None, size: int, name: str) -> Float:
     """Weights that sum to one."""
     if weights is None:
         return np.full(size, 1.0 / size)
-    w = np.asarray(weights, dtype=float)
+    w = as_numbers(f"weights of {name}", weights, "an array (draws,)", DataError)
     if w.shape != (size,):
         raise DataError(f"weights of {name} have shape {w.shape}, expected ({size},)")
     if not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from stancoreset.checks import check_path
 from stancoreset.errors import OutputError, StancoresetError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "content_key",
     "is_alive",
     "is_temporary",
+    "make_folder",
     "process_mark",
     "read_numbers",
     "reading",
@@ -129,6 +131,24 @@ def _move_away(path: Path) -> None:
 def _temporary(path: Path) -> Path:
     """A name beside `path` that nobody else has, and that says whose it is."""
     return path.with_name(f".{path.stem}-{process_mark()}-{secrets.token_hex(4)}{path.suffix}")
+
+
+def make_folder(name: str, value: str | Path) -> Path:
+    """A folder for results, made where it is not there.
+
+    Raises
+    ------
+    OptionError, OutputError
+        The option's `name` has no path for a value, or one that cannot be written to.
+    """
+    folder = check_path(name, value)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder for the results")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    return folder
 
 
 _TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)(_(?P<birth>\d+))?-\w{8}(\.\w+)?")

@@ -12,7 +12,7 @@ from typing import Any
 
 from stancoreset import arviz_compat
 from stancoreset.certificate import Certificate
-from stancoreset.checks import check_number, check_path, check_whole, shown
+from stancoreset.checks import check_flag, check_number, check_path, check_whole, shown
 from stancoreset.coreset import Coreset
 from stancoreset.corrected import corrected_posterior
 from stancoreset.engines.base import Float
@@ -120,6 +120,8 @@ class CoresetFit:
         CertificateError
             If the verdict is ``"rejected"``.
         """
+        if not isinstance(resample, bool):
+            check_whole("resample", resample, 1)
         return corrected_posterior(self.posterior, self.certificate, resample)
 
     def summary(self, **options: Any) -> Any:
@@ -184,6 +186,8 @@ class CoresetFit:
         OutputError
             If the folder is not ours, or holds another fit.
         """
+        path = check_path("path", path)
+        check_flag("overwrite", overwrite)
         folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
         folder.keep("reference", self.reference)
         folder.keep("coreset", self.coreset)
@@ -199,7 +203,7 @@ class CoresetFit:
         _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
         enlist(here, ("report.json",))  # now the run is complete
         folder.publish()
-        return Path(path)
+        return path
 
     def markdown(self) -> str:
         """The report in prose and tables, what ``report.md`` holds."""
@@ -261,7 +265,8 @@ class CoresetFit:
 
 def _write(path: Path, text: str) -> None:
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # The bytes of names that the locale could not read are written as they came.
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stancoreset.arviz_compat import psislw
+from stancoreset.checks import as_numbers
 from stancoreset.engines.base import Float
 from stancoreset.errors import CertificateError
 
@@ -37,7 +38,7 @@ def usable_log_weights(log_weights: ArrayLike) -> Float:
     ------
     CertificateError
     """
-    raw = np.asarray(log_weights, dtype=np.float64)
+    raw = as_numbers("log_weights", log_weights, "an array (n_draws,)", CertificateError)
     if raw.ndim != 1 or len(raw) < LEAST_DRAWS:
         raise CertificateError(
             f"{raw.size} draws are too few for a certificate: give at least {LEAST_DRAWS} "

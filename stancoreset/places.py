@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset import arviz_compat
+from stancoreset.checks import check_path
 from stancoreset.errors import OptionError
 from stancoreset.fit import load_fit
 
@@ -32,7 +33,7 @@ def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> di
     """
     found: dict[str, Any] = {}
     names = set(taken)
-    for place in map(Path, places):
+    for place in (check_path("posterior", place) for place in places):
         name = place.stem if place.is_file() else place.resolve().name
         if name in names:
             raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 from stancoreset.arviz_compat.reading import variables_of
-from stancoreset.checks import check_seed, check_whole
+from stancoreset.checks import (
+    check_choice,
+    check_flag,
+    check_labels,
+    check_path,
+    check_seed,
+    check_text,
+    check_whole,
+    shown,
+)
 from stancoreset.coreset_posterior import check_options
 from stancoreset.engines.base import Float, RowModel
 from stancoreset.engines.inits import check_inits, recorded_inits
@@ -73,11 +82,8 @@ def check_projection(projection: str | None) -> None:
     ------
     OptionError
     """
-    if projection is not None and projection not in (*PROJECTIONS, TAYLOR):
-        raise OptionError(
-            f"projection is {projection!r}, expected one of "
-            f"{', '.join(map(repr, (*PROJECTIONS, TAYLOR)))}"
-        )
+    if projection is not None:
+        check_choice("projection", projection, (*PROJECTIONS, TAYLOR))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,12 +185,14 @@ class Plan:
         OptionError, SolverError
         """
         self._require_numbers()
-        if self.size != AUTO and not (_is_whole(self.size) and 1 <= int(self.size) <= n_obs):
+        auto = isinstance(self.size, str) and self.size == AUTO
+        if not auto and not (_is_whole(self.size) and 1 <= int(self.size) <= n_obs):
             raise OptionError(
-                f"size is {self.size!r}, expected a whole number from 1 to {n_obs}, the rows of "
-                f"the data, or {AUTO!r}"
+                f"size is {shown(self.size)}, expected a whole number from 1 to {n_obs}, the rows "
+                f"of the data, or {AUTO!r}"
             )
-        if self.size == AUTO and self.method in IN_THE_LOOP:
+        check_text("method", self.method, "the name of a selection algorithm")
+        if auto and self.method in IN_THE_LOOP:
             raise OptionError(
                 f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
                 "could be found; give a number"
@@ -246,10 +254,10 @@ class Plan:
             check_whole("draws", self.draws, 2)
         if self.candidates is not None:
             check_whole("candidates", self.candidates, 1)
-        if not isinstance(self.control_variate, bool):
-            raise OptionError(
-                f"control_variate is {self.control_variate!r}, expected True or False"
-            )
+        check_flag("control_variate", self.control_variate)
+        check_labels(self.coords, self.dims)
+        if self.engine_output_dir is not None:
+            check_path("engine_output_dir", self.engine_output_dir)
 
 
 def own_options(method: Any) -> Mapping[str, Any]:

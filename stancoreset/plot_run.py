@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset import arviz_compat, plots
+from stancoreset.checks import check_path
 from stancoreset.errors import DataError, OptionError
 from stancoreset.fit import CoresetFit, load_fit
 from stancoreset.outputs import save_picture
@@ -119,11 +120,11 @@ def plot_run(
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
-    output = Path(output)
+    output = check_path("output", output)
     _require_format(output)
     fit = load_fit(run)
     posteriors: dict[str, Any] = {}
-    full = results_in(Path(run)) / "full.nc"
+    full = results_in(check_path("run", run)) / "full.nc"
     if full.exists():
         posteriors["full"] = arviz_compat.load(full)
     method = fit.reference.method

@@ -14,7 +14,7 @@ import numpy as np
 
 from stancoreset.arviz_compat import add_group, attrs_of, groups_of, is_container
 from stancoreset.arviz_compat.line import Container, build
-from stancoreset.checks import check_whole
+from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.fit import CoresetFit
@@ -102,10 +102,10 @@ def with_replications(
     program as the user gave it, which alone has generated quantities.
     """
     n_obs = _rows_in_memory(session, checked, "a predictive check")
-    if not isinstance(replicated, Mapping):
+    if not isinstance(replicated, Mapping) or not replicated:
         raise OptionError(
-            f"replicated is {replicated!r}, expected a dict of a data variable's name to that of "
-            'the generated quantity that replicates it, {"y": "y_rep"}'
+            f"replicated is {shown(replicated)}, expected a dict of a data variable's name to that "
+            'of the generated quantity that replicates it, {"y": "y_rep"}'
         )
     axes = session.program.rows
     for name in replicated:
@@ -183,6 +183,8 @@ def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[
     OptionError
         If the program has no generated quantities, or not those.
     """
+    if names is not None:
+        check_names("names", names, "generated quantities")
     defined = [declared.name for declared in original.generated_quantities]
     wanted = tuple(defined if names is None else names)
     unknown = [name for name in wanted if name not in defined]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stancoreset.arviz_compat import attrs_of, dataset_of, is_container
 from stancoreset.arviz_compat.reading import listing
+from stancoreset.checks import as_numbers, check_is, check_names, understood
 from stancoreset.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def read_posteriors(
     DataError
         A posterior that cannot be read, or weights that do not fit its draws.
     """
+    for option, given in (("weights", weights), ("seconds", seconds)):
+        if given is not None:
+            check_is(option, given, Mapping, "a dict by the posteriors' names")
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise OptionError(
             'give at least one posterior by name, for example {"full": full, "coreset": fit}; '
@@ -87,7 +91,8 @@ def read_posteriors(
     read = []
     for name, posterior in zip(names, posteriors.values(), strict=True):
         try:
-            dataset = dataset_of(posterior)
+            with understood("it", posterior, "draws by name, or a fit", DataError):
+                dataset = dataset_of(posterior)
         except DataError as error:
             raise DataError(f"posterior {name!r}: {error}") from None
         size = dataset.sizes["chain"] * dataset.sizes["draw"]
@@ -111,7 +116,7 @@ def _spread(weights: Any, index: Any, size: int, name: str) -> tuple[Float | Non
     """Weights over all draws: zero for those that were not looked at."""
     if weights is None:
         return None, size
-    given = np.asarray(weights, dtype=float).ravel()
+    given = as_numbers(f"weights of {name!r}", weights, "an array (draws,)", DataError).ravel()
     if given.size == size:
         spread = given
     elif index is not None and np.shape(index) == given.shape and np.max(index) < size:
@@ -167,7 +172,9 @@ def common_variables(
                 f"{other.name!r} has {listing(theirs)}"
             )
     else:
-        names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
+        given = [var_names] if isinstance(var_names, str) else var_names
+        check_names("var_names", given, "parameters")
+        names = [str(name) for name in given]
         for posterior, available in ((first, ours), (other, theirs)):
             missing = [name for name in names if name not in available]
             if missing or not names:
@@ -184,6 +191,11 @@ def common_variables(
             )
         for posterior in (first, other):
             values = posterior.dataset[name].to_numpy()
+            if values.dtype.kind not in "biuf":
+                raise DataError(
+                    f"posterior {posterior.name!r}: {name!r} is of type {values.dtype}, expected "
+                    "numbers"
+                )
             bad = int(np.sum(~np.isfinite(values)))
             if bad:
                 raise DataError(

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from stancoreset.checks import check_flag, shown
+from stancoreset.errors import OptionError
+
 __all__ = ["Stages"]
 
 
@@ -44,6 +47,23 @@ class Stages:
         #: Whether bars are drawn.
         self.show = sys.stderr.isatty() if show_progress is None else show_progress
         self._on_done = on_done
+
+    @classmethod
+    def given(cls, stages: object, show_progress: object) -> Stages:
+        """The stopwatch that a call was given, or a new one.
+
+        Raises
+        ------
+        OptionError
+            If it is none, or `show_progress` is not True, False or None.
+        """
+        if show_progress is not None:
+            check_flag("show_progress", show_progress)
+        if stages is None:
+            return cls(None if show_progress is None else bool(show_progress))
+        if not isinstance(stages, Stages):
+            raise OptionError(f"stages is {shown(stages)}, expected Stages(), a stopwatch")
+        return stages
 
     @contextmanager
     def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:

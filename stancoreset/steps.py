@@ -9,20 +9,28 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.arviz_compat import variables_of
 from stancoreset.certificate import Certificate
-from stancoreset.checks import check_seed
+from stancoreset.checks import (
+    check_choice,
+    check_is,
+    check_labels,
+    check_seed,
+    check_whole,
+    understood,
+)
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Engine
 from stancoreset.engines.csv_folder import require_csv_folder
 from stancoreset.engines.inits import check_inits, recorded_inits
 from stancoreset.engines.nuts import NUTS, fresh_seed
 from stancoreset.errors import CertificateError
+from stancoreset.importance import LEAST_DRAWS
 from stancoreset.judge import CERTIFIED_DRAWS, Judge
 from stancoreset.plan import (
     HELDOUT_DRAWS,
     PROJECTIONS,
     TAYLOR,
-    check_projection,
 )
 from stancoreset.pointwise import (
     generated_quantities,
@@ -32,6 +40,7 @@ from stancoreset.pointwise import (
 )
 from stancoreset.projection import Projection
 from stancoreset.reference.base import Reference
+from stancoreset.reference.methods import check_reference
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
 from stancoreset.sources import Source, StoredRows
@@ -68,7 +77,7 @@ class Steps:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        if not isinstance(data, Source):
+        if isinstance(data, type) or not isinstance(data, Source):
             return self._adopted.complete(self.program.check(data), self.engine)
         opened = data.open_for(self.program, threads=self._session.threads)
         if isinstance(opened, StoredRows):
@@ -95,6 +104,8 @@ class Steps:
         Reference
         """
         check_seed(seed)
+        check_whole("draws", draws, 2)
+        check_reference(method)
         full = self._session.full_data(self.read(data))
         return self._session.reference(full, method, draws, seed)
 
@@ -129,7 +140,10 @@ class Steps:
         -------
         Projection or TaylorProjection
         """
-        check_projection(projection)
+        check_choice("projection", projection, (*PROJECTIONS, TAYLOR))
+        _check_reference(reference)
+        check_whole("candidates", candidates, 1)
+        check_whole("heldout", heldout, 2)
         check_seed(seed)
         checked = self.read(data)
         full = self._session.full_data(checked)
@@ -163,6 +177,8 @@ class Steps:
         ControlError
             The centre lies outside the support, or a derivative is not finite there.
         """
+        _check_coreset(coreset)
+        _check_reference(reference)
         checked = self.read(data)
         full = self._session.full_data(checked)
         expansion = self._session.expand(full, reference)
@@ -223,6 +239,9 @@ class Steps:
         check_seed(seed)
         check_inits(inits, nuts.chains)
         require_csv_folder(output_dir, "output_dir", self.engine.name)
+        check_labels(coords, dims)
+        if coreset is not None:
+            _check_coreset(coreset)
         checked = self.read(data)
         result = self._session.sample(
             checked,
@@ -270,6 +289,11 @@ class Steps:
                 "a certificate compares the coreset posterior with the full one: it needs the "
                 "full data, and data is None"
             )
+        _check_coreset(coreset)
+        if reference is not None:
+            _check_reference(reference)
+        check_whole("draws", draws, LEAST_DRAWS)
+        _check_draws(posterior)
         checked = self.read(data)
         references = () if reference is None else (reference,)
         return Judge(self._session, checked, coreset, references).certificate(posterior, draws)
@@ -307,6 +331,7 @@ class Steps:
         >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
         >>> arviz.loo(pointwise)                                         # doctest: +SKIP
         """
+        _check_draws(posterior, draws)
         return with_log_likelihood(
             self._session, self._adopted.original, self.read(data), posterior, draws
         )
@@ -350,6 +375,7 @@ class Steps:
         CertificateError
             If the fit was rejected.
         """
+        _check_draws(posterior, draws, seed)
         original = self._adopted.original
         wanted = quantity_names(original, names)
         checked = self.read(data)
@@ -402,6 +428,7 @@ class Steps:
         >>> checks = model.posterior_predictive(data, fit, {"y": "y_rep"})   # doctest: +SKIP
         >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
         """
+        _check_draws(posterior, draws, seed)
         return with_replications(
             self._session,
             self._adopted.original,
@@ -429,5 +456,24 @@ class Steps:
             The full data.
         coreset : Coreset, optional
         """
+        if coreset is not None:
+            _check_coreset(coreset)
         rows = self._session.rows(self.read(data), coreset)
         return {**self._session.controlled.nothing(), **rows}
+
+
+def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> None:
+    """Raise unless a step can be made of so many draws of a posterior."""
+    with understood("posterior", posterior, "draws of the coreset posterior, or a fit"):
+        variables_of(posterior)
+    if draws is not None:
+        check_whole("draws", draws, 1)
+    check_seed(seed)
+
+
+def _check_coreset(coreset: object) -> None:
+    check_is("coreset", coreset, Coreset, "a Coreset, such as fit.coreset")
+
+
+def _check_reference(reference: object) -> None:
+    check_is("reference", reference, Reference, "a Reference, as model.reference makes it")

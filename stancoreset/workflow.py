@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
-from stancoreset.checks import check_seed, check_whole
+from stancoreset.checks import check_flag, check_path, check_seed, check_text, check_whole, shown
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Engine, StanData
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.csv_folder import require_csv_folder
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, ProgramError
 from stancoreset.fit import CoresetFit
 from stancoreset.merging import keep_rows, merge_parts
 from stancoreset.passes import check_passes
@@ -128,16 +128,27 @@ class CoresetModel(Steps):
         refuse_arguments(others)
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
+        check_flag("glm", glm)
+        if obs is not None:
+            check_text("obs", obs, "the name of a data variable")
+        if threads is not None:
+            check_whole("threads", threads, 1)
         check_passes(passes)
         folders = include_paths(stanc_options)
-        program = (
-            StanProgram.from_file(stan_file, include_paths=folders)
-            if stan_file is not None
-            else StanProgram.from_code(str(stan_code), include_paths=folders)
-        )
-        self._adopted = adopt(program, obs=obs)
-        self.program = self._adopted.weighted
         self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
+        try:
+            program = (
+                StanProgram.from_file(check_path("stan_file", stan_file), include_paths=folders)
+                if stan_file is not None
+                else StanProgram.from_code(_text(stan_code), include_paths=folders)
+            )
+            self._adopted = adopt(program, obs=obs)
+        except RecursionError:
+            raise ProgramError(
+                f"{stan_file or 'stan_code'} has expressions nested too deeply to be read; write "
+                "them in several statements"
+            ) from None
+        self.program = self._adopted.weighted
         self._session = Session(self._adopted, self.engine, threads, glm, passes)
 
     merge = merge_parts
@@ -266,7 +277,7 @@ class CoresetModel(Steps):
             Each names what is at fault and what to do.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = stages or Stages(show_progress)
+        stages = Stages.given(stages, show_progress)
         plan = Plan.of(
             {
                 "chains": chains,
@@ -386,6 +397,11 @@ class CoresetModel(Steps):
 
 
 def _refines(refine: bool | str) -> bool:
-    if refine in ("auto", False):
-        return refine == "auto"
-    raise OptionError(f"refine is {refine!r}, expected 'auto' or False")
+    if refine is False or (isinstance(refine, str) and refine == "auto"):
+        return bool(refine)
+    raise OptionError(f"refine is {shown(refine)}, expected 'auto' or False")
+
+
+def _text(code: object) -> str:
+    check_text("stan_code", code, "the text of a Stan program")
+    return str(code)

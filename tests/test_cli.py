@@ -113,6 +113,33 @@ def test_json_and_quiet(tmp_path, data_file, capsys):
 
 
 @pytest.mark.fit
+def test_a_locale_without_letters_loses_nothing(tmp_path):
+    """Files are UTF-8 whatever the locale is, and what cannot be printed is spelt out."""
+    data = normal_data(600)
+    (tmp_path / "données.json").write_text(
+        json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}), encoding="utf-8"
+    )
+    (tmp_path / "modèle.stan").write_text(NORMAL_CODE + "// é\n", encoding="utf-8")
+    run = tmp_path / "run"
+    strict = "import sys, warnings; from stancoreset.cli import main\n"
+    strict += "warnings.filterwarnings('error', category=EncodingWarning, module='stancoreset')\n"
+    strict += "code = main(sys.argv[1:]); print(chr(0xB0)); sys.exit(code)"
+    command = [sys.executable, "-X", "warn_default_encoding", "-c", strict, "fit"]
+    command += [str(tmp_path / "modèle.stan"), str(tmp_path / "données.json")]
+    for locale in ("ascii", "latin-1"):
+        done = subprocess.run(
+            [*command, "--size", "20", "--out", str(run), "--no-plots", "--resume", *QUICK],
+            env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": locale}
+            | {"PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(Path(sc.__file__).parents[1])},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert b"Pareto k\\u0302" in done.stdout
+    assert "k̂" in (run / "report.md").read_text(encoding="utf-8")
+    assert sc.load_fit(run).certificate.verdict == "certified"
+
+
 def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
     arguments = ["--size", 20, "--method", "uniform", "--no-control-variate"]
     arguments += ["--out", tmp_path / "run", "--quiet", *QUICK]

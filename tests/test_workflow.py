@@ -311,6 +311,59 @@ def test_a_finished_run_keeps_its_report(model, tmp_path):
     )
 
 
+def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_path, monkeypatch):
+    data, where = logistic_data(3_000), tmp_path / "run"
+    first = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+    before = {path.name: path.read_bytes() for path in where.iterdir()}
+
+    def same_as_before() -> None:
+        back = sc.load_fit(where)
+        np.testing.assert_array_equal(back.coreset.weights, first.coreset.weights)
+        assert {n: (where / n).read_bytes() for n in before} == before
+
+    again = {"size": 25, "seed": 2, "output_dir": where, **QUICK}
+    with pytest.raises(DataError):
+        model.fit({**data, "y": data["y"][:-1]}, overwrite=True, **again)
+    same_as_before()
+    for fault in (EngineError("the engine has died"), KeyboardInterrupt()):
+
+        def failing(*_: object, fault: BaseException = fault, **__: object) -> None:
+            raise fault
+
+        with monkeypatch.context() as patch:
+            patch.setattr("stancoreset.session.Session.sample", failing)
+            with pytest.raises(type(fault)):
+                model.fit(data, overwrite=True, **again)
+        same_as_before()
+    second = model.fit(data, resume=True, **again)
+    assert not {"reference", "select"} & set(second.timings), "found where it was interrupted"
+    np.testing.assert_array_equal(sc.load_fit(where).coreset.weights, second.coreset.weights)
+    assert not (where / ".overwriting").exists()
+    with pytest.raises(OutputError, match="earlier run"):
+        model.fit(data, **again)
+
+
+def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkeypatch):
+    data, where = logistic_data(3_000), tmp_path / "run"
+
+    def failing(*_: object, **__: object) -> None:
+        raise EngineError("the engine has died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("stancoreset.session.Session.sample", failing)
+        with pytest.raises(EngineError):
+            model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+    same = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+    assert "select" not in same.timings, "the same run goes on"
+    other = tmp_path / "other"
+    with monkeypatch.context() as patch:
+        patch.setattr("stancoreset.session.Session.sample", failing)
+        with pytest.raises(EngineError):
+            model.fit(data, size=30, seed=1, output_dir=other, **QUICK)
+    mended = model.fit(data, size=25, seed=1, output_dir=other, **QUICK)
+    np.testing.assert_array_equal(sc.load_fit(other).coreset.weights, mended.coreset.weights)
+
+
 def test_folders_that_are_not_ours_are_left_alone(model, tmp_path):
     data = logistic_data(3_000)
     (tmp_path / "thesis.tex").write_text("do not touch")

@@ -208,6 +208,8 @@ def _plain_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             value = json.dumps(value, default=_jsonable)
+        if isinstance(value, str):  # names of files that the locale could not read
+            value = value.encode(errors="surrogateescape").decode(errors="replace")
         plain[str(key)] = value
     return plain
 

@@ -10,7 +10,8 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.pool import Event, run_jobs
 from stancoreset.batch.spec import read_jobs
 from stancoreset.batch.summary import planned, summarise_jobs, write_summary
-from stancoreset.errors import OptionError, OutputError
+from stancoreset.checks import check_flag, check_is, check_path, check_whole
+from stancoreset.errors import OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,10 +104,14 @@ def run_and_tell(
     on_event: Callable[[Event], object] | None,
 ) -> tuple[pd.DataFrame, OutputError | None]:
     """The table of `run_batch`, and why it could not be written to the work folder."""
-    if not isinstance(jobs, int) or jobs < 1:
-        raise OptionError(f"jobs is {jobs!r}, expected a whole number of at least 1")
+    check_whole("jobs", jobs, 1)
+    for name, value in (("resume", resume), ("retry", retry), ("dry_run", dry_run)):
+        check_flag(name, value)
+    if on_event is not None:
+        check_is("on_event", on_event, Callable, "a function of an Event")  # type: ignore[arg-type]
+    place = check_path("work_dir", work_dir)
     found = read_jobs(spec)
-    folder = WorkFolder(work_dir, resume=resume or retry or dry_run)
+    folder = WorkFolder(place, resume=resume or retry or dry_run)
     if dry_run:
         folder.check()
         return planned(found, folder, retry), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from stancoreset.batch.job import (
     plain,
     short,
 )
+from stancoreset.checks import check_path, shown
 from stancoreset.engines.csv_folder import require_csv_folder
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import DataError, OptionError, StancoresetError
@@ -43,6 +45,8 @@ _AT_LEAST = {
     **{f.name: f.metadata["least"] for f in fields(NUTS) if f.metadata["least"] is not None},
 }
 _RESERVED = {"summary.csv", "summary.md"}
+# Of a folder; journals and temporary files are named after it.
+_LONGEST_NAME = 200
 
 
 def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
@@ -82,7 +86,7 @@ def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
         reader = _Reader("jobs", Path.cwd())
         tables = spec
     else:
-        path = Path(spec)
+        path = check_path("spec", spec)
         reader = _Reader(str(path), path.resolve().parent)
         tables = _read_toml(path)
     return reader.read(tables)
@@ -93,7 +97,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from None
 
 
@@ -105,7 +109,7 @@ class _Reader:
         self._base = base
 
     def read(self, tables: Mapping[str, Any]) -> list[Job]:
-        unknown = sorted(set(tables) - set(_TABLES))
+        unknown = [key for key in tables if key not in _TABLES]
         if unknown:
             raise OptionError(
                 f"{self._source}: there is no table {unknown[0]!r}; expected [defaults], [grid] "
@@ -175,22 +179,24 @@ class _Reader:
                 raise self._error(place, key, "is missing")
         settings = {k: self._setting(place, k, v) for k, v in values.items() if k in fit_settings()}
         options = values.get("options", {})
-        if not isinstance(options, Mapping):
-            raise self._error(place, "options", f"is {options!r}, expected a table")
+        if not isinstance(options, Mapping) or not all(isinstance(k, str) for k in options):
+            raise self._error(place, "options", f"is {shown(options)}, expected a table")
         own = own_options(values.get("method"))
         twice = sorted(set(options) & {*fit_settings(), *_OWN} - {*own})
         if twice:
             raise self._error(place, f"options.{twice[0]}", "is no option of a method: move it out")
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
-        self._plan(place, settings, options, engine)
-        if engine not in _ENGINES:
+        if not isinstance(engine, str) or engine not in _ENGINES:
             raise self._error(
-                place, "engine", f"is {engine!r}, expected one of {_listed(_ENGINES)}"
+                place, "engine", f"is {shown(engine)}, expected one of {_listed(_ENGINES)}"
             )
+        self._plan(place, settings, options, engine)
         if obs is not None and not isinstance(obs, str):
-            raise self._error(place, "obs", f"is {obs!r}, expected the name of a data variable")
+            raise self._error(
+                place, "obs", f"is {shown(obs)}, expected the name of a data variable"
+            )
         if full is not None and not isinstance(full, bool):
-            raise self._error(place, "full", f"is {full!r}, expected true or false")
+            raise self._error(place, "full", f"is {shown(full)}, expected true or false")
         model = self._model(place, values["model"])
         data, columns = self._rows(place, values["data"], values.get("columns"))
         base = Job("", model, data, engine, obs, {**settings, **options}, columns)
@@ -210,16 +216,18 @@ class _Reader:
             return None
         base = kind.removesuffix(" | None")
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if base == "int" and not whole:
-            raise self._error(place, key, f"is {value!r}, expected a whole number")
-        if key == "size" and not whole and value != AUTO:
-            raise self._error(place, key, f"is {value!r}, expected a whole number or {AUTO!r}")
-        if base == "float" and not (whole or isinstance(value, float)):
-            raise self._error(place, key, f"is {value!r}, expected a number")
-        if base == "bool" and not isinstance(value, bool):
-            raise self._error(place, key, f"is {value!r}, expected true or false")
-        if base == "str" and not isinstance(value, str):
-            raise self._error(place, key, f"is {value!r}, expected a text")
+        auto = isinstance(value, str) and value == AUTO
+        expected = {
+            "int": (whole, "a whole number"),
+            "float": (whole or isinstance(value, float), "a number"),
+            "bool": (isinstance(value, bool), "true or false"),
+            "str": (isinstance(value, str), "a text"),
+        }
+        right, words = expected.get(base, (True, ""))
+        if key == "size":
+            right, words = whole or auto, f"a whole number or {AUTO!r}"
+        if not right:
+            raise self._error(place, key, f"is {shown(value)}, expected {words}")
         least = _AT_LEAST.get(key)
         if least is not None and whole and value < least:
             raise self._error(
@@ -229,7 +237,9 @@ class _Reader:
             return self._inits(place, value)
         if key == "engine_output_dir" and isinstance(value, str):
             return str(self._base / Path(value).expanduser())
-        if key == "reference" and str(value).endswith(".nc"):
+        if key == "reference" and not isinstance(value, str):
+            raise self._error(place, key, f"is {shown(value)}, expected a name or a path *.nc")
+        if key == "reference" and value.endswith(".nc"):
             return str(self._file(place, key, value))
         return value
 
@@ -263,15 +273,22 @@ class _Reader:
 
     def _file(self, place: str, key: str, value: Any) -> Path:
         if not isinstance(value, str | Path):
-            raise self._error(place, key, f"is {value!r}, expected a path")
-        path = self._base / Path(value).expanduser()
+            raise self._error(place, key, f"is {shown(value)}, expected a path")
+        try:
+            path = check_path(key, self._base / check_path(key, value))
+        except OptionError as error:
+            raise OptionError(f"{self._source}: {place}: {error}") from None
         if not path.exists():
             raise self._error(place, key, f"is {str(value)!r}: there is no file {path}")
         return path
 
     def _model(self, place: str, value: Any) -> str:
         """A path; or the name of a ready program, where no file is called so."""
-        if value in stan_model_names() and not (self._base / value).is_file():
+        if (
+            isinstance(value, str)
+            and value in stan_model_names()
+            and not (self._base / value).is_file()
+        ):
             return str(stan_model_path(value))
         path = self._file(place, "model", value)
         if not path.is_file():
@@ -289,7 +306,7 @@ class _Reader:
                 raise self._error(
                     place,
                     "data",
-                    f"has {value!r}, expected the path of a file, a folder or a pattern: what "
+                    f"has {shown(value)}, expected the path of a file, a folder or a pattern: what "
                     "is no row goes into the file of columns, under [values]",
                 )
         paths = [str(self._base / Path(value).expanduser()) for value in given]
@@ -331,16 +348,33 @@ class _Reader:
                 if key not in core and key.partition(".")[0] in named:
                     name += f"-{key.removeprefix('options.')}={short(value)}"
         else:
-            try:
-                name = str(template).format(**parts)
-            except (KeyError, IndexError, ValueError) as error:
-                raise self._error(
-                    place, "name", f"is {template!r}: {error} is not one of {', '.join(parts)}"
-                ) from None
+            name = self._filled(place, template, parts)
         name = re.sub(r"[^\w.=+-]+", "_", name).strip(".")
         if not name or name in _RESERVED:
             raise self._error(place, "name", f"is {template!r}, which is no name for a folder")
+        if len(name.encode()) > _LONGEST_NAME:
+            raise self._error(
+                place,
+                "name",
+                f"is {shown(name)} of {len(name)} letters, expected at most {_LONGEST_NAME}: give "
+                'it another, name = "…{size}…"',
+            )
         return name
+
+    def _filled(self, place: str, template: Any, parts: Mapping[str, Any]) -> str:
+        """A template with the settings that it names in braces."""
+        if not isinstance(template, str):
+            raise self._error(place, "name", f"is {shown(template)}, expected a text")
+        try:
+            named = [
+                name for _, name, _, _ in string.Formatter().parse(template) if name is not None
+            ]
+            odd = [name for name in named if name not in parts]
+            if odd:
+                raise ValueError(f"{odd[0]!r} is not one of {', '.join(parts)}")
+            return template.format(**parts)
+        except (ValueError, TypeError) as error:
+            raise self._error(place, "name", f"is {shown(template)}: {error}") from None
 
 
 def _product(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
+from stancoreset.run_folder import load_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,12 +98,16 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
             **dict.fromkeys(("verdict", "speedup", "max_delta_mean", "max_log_sd_ratio")),
             "seconds": sum(past.seconds.values()) if past.seconds else None,
         }
+        error = past.error if state == "failed" else None
         if state == "done":
-            row |= _result(folder.of(job), job)
-            if job.full is not None and folder.state(by_name[job.full]) == "done":
-                row |= _against(folder.of(job), folder.of(by_name[job.full]), row["seconds"])
+            try:
+                row |= _result(folder.of(job), job)
+                if job.full is not None and folder.state(by_name[job.full]) == "done":
+                    row |= _against(folder.of(job), folder.of(by_name[job.full]), row["seconds"])
+            except StancoresetError as damaged:
+                row["state"], error = "failed", str(damaged)
         row |= {f"seconds: {name}": value for name, value in past.seconds.items()}
-        row["error"] = past.error if state == "failed" else None
+        row["error"] = error
         rows.append(row)
     table = pd.DataFrame(rows).set_index("job")
     last = [c for c in table.columns if c.startswith("seconds: ")] + ["error"]
@@ -114,7 +119,11 @@ def _settings(job: Job) -> list[tuple[str, Any]]:
 
 
 def _result(folder: Path, job: Job) -> dict[str, Any]:
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return load_part(folder, "report.json", lambda file: _told(file, job))
+
+
+def _told(file: Path, job: Job) -> dict[str, Any]:
+    report = json.loads(file.read_text(encoding="utf-8"))
     if job.kind == "full":
         return {"seconds": report["seconds"], "n_obs": report["n_obs"]}
     certificate, coreset, settings = report["certificate"], report["coreset"], report["settings"]
@@ -139,7 +148,9 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     from stancoreset.comparison import compare, summarise
     from stancoreset.fit import load_fit
 
-    took = json.loads((full / "report.json").read_text(encoding="utf-8"))["seconds"]
+    took = load_part(
+        full, "report.json", lambda file: json.loads(file.read_text("utf-8"))["seconds"]
+    )
     row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
     try:
         table = compare({"full": arviz_compat.load(full / "full.nc"), "coreset": load_fit(fit)})
@@ -156,7 +167,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
     with atomic_path(folder / "summary.md") as temporary:
-        temporary.write_text(_markdown(table), encoding="utf-8")
+        temporary.write_text(_markdown(table), encoding="utf-8", errors="surrogateescape")
 
 
 def _counted(table: pd.DataFrame) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from stancoreset.checks import check_whole, shown
 from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
 from stancoreset.parallel import available_cores
@@ -36,7 +37,13 @@ def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) ->
     >>> resolve_engine("stanli").name
     'stanli'
     """
+    if threads is not None:
+        check_whole("threads", threads, 1)
     if not isinstance(engine, str):
+        if isinstance(engine, type) or not isinstance(engine, Engine):
+            raise OptionError(
+                f"engine is {shown(engine)}, expected 'auto', 'cmdstan', 'stanli' or an Engine"
+            )
         return engine
     if engine == "cmdstan":
         from stancoreset.engines.cmdstan import CmdStanEngine
@@ -47,7 +54,7 @@ def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) ->
 
         return StanliEngine(threads=threads or available_cores())
     if engine != "auto":
-        raise OptionError(f"engine is {engine!r}, expected 'auto', 'cmdstan' or 'stanli'")
+        raise OptionError(f"engine is {shown(engine)}, expected 'auto', 'cmdstan' or 'stanli'")
     try:
         return resolve_engine("cmdstan", threads)
     except BrokenEngineError as error:

@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import OutputError
-from ..files import atomic_path
+from ..files import atomic_path, make_folder
 from . import EXPERIMENTS
 from .base import Outcome, run
 
@@ -62,7 +61,7 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
         name: tuple(getattr(args, name)) for name in ("sizes", "methods") if getattr(args, name)
     }
     settings = replace(settings, **changes).checked()
-    folder = _folder(Path(args.folder))
+    folder = make_folder("out", args.folder)
     say(f"{experiment.title}: {experiment.source}")
     if experiment.note:
         say(f"Data: {experiment.note}.")
@@ -111,11 +110,3 @@ def write(outcome: Outcome, folder: Path, picture: bool = True) -> list[Path]:
             figure.savefig(temporary, dpi=110)
         plt.close(figure)
     return files
-
-
-def _folder(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to {path}: {error.strerror}") from None
-    return path

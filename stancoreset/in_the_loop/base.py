@@ -18,14 +18,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import check_is, check_whole, shown
 from stancoreset.errors import SolverError
-from stancoreset.solvers.checks import check_count
+from stancoreset.solvers.checks import check_count, is_finite
 
 __all__ = [
     "CoresetPosterior",
     "Tangent",
     "advance",
     "centred",
+    "check_call",
     "check_positive",
     "kl_gradient",
     "tangent",
@@ -205,10 +207,18 @@ def centred(values: Float) -> Float:
     return (values - values.mean(axis=0)) / np.sqrt(len(values) - 1)
 
 
+def check_call(model: object, seed: object, callback: object) -> None:
+    """Raise unless these are what every method in the loop is called with."""
+    check_is("model", model, CoresetPosterior, "a CoresetPosterior")
+    check_whole("seed", seed, 0)
+    if callback is not None:
+        check_is("callback", callback, Callable, "a function")  # type: ignore[arg-type]
+
+
 def check_positive(value: float, name: str) -> float:
     """A finite number above 0, or a `SolverError` that names it."""
-    if isinstance(value, bool) or not np.isreal(value) or not (np.isfinite(value) and value > 0):
-        raise SolverError(f"{name}={value!r}; expected a finite number above 0")
+    if not is_finite(value) or value <= 0:
+        raise SolverError(f"{name}={shown(value)}; expected a finite number above 0")
     return float(value)
 
 

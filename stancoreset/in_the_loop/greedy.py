@@ -14,6 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
+from stancoreset.checks import shown
 from stancoreset.errors import SolverError
 from stancoreset.in_the_loop.base import (
     Columns,
@@ -22,6 +23,7 @@ from stancoreset.in_the_loop.base import (
     Tangent,
     advance,
     centred,
+    check_call,
     check_positive,
     tangent,
 )
@@ -98,15 +100,16 @@ def sparse_vi(
     does not vary any more where the coreset posterior lies, and would keep its weight for ever.
     """
     began = perf_counter()
+    check_call(model, seed, callback)
     size = check_count(size, "size")
     count = max(100, 2 * size) if draws is None else check_count(draws, "draws")
     steps = check_count(steps, "steps")
     if count < 2:
         raise SolverError(f"draws={draws}; expected at least 2")
-    polish = polish if polish == 0 else check_count(polish, "polish")
+    polish = check_count(polish, "polish", 0)
     step_size = check_positive(step_size, "step_size")
-    if update not in ("gradient", "newton"):
-        raise SolverError(f"update={update!r}; expected 'gradient' or 'newton'")
+    if not isinstance(update, str) or update not in ("gradient", "newton"):
+        raise SolverError(f"update={shown(update)}; expected 'gradient' or 'newton'")
 
     rng = np.random.default_rng(seed)
     columns: Columns = np.zeros(0, dtype=np.int64)

@@ -30,12 +30,14 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import nnls
 
+from stancoreset.checks import shown
 from stancoreset.errors import SolverError
 from stancoreset.in_the_loop.base import (
     CoresetPosterior,
     Float,
     Tangent,
     advance,
+    check_call,
     check_positive,
     tangent,
 )
@@ -117,15 +119,16 @@ def quasi_newton(
     True
     """
     began = perf_counter()
+    check_call(model, seed, callback)
     size = min(check_count(size, "size"), model.n_candidates)
     count = max(200, 2 * size) if draws is None else check_count(draws, "draws")
     if count < 2:
         raise SolverError(f"draws={draws}; expected at least 2")
     iterations = check_count(iterations, "iterations")
     share = check_positive(regularization, "regularization")
-    searched = line_search if line_search == 0 else check_count(line_search, "line_search")
-    if nonnegative not in ("exact", "cut"):
-        raise SolverError(f"nonnegative={nonnegative!r}; expected 'exact' or 'cut'")
+    searched = check_count(line_search, "line_search", 0)
+    if not isinstance(nonnegative, str) or nonnegative not in ("exact", "cut"):
+        raise SolverError(f"nonnegative={shown(nonnegative)}; expected 'exact' or 'cut'")
 
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)

@@ -29,11 +29,13 @@ Merge and reduce: Bentley & Saxe (1980), Journal of Algorithms 1; of Hilbert cor
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stancoreset.checks import check_is
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import StanData
 from stancoreset.engines.csv_folder import require_csv_folder
@@ -84,6 +86,7 @@ def keep_rows(model: CoresetModel, data: Any, fit: CoresetFit) -> CoresetFit:
     DataError
         These are not the data that the fit is of.
     """
+    check_is("fit", fit, CoresetFit, "a fit, as model.fit returns it")
     checked = model.read(data)
     count = model.program.n_obs(checked)
     if count != fit.coreset.n_obs:
@@ -175,7 +178,7 @@ def merge_parts(
     >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
     """
     RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-    stages = stages or Stages(show_progress)
+    stages = Stages.given(stages, show_progress)
     plan = Plan.of(
         {
             "chains": chains,
@@ -196,7 +199,9 @@ def merge_parts(
         dims=dims,
     )
     plan.nuts.require_engine(model.engine.name)
+    plan.require(sys.maxsize)  # before data are read, which may take long
     with stages("read data"):
+        check_is("parts", parts, Sequence, "a list with an entry for each part")
         read = [read_part(model, part, number) for number, part in enumerate(parts, 1)]
         union = merge([part.coreset for part in read])
         _require_program(model, union)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import understood
 from stancoreset.control_variate import ControlVariate, sum_of_controls
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float
@@ -48,7 +49,8 @@ def merge(coresets: Sequence[Coreset]) -> Coreset:
     """
     if isinstance(coresets, Coreset):
         raise OptionError("coresets are one Coreset, expected a list of them")
-    coresets = list(coresets)
+    with understood("coresets", coresets, "a list of Coreset to merge"):
+        coresets = list(coresets)
     _require_alike(coresets)
     starts = np.cumsum([0, *(c.n_obs for c in coresets)])
     parts = zip(coresets, starts, strict=False)

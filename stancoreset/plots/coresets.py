@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stancoreset.checks import as_numbers, understood
 from stancoreset.errors import DataError
-from stancoreset.plots.figures import COLORS, VERDICTS, new_axes, tidy
+from stancoreset.plots.figures import COLORS, VERDICTS, check_axes, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,8 +66,12 @@ def plot_weights(
     >>> plot_weights(core).get_title()
     '2 of 10 rows, Σw = 10'
     """
-    coreset = getattr(coreset, "coreset", coreset)
-    rows, weights = np.asarray(coreset.indices), np.asarray(coreset.weights, dtype=float)
+    with understood("coreset", coreset, "a coreset, or a fit that has one"):
+        coreset = getattr(coreset, "coreset", coreset)
+        rows, weights = np.asarray(coreset.indices), np.asarray(coreset.weights, dtype=float)
+    with understood("columns", columns, "a pair of columns"):
+        _, _ = columns
+    check_axes(ax)
     if not rows.size:
         raise DataError("the coreset has no rows to draw")
     if ax is None:
@@ -80,7 +85,10 @@ def plot_weights(
         ax.set_xlabel("row, by weight")
         ax.set_ylabel("weight")
     else:
-        points, candidates, labels = _coordinates(projection_or_data, columns)
+        with understood(
+            "projection_or_data", projection_or_data, "a projection, or a table (rows, D)"
+        ):
+            points, candidates, labels = _coordinates(projection_or_data, columns)
         _draw_dots(ax, points, _positions(rows, candidates, len(points)), weights)
         ax.set_xlabel(labels[0])
         ax.set_ylabel(labels[1])
@@ -194,9 +202,11 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     >>> plot_certificate(cert).get_title().split(":")[0]
     'certified'
     """
-    certificate = getattr(certificate, "certificate", certificate)
-    raw = np.asarray(certificate.log_weights, dtype=float)
-    finite = raw[np.isfinite(raw)]
+    with understood("certificate", certificate, "a certificate, or a fit that has one"):
+        certificate = getattr(certificate, "certificate", certificate)
+        raw = np.asarray(certificate.log_weights, dtype=float)
+        finite = raw[np.isfinite(raw)]
+    check_axes(ax)
     if ax is None:
         ax = new_axes(width=6.4, height=4.2)
     # 0 is the weight that every draw would have if the posteriors were the same
@@ -254,11 +264,15 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     ['pursuit', 'uniform']
     """
     named = trace_or_results if isinstance(trace_or_results, Mapping) else {"": trace_or_results}
-    curves = [
-        (i, str(name), *curve)
-        for i, (name, source) in enumerate(named.items())
-        for curve in _curves(source)
-    ]
+    check_axes(ax)
+    with understood(
+        "trace_or_results", trace_or_results, "errors, a result or coreset, or several by name"
+    ):
+        curves = [
+            (i, str(name), *curve)
+            for i, (name, source) in enumerate(named.items())
+            for curve in _curves(source)
+        ]
     if not any(len(errors) for *_, errors in curves):
         raise DataError("no errors to draw: the trace is empty")
     from matplotlib.ticker import MaxNLocator
@@ -312,7 +326,7 @@ def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
 def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
     """(kind, sizes or None, errors) of one thing that has errors."""
     if hasattr(source, "trace") and not callable(source.trace):
-        errors = np.asarray(source.trace, dtype=float)
+        errors = as_numbers("trace", source.trace, "errors") if len(source.trace) else np.empty(0)
         sizes = np.asarray(getattr(source, "sizes", ()), dtype=float)
         # An algorithm that works on one size all the time has rounds to show, and no path.
         grew = sizes.size == errors.size and np.unique(sizes).size > 1
@@ -329,11 +343,14 @@ def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
             if np.isfinite(errors).any():
                 curves.append((kind, sizes, errors))
         return curves
-    return [("", None, np.asarray(items, dtype=float))]
+    errors = as_numbers("errors", items, "a list") if items else np.empty(0)
+    if errors.ndim != 1:
+        raise DataError(f"the errors have shape {errors.shape}, expected one for each size")
+    return [("", None, errors)]
 
 
 def _pair(sizes: ArrayLike, errors: ArrayLike) -> tuple[Float, Float]:
-    x, y = np.asarray(sizes, dtype=float), np.asarray(errors, dtype=float)
+    x, y = as_numbers("sizes", sizes, "a list"), as_numbers("errors", errors, "a list")
     if x.shape != y.shape:
         raise DataError(f"{x.size} sizes but {y.size} errors; give one error for each size")
     return x, y

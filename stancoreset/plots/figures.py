@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stancoreset.checks import understood
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "LINES", "VERDICTS", "new_axes", "tidy"]
+__all__ = ["COLORS", "LINES", "VERDICTS", "check_axes", "new_axes", "tidy"]
 
 #: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
@@ -21,6 +25,21 @@ def new_axes(width: float, height: float) -> Axes:
 
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     return ax
+
+
+def check_axes(ax: object, *, several: bool = False) -> None:
+    """Raise unless `ax` is None, axes of matplotlib or, if `several` may be, an array of them.
+
+    Raises
+    ------
+    OptionError
+    """
+    from matplotlib.axes import Axes
+
+    with understood("ax", ax, "matplotlib Axes"):
+        flat = np.ravel(np.asarray(ax, dtype=object)) if several else [ax]
+        if ax is not None and not (len(flat) and all(isinstance(a, Axes) for a in flat)):
+            raise TypeError
 
 
 def tidy(ax: Axes) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import check_number, check_whole
 from stancoreset.corrected import systematic_resample
 from stancoreset.errors import DataError, OptionError
-from stancoreset.plots.figures import COLORS, LINES, new_axes, tidy
+from stancoreset.plots.figures import COLORS, LINES, check_axes, new_axes, tidy
 from stancoreset.posteriors import NamedPosterior, common_variables, read_posteriors, scalars
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def plot_forest(
     """
     from stancoreset.arviz_compat.plotting import draw_forest
 
+    check_number("prob", prob)
     if not 0 < prob < 1:
         raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
+    check_axes(ax)
+    check_whole("max_parameters", max_parameters, 1)
     names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
     rows, colors = len(samples[0]), _colors(len(names))
     if ax is None:
@@ -123,6 +127,8 @@ def plot_density(
     """
     from stancoreset.arviz_compat.plotting import draw_density
 
+    check_axes(ax, several=True)
+    check_whole("max_parameters", max_parameters, 1)
     names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
     labels, colors = list(samples[0]), _colors(len(names))
     panels = _grid(len(labels)) if ax is None else _given_axes(ax, len(labels))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset.certificate import HELDOUT_CERTIFIED
+from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
-from stancoreset.plots.figures import COLORS, VERDICTS, tidy
+from stancoreset.plots.figures import COLORS, VERDICTS, check_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,9 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
     >>> top.get_title()
     'rejected after 2 s → certified after 4 s'
     """
-    rows = [_fields(record) for record in getattr(records, "rounds", records)]
+    with understood("records", records, "the rounds of a fit, or a fit"):
+        rows = [_fields(record) for record in getattr(records, "rounds", records)]
+    check_axes(ax, several=True)
     if not rows:
         raise DataError("no rounds to draw: the fit was not refined")
     if ax is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from stancoreset.arviz_compat import is_container
+from stancoreset.checks import check_whole, shown
 from stancoreset.errors import OptionError
 from stancoreset.full_data import FullData
 from stancoreset.reference.advi import advi
@@ -66,8 +70,7 @@ def fit_reference(
     ReferenceFitError
         If the reference cannot be had.
     """
-    if draws < 2:
-        raise OptionError(f"draws is {draws}, expected at least 2 reference draws")
+    check_whole("draws", draws, 2)
     check_reference(method)
     if not isinstance(method, str):
         return from_draws(full, method, draws, seed, progress)
@@ -81,9 +84,20 @@ def check_reference(method: Any) -> None:
     ------
     OptionError
     """
-    if isinstance(method, str) and method not in METHODS:
-        known = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())
+    known = method in METHODS if isinstance(method, str) else _may_hold_draws(method)
+    if not known:
+        names = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())
         raise OptionError(
-            f"reference is {method!r}, expected one of {known}, or posterior draws (ArviZ "
+            f"reference is {shown(method)}, expected one of {names}, or posterior draws (ArviZ "
             "container, cmdstanpy fit, dict of arrays, or array of unconstrained draws)"
         )
+
+
+def _may_hold_draws(method: Any) -> bool:
+    """Whether something can be read as draws: an array, variables by name, a fit."""
+    if isinstance(method, np.ndarray):
+        return method.ndim == 2 and method.dtype.kind in "iuf"
+    if isinstance(method, Mapping):
+        return bool(method)
+    kinds = ("posterior", "stan_variables", "sampler_stats", "data_vars", "columns")
+    return is_container(method) or any(hasattr(method, kind) for kind in kinds)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import sys
+from collections.abc import Mapping, Sequence, Set
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import check_is, shown, understood
 from ..errors import SolverError
 from .base import HONOURS, METHODS, SolverResult, own_options
 from .columns import column_norms
@@ -24,6 +28,7 @@ __all__ = [
     "check_start",
     "check_sum",
     "check_tol",
+    "is_finite",
     "moderate",
 ]
 
@@ -51,15 +56,16 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
     SolverError
     """
     _require_known(method, others)
+    check_is("options", options, Mapping, "a dict of options")
     shared = {name: options.get(name) for name in ("groups", "start", "weights_sum")}
     own = {name: value for name, value in options.items() if name not in SHARED}
     check_options(method, own, reweight=bool(options.get("reweight", False)), **shared)
 
 
 def _require_known(method: str, others: Sequence[str] = ()) -> None:
-    if method not in METHODS:
-        known = ", ".join([*METHODS, *others])
-        raise SolverError(f"method={method!r} is not known; expected one of {known}")
+    if not isinstance(method, str) or method not in METHODS:
+        known = ", ".join([*METHODS, *map(str, others)])
+        raise SolverError(f"method={shown(method)} is not known; expected one of {known}")
 
 
 def check_options(
@@ -79,6 +85,7 @@ def check_options(
             f"option {unknown[0]!r} is not known to method {method!r}; its own options are "
             f"{', '.join(own) or '(none)'}, and every method takes {', '.join(SHARED)}"
         )
+    _check_values(method, options)
     honours = HONOURS[method]
     for name, value in (("groups", groups), ("start", start)):
         if value is not None and name not in honours:
@@ -89,6 +96,25 @@ def check_options(
             f"method {method!r} cannot hold the sum of the weights; add reweight=True, or use "
             + ", ".join(m for m, h in HONOURS.items() if "weights_sum" in h)
         )
+
+
+def _check_values(method: str, options: Mapping[str, Any]) -> None:
+    """Raise unless options are of the kind of their defaults; methods check their ranges."""
+    parameters = inspect.signature(METHODS[method]).parameters
+    for name, value in options.items():
+        default, optional = parameters[name].default, "None" in str(parameters[name].annotation)
+        if value is None and optional:
+            continue
+        if isinstance(default, bool):
+            right, expected = isinstance(value, bool | np.bool_), "True or False"
+        elif isinstance(default, int) or "int" in str(parameters[name].annotation):
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            right, expected = whole and 0 <= value < 2**63, "a whole number of at least 0"
+        else:
+            right = is_finite(value) and value >= 0
+            expected = "a finite number of at least 0"
+        if not right:
+            raise SolverError(f"{name}={shown(value)}; expected {expected}")
 
 
 def check_arrays(
@@ -105,7 +131,9 @@ def check_arrays(
         if matrix.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
         b = np.array(b, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except SolverError:
+        raise
+    except Exception as error:  # whatever a stranger's object does
         raise SolverError(f"phi and target must be arrays of real numbers: {error}") from error
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise SolverError(f"phi has shape {matrix.shape}; expected (S, M), both at least 1")
@@ -165,11 +193,12 @@ def moderate(
     return matrix * matrix.dtype.type(factor), b * factor, norms * factor
 
 
-def check_count(value: object, name: str) -> int:
+def check_count(value: object, name: str, least: int = 1) -> int:
     """Return a whole number of at least 1, or raise a `SolverError` that names it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SolverError(f"{name}={value!r}; expected a whole number of at least 1")
-    return int(value)
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value < 2**63:  # type: ignore[operator]
+        raise SolverError(f"{name}={shown(value)}; expected a whole number of at least {least}")
+    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def check_sizes(size: int, path: Sequence[int] | None) -> tuple[int, ...]:
@@ -177,7 +206,10 @@ def check_sizes(size: int, path: Sequence[int] | None) -> tuple[int, ...]:
     last = check_count(size, "size")
     if path is None:
         return (last,)
-    sizes = tuple(check_count(k, "path") for k in path)
+    with understood("path", path, "a list of increasing sizes", SolverError):
+        if isinstance(path, str | bytes | Mapping | Set):
+            raise TypeError
+        sizes = tuple(check_count(k, "path") for k in path)
     if not sizes or list(sizes) != sorted(set(sizes)) or sizes[-1] > last:
         raise SolverError(f"path={sizes}; expected increasing sizes, none above size={last}")
     return sizes if sizes[-1] == last else (*sizes, last)
@@ -185,19 +217,24 @@ def check_sizes(size: int, path: Sequence[int] | None) -> tuple[int, ...]:
 
 def check_tol(tol: float) -> float:
     """Return the tolerance."""
-    if not (np.isreal(tol) and np.isfinite(tol) and tol >= 0):
-        raise SolverError(f"tol={tol!r}; expected a finite number of at least 0")
+    if not is_finite(tol) or tol < 0:
+        raise SolverError(f"tol={shown(tol)}; expected a finite number of at least 0")
     return float(tol)
+
+
+def is_finite(value: Any) -> bool:
+    real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return real and abs(value) <= sys.float_info.max
 
 
 def check_sum(weights_sum: float | None) -> float | None:
     """Return Σ w, which has to be positive."""
     if weights_sum is None:
         return None
-    if not (np.isfinite(weights_sum) and weights_sum > 0):
+    if not is_finite(weights_sum) or weights_sum <= 0:
         raise SolverError(
-            f"weights_sum={weights_sum!r} cannot be met by weights >= 0 that are not all zero; "
-            "expected a finite number above 0, such as the number of observations"
+            f"weights_sum={shown(weights_sum)} cannot be met by weights >= 0 that are not all "
+            "zero; expected a finite number above 0, such as the number of observations"
         )
     return float(weights_sum)
 
@@ -206,7 +243,8 @@ def check_groups(groups: ArrayLike | None, m: int, size: int) -> NDArray[np.int6
     """Return the groups numbered from 0 without gaps; one of them at least must fit the size."""
     if groups is None:
         return None
-    labels = np.asarray(groups)
+    with understood("groups", groups, "an array of integers", SolverError):
+        labels = np.asarray(groups)
     if labels.shape != (m,) or not np.issubdtype(labels.dtype, np.integer):
         raise SolverError(
             f"groups has shape {labels.shape} and type {labels.dtype}; expected {m} integers, one "
@@ -230,9 +268,11 @@ def check_start(
     """Return the warm start as indices and weights."""
     if start is None:
         return None
-    indices, weights = (start.indices, start.weights) if isinstance(start, SolverResult) else start
-    index = np.array(indices, dtype=np.int64)
-    weight = np.array(weights, dtype=np.float64)
+    with understood("start", start, "a result, or a pair (indices, weights)", SolverError):
+        given = (start.indices, start.weights) if isinstance(start, SolverResult) else start
+        indices, weights = given
+        index = np.array(indices, dtype=np.int64)
+        weight = np.array(weights, dtype=np.float64)
     if index.ndim != 1 or index.shape != weight.shape:
         raise SolverError(
             f"start has indices of shape {index.shape} and weights of shape {weight.shape}; "

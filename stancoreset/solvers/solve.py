@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import check_flag, check_is, check_whole
 from .base import METHODS, Callback, Problem, SolverResult
 from .blas import single_threaded
 from .checks import (
@@ -101,6 +102,10 @@ def solve(
     (5, True)
     """
     began = perf_counter()
+    check_flag("reweight", reweight)
+    check_whole("seed", seed, 0)
+    if callback is not None:
+        check_is("callback", callback, Callable, "a function")  # type: ignore[arg-type]
     check_options(method, options, groups, start, weights_sum, reweight)
     matrix, b = check_arrays(phi, target)
     norms = check_norms(matrix)

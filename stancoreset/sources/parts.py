@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from stancoreset.checks import check_path
 from stancoreset.errors import DataError
 from stancoreset.stan.values import masked_values
 
@@ -330,7 +331,7 @@ def _is_path(item: Any) -> bool:
 
 def _paths(where: str | os.PathLike[str]) -> list[str]:
     """One file; the data files of a folder, or those that a pattern fits, in order of name."""
-    path = Path(where).expanduser()
+    path = check_path("rows", where)
     if path.is_file():
         return [str(path)]
     if path.is_dir():

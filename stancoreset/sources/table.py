@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import check_path, check_whole, shown
 from stancoreset.errors import DataError, OptionError
 from stancoreset.parallel import available_cores
 from stancoreset.sources.columns import (
@@ -107,16 +108,14 @@ class Table:
     def __post_init__(self) -> None:
         for name, least in (("chunk_rows", 1), ("threads", 1), ("memory", 0)):
             value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (value is None and least) and not (whole and value >= least):
-                raise OptionError(
-                    f"{name} is {value!r}, expected a whole number of at least {least}"
-                )
+            if value is not None or not least:
+                check_whole(name, value, least)
         for name in ("columns", "values", "levels", "counts"):
             value = getattr(self, name)
-            if not isinstance(value, Mapping):
+            if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
                 raise OptionError(
-                    f"{name} are a {type(value).__name__}, expected a mapping, {_SHAPES[name]}"
+                    f"{name} are a {type(value).__name__}, expected a mapping of texts, "
+                    f"{_SHAPES[name]}"
                 )
         for variable, columns in self.columns.items():
             if not _is_texts(columns):
@@ -369,14 +368,16 @@ def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
     OptionError
         A member of the wrong kind.
     """
-    path = Path(path).expanduser()
+    path = check_path("columns", path)
     try:
         text = path.read_text(encoding="utf-8")
         about = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is neither TOML nor JSON: {error}") from None
+    if not isinstance(about, dict):
+        raise DataError(f"{path} holds {shown(about)}; expected tables such as columns")
     known = ("columns", "values", "levels", "counts", "chunk_rows", "memory", "threads")
     odd = sorted(set(about) - set(known))
     if odd:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import check_path
 from stancoreset.errors import DataError
 from stancoreset.stan.values import Value, as_value, is_pandas
 
@@ -105,7 +106,7 @@ def _load(source: DataSource) -> Mapping[str, Any]:
             f"data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
             "path to Stan JSON, .npz, .parquet or .csv"
         )
-    path = Path(source).expanduser()
+    path = check_path("data", source)
     if not path.exists():
         raise DataError(f"no such data file: {path}")
     if path.is_dir():
@@ -146,6 +147,11 @@ def _parse_json(path: Path, text: bytes) -> Any:
         raise DataError(
             f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
             "expected Stan JSON, .npz, .parquet or .csv"
+        ) from error
+    except RecursionError as error:
+        raise DataError(
+            f"{path} is not Stan JSON: its brackets are nested too deeply; expected numbers and "
+            "arrays"
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from stancoreset.checks import check_text
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan import nodes as n
 from stancoreset.stan.ast import parse
@@ -174,6 +175,7 @@ def stan_model_path(name: str) -> Path:
     >>> stan_model_path("logistic").name
     'logistic.stan'
     """
+    check_text("name", name, "the name of a ready Stan program")
     stem = name.removesuffix(".stan")
     if stem not in stan_model_names():
         raise ProgramError(

@@ -24,6 +24,8 @@ __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
+# Of a program that an error shows.
+_LONGEST_LINE = 400
 
 
 def find_stanc() -> Path:
@@ -87,6 +89,7 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
             raise EngineError(f"cannot run {stanc}: {error}") from error
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
+        said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
         raise CompileError(said + (_HOW_TO_INCLUDE if "include file" in said else ""))
     return done.stdout
 
