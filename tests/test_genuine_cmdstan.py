@@ -52,7 +52,7 @@ def _wheel() -> Path:
     try:
         found = importlib.metadata.distribution("prophet")
     except importlib.metadata.PackageNotFoundError:
-        pytest.fail("these tests need a genuine CmdStan executable: pip install 'prophet>=1.5'")
+        pytest.fail("these tests need a genuine CmdStan executable: pip install 'prophet==1.5.*'")
     return Path(str(found.locate_file("prophet")))
 
 
