@@ -123,7 +123,7 @@ def test_thinned_draws_are_every_so_many_th(model):
 
 @pytest.mark.fit
 def test_a_certificate_counts_the_draws_that_are_kept(model):
-    fit = model.fit(DATA, size=20, thin=3, **QUICK)
+    fit = model.fit(DATA, size=20, thin=3, refine=False, **QUICK)
     assert fit.posterior.posterior.sizes["draw"] == 100
     assert fit.certificate.n_draws <= 200
     assert fit.certificate.n_transitions == 200
