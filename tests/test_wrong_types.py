@@ -277,7 +277,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "max_rounds": whole(1),
                 "draws": optional(whole(2)),
                 "candidates": optional(whole(1)),
-                "seed": SEED,
+                "seed": optional(SEED),
                 **NUTS,
                 **LABELS,
                 **RUN,
@@ -293,7 +293,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "size": whole(1, 400),
                 "method": nothing,
                 "control_variate": flag,
-                "seed": SEED,
+                "seed": optional(SEED),
                 **NUTS,
                 **LABELS,
                 **RUN,
@@ -333,7 +333,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "sample": Case(
             model.sample,
             {"data": data, "coreset": fit.coreset},
-            {"data": nothing, "coreset": missing, "seed": SEED, **LABELS, **NUTS},
+            {"data": nothing, "coreset": missing, "seed": optional(SEED), **LABELS, **NUTS},
         ),
         "certify": Case(
             model.certify,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_whole
+from stancoreset.checks import check_whole, shown
 from stancoreset.errors import OptionError
 from stancoreset.spelling import near_misses
 
@@ -131,8 +131,8 @@ class NUTS:
             if isinstance(option.default, bool) and not isinstance(value, bool):
                 raise OptionError(f"{option.name} is {value!r}, expected True or False")
         delta = self.adapt_delta
-        if not _is_number(delta) or not 0 < float(delta) < 1:
-            raise OptionError(f"adapt_delta is {delta!r}, expected a number between 0 and 1")
+        if not _is_number(delta) or not 0 < delta < 1:
+            raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
         if not isinstance(self.metric, str) or self.metric not in _METRICS:
             raise OptionError(
                 f"metric is {self.metric!r}, expected one of 'diag_e', 'dense_e', 'unit_e'; its "
