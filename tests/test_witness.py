@@ -138,6 +138,56 @@ class TestMatrixProduct:
         assert fit.summary()["sd"]["b_both"] < 0.9
 
 
+#: What rows with a seldom column add, as Stan writes it; and the same of a and b, in numpy: for the
+#: mean of a normal outcome, or for the logarithm of its standard deviation.
+SELDOM = {
+    "interaction": ("b * u .* v", "real b;", lambda a, b, u, v: b * u * v, None),
+    "interaction in brackets": ("(u .* v) * b", "real b;", lambda a, b, u, v: b * u * v, None),
+    "scaled": (
+        "b * z * v",
+        "real<lower=0> b; real z;",
+        lambda a, b, u, v: np.exp(b) * 0.7 * v,
+        None,
+    ),
+    "positive": ("exp(b) * v", "real b;", lambda a, b, u, v: np.exp(b) * v, None),
+    "with a curve": ("b * v .* exp(0.5 * x)", "real b;", None, None),
+    "dispersion": ("0", "real b;", lambda a, b, u, v: 0 * v, lambda b, v: b * v),
+}
+
+
+class TestSeldomColumns:
+    """Columns that are zero on all rows but three, against the log likelihood in numpy."""
+
+    @pytest.mark.parametrize("name", SELDOM)
+    def test_likelihood(self, name: str) -> None:
+        term, declared, mean, spread = SELDOM[name]
+        rng = np.random.default_rng(0)
+        n = 12_000
+        x, u, v = rng.normal(size=n), np.zeros(n), np.zeros(n)
+        u[:6_000] = v[5_997:6_000] = 1.0
+        y = rng.normal(size=n)
+        code = f"""
+        data {{ int<lower=1> N; vector[N] x; vector[N] u; vector[N] v; vector[N] y; }}
+        parameters {{ real a; {declared} }}
+        model {{
+          a ~ normal(0, 1); b ~ normal(0, 1);{" z ~ normal(0, 1);" if " z;" in declared else ""}
+          y ~ normal(a * x + {term}, {"exp(b * v)" if spread else "1"});
+        }}
+        """
+        session = _session(code)
+        weighted = session.adopted.weighted
+        checked = weighted.check({"N": n, "x": x, "u": u, "v": v, "y": y})
+        points = np.column_stack([rng.normal(size=(4, 2)), np.full(4, 0.7)])
+        points = points[:, : 3 if " z;" in declared else 2]
+        found = session.full_data(checked).log_likelihood(points)
+        of_row = mean or (lambda a, b, u, v: b * v * np.exp(0.5 * x))
+        expected = []
+        for a, b in points[:, :2]:
+            log_sd = spread(b, v) if spread else np.zeros(n)
+            expected.append(stats.norm.logpdf(y, a * x + of_row(a, b, u, v), np.exp(log_sd)).sum())
+        np.testing.assert_allclose(_differences(found), _differences(np.array(expected)), rtol=1e-9)
+
+
 class TestWovenWrongly:
     """A program that is not the author's, as if weaving had made a mistake."""
 
