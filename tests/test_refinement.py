@@ -231,6 +231,7 @@ def test_steps_that_diverge_become_smaller():
     """
     data = {"N": 2_000, "y": np.random.default_rng(10).normal(0, 1, 2_000)}
     options = {"iter_warmup": 500, "iter_sampling": 1_000, "size": 10, "seed": reseeded(1)}
+    options["adapt_delta"] = 0.5  # steps so large that hundreds diverge, whatever the seed
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         once = model.fit(data, refine=False, **options)
         fit = model.fit(data, **options)
