@@ -51,9 +51,10 @@ class TestImport:
     def test_lazy_and_silent(self):
         output = run("""
             import sys, warnings, logging
-            warnings.simplefilter("error")
-            logging.basicConfig(level=logging.INFO)
             import matplotlib, numpy
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", module="matplotlib")  # its own, of its parser
+            logging.basicConfig(level=logging.INFO)
             import stancoreset.arviz_compat as compat
             assert not {"arviz", "xarray", "pandas"} & set(sys.modules)
             before, level = dict(matplotlib.rcParams), logging.getLogger("arviz").level

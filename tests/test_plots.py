@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.integrate import trapezoid
 
 from stancoreset import arviz_compat, plots
 from stancoreset.certificate import certify
@@ -145,8 +146,8 @@ class TestDensity:
         assert len(curves) == 3
         for curve, shift in zip(curves, (0.0, 0.02, 0.2), strict=True):
             x, y = (np.asarray(v, float) for v in curve.get_data())
-            assert np.trapezoid(y, x) == pytest.approx(1, abs=0.02)
-            mean = np.trapezoid(x * y, x)
+            assert trapezoid(y, x) == pytest.approx(1, abs=0.02)
+            mean = trapezoid(x * y, x)
             assert mean == pytest.approx(-1 + shift, abs=0.03)
             exact = stats.norm.pdf(-1 + shift, -1 + shift, 0.1)
             assert y.max() == pytest.approx(exact, rel=0.25)
@@ -205,7 +206,7 @@ class TestDensity:
         panels = plots.plot_density({"w": {"x": x}}, weights={"w": tilt})
         curve = max(panels[0].lines, key=lambda line: len(line.get_xdata()))
         grid, y = (np.asarray(v, float) for v in curve.get_data())
-        assert np.trapezoid(grid * y, grid) == pytest.approx(0.8, abs=0.1)
+        assert trapezoid(grid * y, grid) == pytest.approx(0.8, abs=0.1)
 
     def test_fixed_parameter(self):
         panels = plots.plot_density({"a": {"one": np.ones((2, 50)), "x": np.eye(50)[:2]}})

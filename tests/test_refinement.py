@@ -159,8 +159,8 @@ def test_chains_too_short_are_run_longer():
     assert [r.action for r in fit.rounds][:2] == ["first pass", LONGER_CHAINS]
     assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
     assert once.certificate.unmixed
-    assert once.certificate.rhat == fit.rounds[0].rhat > 1.1
-    assert fit.certificate.rhat < 1.1
+    assert once.certificate.rhat == fit.rounds[0].rhat
+    assert fit.certificate.rhat < 1.05
     assert fit.certificate.verdict == "certified"
     np.testing.assert_array_equal(fit.coreset.indices, once.coreset.indices)
     np.testing.assert_array_equal(fit.coreset.weights, once.coreset.weights)
@@ -176,8 +176,13 @@ def test_chains_too_short_are_run_longer():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_mode_that_the_climb_came_by_is_not_lost(two_modes, seed, tmp_path):
     """Chains start at one mode and stay; R̂ and weights are those of the whole posterior."""
-    options = {"iter_warmup": 200, "iter_sampling": 250, "size": 10, "seed": reseeded(seed)}
+    options = {"iter_warmup": 200, "iter_sampling": 250, "size": 10}
     with sc.CoresetModel(stan_code=SQUARE, engine="stanli") as model:
+        # Few climbs may all end at the same mode: only where they did not is there one to lose.
+        seeds = range(reseeded(seed), reseeded(seed) + 100)
+        references = (model.reference(two_modes, draws=250, seed=s) for s in seeds)
+        found = next(r for r in references if r.elsewhere is not None)
+        options["seed"] = found.seed
         fit = model.fit(two_modes, refine=False, output_dir=tmp_path / "run", **options)
         steps = model.certify(two_modes, fit.coreset, fit.posterior, reference=fit.reference)
     assert fit.certificate.rhat < 1.05
@@ -231,6 +236,7 @@ def test_steps_that_diverge_become_smaller():
     """
     data = {"N": 2_000, "y": np.random.default_rng(10).normal(0, 1, 2_000)}
     options = {"iter_warmup": 500, "iter_sampling": 1_000, "size": 10, "seed": reseeded(1)}
+    options["adapt_delta"] = 0.5  # steps so large that hundreds diverge, whatever the seed
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         once = model.fit(data, refine=False, **options)
         fit = model.fit(data, **options)
