@@ -26,7 +26,7 @@ class Assignments(Accumulation):
         self.once.discard(s.name)
         if s.name in self.data and self.density_block:
             self.data.discard(s.name)
-        s = self.sized(s)
+        s = self.sized(s) if self.density_block else s
         if s.value is None:
             self.env[s.name] = UNSET
             return [s], [s]

@@ -81,7 +81,8 @@ class Loops(Walk):
                 if high.kind == "count" or low.kind == "count"
                 else join(self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper))
             )
-            if bounds.kind == "free" and bounds.stat == BY_DATA:  # to max(g), of the full data
+            by_data = bounds.kind == "free" and bounds.stat == BY_DATA
+            if by_data and self.density_block:  # to max(g), of the full data
                 bounds = FREE
             other = _neighbour(s.body, s.name)
             if (bounds.stat or bounds.kind in ("coupled", "sum", "rowwise")) and other:
@@ -108,7 +109,8 @@ class Loops(Walk):
             self.env[s.name] = saved
         if shadow:
             self.data.add(s.name)
-        s = replace(s, lower=self.terms.hoist(s.lower), upper=self.terms.hoist(s.upper))
+        if self.density_block:
+            s = replace(s, lower=self.terms.hoist(s.lower), upper=self.terms.hoist(s.upper))
         return (
             [replace(s, body=as_body(m, s.body))] if m else [],
             [replace(s, body=as_body(p, s.body))] if p else [],

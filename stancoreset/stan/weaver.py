@@ -12,7 +12,7 @@ from stancoreset.stan import nodes as n
 from stancoreset.stan import printer, stanc
 from stancoreset.stan.accumulators import added, only_use
 from stancoreset.stan.axis import check_parameters, data_dependences, declared
-from stancoreset.stan.dependence import BY_COUNT, FREE, Dep, rowwise
+from stancoreset.stan.dependence import BY_COUNT, BY_DATA, FREE, Dep, rowwise
 from stancoreset.stan.freeze import freezing_block, frozen_closure
 from stancoreset.stan.names import Names
 from stancoreset.stan.outcome_statistics import outcome_statistics
@@ -112,7 +112,9 @@ class Weaver:
         frozen = {
             d.name
             for d in globals_
-            if env[d.name].stat or env[d.name].kind in ("coupled", "sum", "row")
+            if env[d.name].stat
+            or env[d.name].kind in ("coupled", "sum", "row")
+            or any(flow.rows.value(size).stat == BY_DATA for size in d.size.dims)
         } | self.selections.counts
         counts = {name for name, dep in env.items() if dep.kind == "count"}
         frozen = frozen_closure(globals_, frozen, counts)
