@@ -53,9 +53,12 @@ class Rounds:
     ----------
     pipeline : Pipeline
         The steps, and the plan of the first pass.
+    same_rows : bool
+        Whether rounds may only sample again what was selected first, as where parts are merged.
     """
 
     pipeline: Pipeline
+    same_rows: bool = False
 
     def run(self) -> CoresetFit:
         """Round after round until certified or the budget is spent; the best one is the fit."""
@@ -142,7 +145,8 @@ class Rounds:
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Moment matching as a last step before rejection: see `moment_matching`."""
         pipeline, best = self.pipeline, _best(attempts)
-        if not pipeline.plan.refine or best.certificate.verdict != "rejected":
+        refines = pipeline.plan.refine and not self.same_rows
+        if not refines or best.certificate.verdict != "rejected":
             return
         started = time.perf_counter()
         number = len(attempts)
@@ -176,7 +180,8 @@ class Rounds:
         plan = self.pipeline.plan
         failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
         # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
-        if isinstance(error, ModeAtInfinityError) or not (failed and plan.refine):
+        other = plan.refine and not self.same_rows
+        if isinstance(error, ModeAtInfinityError) or not (failed and other):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
 
@@ -197,8 +202,9 @@ class Rounds:
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
         # What is selected in the loop has no reference that could be another.
+        fixed = self.same_rows or plan.method in IN_THE_LOOP
         other_rows = change is not None and change.action != LONGER_CHAINS
-        return None if plan.method in IN_THE_LOOP and other_rows else change
+        return None if fixed and other_rows else change
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:

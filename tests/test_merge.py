@@ -19,6 +19,7 @@ from stancoreset.control_variate import ControlVariate
 from stancoreset.coreset import Coreset
 from stancoreset.errors import DataError, OptionError
 from stancoreset.merging.union import joined_controls
+from stancoreset.refinement import LONGER_CHAINS
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 1_000, "chains": 2}
 LOGISTIC = sc.stan_model_path("logistic")
@@ -322,6 +323,17 @@ def test_one_part_alone(model, parts):
 
 
 @pytest.mark.fit
+@pytest.mark.fit
+def test_chains_that_are_too_short_become_longer(model, parts):
+    few = {**QUICK, "iter_sampling": 100}
+    fit = model.merge(parts, size=30, seed=reseeded(1), **few)
+    assert fit.rounds[0].short
+    assert fit.rounds[-1].action == LONGER_CHAINS
+    assert fit.certificate.verdict == "certified"
+    assert fit.certificate.mcse_mean < 0.05
+    assert {r.size for r in fit.rounds} == {fit.coreset.size}
+
+
 def test_parts_that_cannot_be_merged(model, parts):
     (piece, fit), (other, second), *_ = parts
     for nothing in ([], ()):

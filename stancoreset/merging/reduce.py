@@ -137,7 +137,7 @@ def merge_parts(
     method, control_variate, seed
         See `CoresetModel.fit`.
     chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
-        As in cmdstanpy's ``sample``.
+        As in cmdstanpy's ``sample``. Chains that are too short become longer, as in a fit.
     output_dir : path, optional
         Folder for the results, with the data of the rows; finished stages are written as they
         end.
@@ -192,6 +192,7 @@ def merge_parts(
         size=size,
         method=method,
         control_variate=control_variate,
+        refine=True,
         seed=recorded_seed(output_dir) if seed is None and resume else seed,
         inits=inits,
         engine_output_dir=engine_output_dir,
@@ -213,7 +214,7 @@ def merge_parts(
     with stages("compile"):
         joined.session.compile()
     try:
-        return Rounds(replace(joined, folder=folder)).run()
+        return Rounds(replace(joined, folder=folder), same_rows=True).run()
     finally:
         joined.session.close()
 
