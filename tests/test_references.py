@@ -289,6 +289,8 @@ def test_held_out_and_added_draws_are_different_draws(logistic):
 @pytest.mark.cmdstan
 def test_references_on_cmdstan(cmdstan, laplace_fit):
     """Ours against Stan's own Pathfinder, and Stan's ADVI moved to the full data."""
+    from cmdstanpy import CmdStanModel
+
     from stancoreset.engines.cmdstan import CmdStanEngine
     from stancoreset.full_data import FullData
     from stancoreset.stan.program import StanProgram, weighted_program
@@ -305,7 +307,8 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
             np.testing.assert_allclose(rows.std(axis=0), fit.sd, rtol=bound)
         with small_copy(full, seed=1) as small:
             ours = pathfinder_draws(small, 1_000, seed=reseeded(1))
-            theirs = small._fitter.model.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
+            stan = CmdStanModel(exe_file=compiled.executable)
+            theirs = stan.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
             stans = small.unconstrain(
                 {name: theirs.stan_variable(name) for name in ("alpha", "beta")}
             )
