@@ -557,27 +557,36 @@ def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
 
 
 def test_what_was_read_is_told_by_its_order_and_not_by_its_chunks():
+    n = 20_000
     rng = np.random.default_rng(3)
-    rows = {"X": rng.normal(size=(900, 3)), "y": rng.integers(0, 2, 900), "z": rng.normal(size=900)}
+    rows = {"X": rng.normal(size=(n, 3)), "y": rng.integers(0, 2, n), "z": rng.normal(size=n)}
+    rows["y"][:4], rows["indicator"] = [0, 1, 1, 0], np.zeros(n)
+    rows["indicator"][[17, 300]] = 1.0
 
     def seen(rows: dict[str, np.ndarray], *cuts: int) -> Seen:
-        edges = [0, *cuts, 900]
-        pieces = [slice(a, b) for a, b in itertools.pairwise(edges)]
-        return sum((Seen.of({k: v[p] for k, v in rows.items()}) for p in pieces), Seen())
+        pieces = itertools.pairwise([0, *cuts, n])
+        parts = (Seen.of({k: v[a:b] for k, v in rows.items()}, a) for a, b in pieces)
+        return sum(parts, Seen())
 
     whole = seen(rows)
-    assert whole == seen(rows, 1, 300, 899) == seen(rows, 450)
+    assert whole == seen(rows, 1, 300, n - 1) == seen(rows, 450) == seen(rows, *range(7, n, 99))
     others = [{k: v[::-1] for k, v in rows.items()}]
+
+    def moved(name: str, places: object, values: object) -> None:
+        other = rows[name].copy()
+        other[places] = values
+        others.append({**rows, name: other})
+
     for name, value in rows.items():
-        for change in ("one", "swap", "sign"):
-            other = value.copy()
-            if change == "one":
-                other[5] += 1
-            elif change == "swap":
-                other[[3, 700]] = value[[700, 3]] if (value[3] != value[700]).all() else 5
-            else:
-                other[7] = -1 - value[7]
-            others.append({**rows, name: other})
+        moved(name, 5, value[5] + 1)
+        moved(name, 7, -1 - value[7])
+        if name != "indicator":
+            one, another = np.flatnonzero(np.atleast_2d(value.T)[0] != value.flat[0])[[0, -1]]
+            moved(name, [0, one, another], value[[one, 0, another]])
+            moved(name, [0, one, another], value[[another, one, 0]])
+    moved("y", slice(4), [1, 0, 0, 1])  # of the same sum, and the same centre
+    for far in (1, 2_048, 2**14):  # numbers that differ in their upper bits alone
+        moved("indicator", [17, 17 + far], [0.0, 1.0])
     others.append({**rows, "X": rows["X"][:, [1, 0, 2]]})
     others.append({**rows, "X": rows["z"][:, None] * [1, 1, 1], "z": rows["X"][:, 0]})
     assert len({whole, *map(seen, others)}) == 1 + len(others)

@@ -84,7 +84,7 @@ def sum_part(
         nonlocal seen
         for chunk in reader.chunks(part):
             yield kernel.evaluate(method, chunk, draws)
-            seen += Seen.of(chunk)
+            seen += Seen.of(chunk, seen.rows)
 
     total = fold(evaluated())
     return total, seen
@@ -129,11 +129,11 @@ class LocalThreads:
         """See `Executor.sums`."""
         seen = [Seen() for _ in parts]
 
-        def work(item: tuple[int, Rows]) -> tuple[int, Seen, Sums]:
-            number, chunk = item
-            return number, Seen.of(chunk), kernel.evaluate(method, chunk, draws)
+        def work(item: tuple[int, int, Rows]) -> tuple[int, Seen, Sums]:
+            number, start, chunk = item
+            return number, Seen.of(chunk, start), kernel.evaluate(method, chunk, draws)
 
-        chunks = ((i, chunk) for i, part in enumerate(parts) for chunk in reader.chunks(part))
+        chunks = ((i, *c) for i, part in enumerate(parts) for c in reader.numbered(part))
 
         def evaluated() -> Iterator[tuple[int, Sums]]:
             for number, rows, sums in ordered(work, chunks, self.threads):

@@ -173,7 +173,7 @@ class StoredRows(Mapping[str, Any]):
         rows = 0
         for number, part in enumerate(self._parts):
             for chunk in self._reader.chunks(part):
-                seen[number] += Seen.of(chunk)
+                seen[number] += Seen.of(chunk, seen[number].rows)
                 rows += row_count(chunk)
                 if rows <= self.n_obs:
                     yield chunk
