@@ -324,6 +324,8 @@ def certify(
     with understood("moved", moved, "a pair of numbers"):
         shift, change = map(float, moved)
     check_is("against", against, str, "a text")
+    check_is("witness", witness, str, "a text")
+    check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))

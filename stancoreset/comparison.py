@@ -101,6 +101,8 @@ def compare(
     import pandas as pd
 
     with understood("quantiles", quantiles, "a list of numbers between 0 and 1"):
+        if not isinstance(quantiles, Sequence | np.ndarray) or isinstance(quantiles, str | bytes):
+            raise TypeError
         levels = [float(q) for q in quantiles]
     if not all(0 < q < 1 for q in levels):
         raise OptionError(f"quantiles must lie strictly between 0 and 1, got {shown(quantiles)}")

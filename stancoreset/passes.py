@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stancoreset.checks import check_choice
 from stancoreset.engines.base import Compiled, Engine, Float, StanData
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
-from stancoreset.errors import OptionError, StancoresetError
+from stancoreset.errors import StancoresetError
 from stancoreset.stan.control import CompiledWithControl, Controlled
 from stancoreset.stan.identity_values import random_points
 from stancoreset.stan.program import WeightedProgram
@@ -41,8 +42,7 @@ class Passes:
 
 def check_passes(passes: str) -> None:
     """Refuse what is none of `PASSES`."""
-    if passes not in PASSES:
-        raise OptionError(f"passes is {passes!r}, expected 'auto' or 'engine'")
+    check_choice("passes", passes, PASSES)
 
 
 def choose_passes(

@@ -13,6 +13,7 @@ import numpy as np
 
 from stancoreset import __version__, arviz_compat
 from stancoreset.chain_bars import chain_bars
+from stancoreset.checks import check_path
 from stancoreset.control_variate import ControlVariate, control_variate
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import (
@@ -385,6 +386,7 @@ class Session:
         show_progress: bool = False,
     ) -> SampleResult:
         """NUTS on the coreset, or on all rows."""
+        folder = None if output_dir is None else str(check_path("output_dir", output_dir))
         with (
             self.bind(checked, coreset) as bound,
             chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration,
@@ -392,7 +394,7 @@ class Session:
             return bound.sample(
                 seed=seed,
                 inits=self.initial_points(bound, inits, nuts.chains, seed),
-                output_dir=None if output_dir is None else str(output_dir),
+                output_dir=folder,
                 on_iteration=on_iteration,
                 **vars(nuts),
             )

@@ -240,6 +240,7 @@ class Steps:
         check_inits(inits, nuts.chains)
         require_csv_folder(output_dir, "output_dir", self.engine.name)
         check_labels(coords, dims)
+        show = Stages.given(None, show_progress).show
         if coreset is not None:
             _check_coreset(coreset)
         checked = self.read(data)
@@ -250,7 +251,7 @@ class Steps:
             seed=seed,
             inits=inits,
             output_dir=output_dir,
-            show_progress=Stages(show_progress).show,
+            show_progress=show,
         )
         given = {} if inits is None else {"inits": recorded_inits(inits)}
         provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})

@@ -128,6 +128,7 @@ def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
 @pytest.mark.fit
 def test_options_of_nuts_reach_the_job(place):
     text = DEFAULTS + "[[jobs]]\nsize = 20\nthin = 3\nsave_warmup = true\ninits = 0.1\nchains = 2\n"
+    text += "refine = false\n"  # chains of as many draws as asked for
     table = sc.run_batch(jobs_file(place, text), place / "work")
     (name,) = table.index
     posterior = sc.load_fit(place / "work" / name).posterior

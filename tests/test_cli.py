@@ -75,7 +75,7 @@ def test_what_nuts_is_asked_for(tmp_path, data_file, capsys):
     out, options = tmp_path / "run", ["--thin", 2, "--save-warmup", "--metric", "dense_e"]
     options += ["--step-size", 0.5, "--inits", start, "--seed", "random"]
     command = ["fit", LOGISTIC, data_file, "--size", 30, "--out", out, "--no-plots", *QUICK]
-    command += ["--no-refine"]  # whose chains nothing makes longer
+    command += ["--iter-sampling", 2_000]  # so many that nothing makes the chains longer
     assert run(*command, *options) == 0
     settings = json.loads((out / "report.json").read_text())["settings"]
     assert settings["inits"] == str(start)
@@ -83,7 +83,7 @@ def test_what_nuts_is_asked_for(tmp_path, data_file, capsys):
     assert settings["step_size"] == [0.5, 0.5]
     assert isinstance(settings["seed"], int)
     groups = arviz_compat.groups_of(sc.load_fit(out).posterior)
-    assert groups["posterior"].sizes["draw"] == 150
+    assert groups["posterior"].sizes["draw"] == 1_000
     assert groups["warmup_posterior"].sizes["draw"] == 100
     capsys.readouterr()
     for option, value, said in (

@@ -18,6 +18,7 @@ import pytest
 from stancoreset import arviz_compat
 from stancoreset.arviz_compat import MonteCarlo
 from stancoreset.certificate import certify
+from stancoreset.checksums import CHECKSUMS
 from stancoreset.coreset import Coreset
 from stancoreset.errors import EngineError, OptionError, OutputError, ProgramError
 from stancoreset.files import atomic_folder, atomic_path, remove_leftovers
@@ -413,6 +414,7 @@ def test_a_certificate_of_earlier_versions_is_read(tmp_path):
     new = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail"]
     np.testing.assert_allclose(table[new].iloc[0], [0.06, 0.02, 300, 200])
     table.drop(columns=new).to_csv(file, index=False)
+    (tmp_path / "run" / CHECKSUMS).unlink()  # as those versions did
     old = folder.once("certificate", None)
     assert old.verdict == "certified"
     assert np.isnan([getattr(old, name) for name in new]).all()

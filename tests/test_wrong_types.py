@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +24,7 @@ from problems import NORMAL_CODE, normal_data
 
 import stancoreset as sc
 from stancoreset import in_the_loop, session
+from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
 
 
@@ -126,6 +128,11 @@ def path(v: Any) -> bool:
     return True
 
 
+def file(v: Any) -> bool:
+    """What is in it is seen when the program's parameters are known."""
+    return path(v) and os.path.isfile(v)
+
+
 def flag(v: Any) -> bool:
     return isinstance(v, bool)
 
@@ -141,6 +148,14 @@ def anything(_v: Any) -> bool:
 def empty(v: Any) -> bool:
     """A mapping, list, … with nothing in it, which asks for nothing."""
     return isinstance(v, dict | list) and not v
+
+
+def empty_list(v: Any) -> bool:
+    return isinstance(v, list) and not v
+
+
+def empty_dict(v: Any) -> bool:
+    return isinstance(v, dict) and not v
 
 
 def TABLE(v: Any) -> bool:
@@ -216,14 +231,26 @@ NUTS: dict[str, Legit] = {
     "adapt_delta": number(0, 1, strict=True),
     "max_treedepth": whole(1),
     "parallel_chains": optional(whole(1)),
+    "thin": whole(1),
+    "save_warmup": flag,
+    "metric": nothing,
+    "step_size": optional(number(0, strict=True)),
+    "adapt_init_phase": optional(whole(0)),
+    "adapt_metric_window": optional(whole(0)),
+    "adapt_step_size": optional(whole(0)),
+    "show_console": flag,
+    "refresh": whole(1),
+    "inits": either(missing, number(0), empty_dict, file),
 }
 LABELS: dict[str, Legit] = {
     "coords": optional(empty),
     "dims": optional(empty),
 }
+DRAWN: dict[str, Legit] = {"max_parameters": whole(1), "weights": optional(empty_dict)}
 RUN: dict[str, Legit] = {
     "show_progress": optional(flag),
     "output_dir": optional(path),
+    "engine_output_dir": optional(path),
     "resume": flag,
     "overwrite": flag,
     "stages": missing,
@@ -255,6 +282,9 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "obs": optional(text),
                 "threads": optional(whole(1)),
                 "glm": flag,
+                "passes": nothing,
+                "cpp_options": optional(empty_dict),
+                "stanc_options": optional(empty_dict),
             },
         ),
         "CoresetModel of code": Case(
@@ -281,7 +311,6 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 **NUTS,
                 **LABELS,
                 **RUN,
-                "engine_output_dir": optional(path),
             },
             {"reference": "posterior"},
         ),
@@ -333,7 +362,27 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "sample": Case(
             model.sample,
             {"data": data, "coreset": fit.coreset},
-            {"data": nothing, "coreset": missing, "seed": optional(SEED), **LABELS, **NUTS},
+            {
+                "data": nothing,
+                "coreset": missing,
+                "seed": optional(SEED),
+                "show_progress": optional(flag),
+                "output_dir": optional(path),
+                **LABELS,
+                **NUTS,
+            },
+        ),
+        "starts of a parameter": Case(
+            lambda inits: model.sample(data, fit.coreset, inits={"mu": inits}),
+            {"inits": 0.5},
+            {
+                "inits": either(
+                    number(-1e300),
+                    flag,
+                    empty_list,
+                    lambda v: isinstance(v, np.ndarray) and v.ndim == 3,
+                )
+            },
         ),
         "certify": Case(
             model.certify,
@@ -442,6 +491,8 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "unvisited": either(number(-1e300), lambda v: isinstance(v, float)),
                 "moved": nothing,
                 "against": lambda v: isinstance(v, str),
+                "witness": lambda v: isinstance(v, str),
+                "monte_carlo": nothing,
             },
             {"log_weights": "log weight|draws are too few"},
         ),
@@ -452,6 +503,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "posteriors": nothing,
                 "reference": missing,
                 "var_names": missing,
+                "quantiles": empty_list,
                 "weights": optional(empty_dict),
                 "seconds": optional(empty_dict),
             },
@@ -565,7 +617,8 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "plot_weights": Case(
             sc.plots.plot_weights,
             {"coreset": fit},
-            {"coreset": nothing, "columns": anything, "ax": missing},
+            {"coreset": nothing, "projection_or_data": missing, "columns": anything, "ax": missing},
+            {"projection_or_data": "covariates|column"},
         ),
         "plot_certificate": Case(
             sc.plots.plot_certificate,
@@ -581,13 +634,19 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "plot_density": Case(
             sc.plots.plot_density,
             {"posteriors": posterior},
-            {"posteriors": nothing, "var_names": missing, "ax": missing},
+            {"posteriors": nothing, "var_names": missing, "ax": missing, **DRAWN},
             {"posteriors": "posterior", "var_names": "parameter|var_names"},
         ),
         "plot_forest": Case(
             sc.plots.plot_forest,
             {"posteriors": posterior},
-            {"posteriors": nothing, "var_names": missing, "ax": missing},
+            {
+                "posteriors": nothing,
+                "var_names": missing,
+                "ax": missing,
+                "prob": number(0, 1, strict=True),
+                **DRAWN,
+            },
             {"posteriors": "posterior", "var_names": "parameter|var_names"},
         ),
         "plot_refinement": Case(
@@ -611,10 +670,6 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         kinds |= {"seed": whole(0)}
         found[method.__name__] = Case(loop(method), {}, {**kinds, "model": nothing})
     return found
-
-
-def empty_dict(v: Any) -> bool:
-    return isinstance(v, dict) and not v
 
 
 def of_default(default: Any) -> Legit:
@@ -642,7 +697,7 @@ NAMES = sorted(
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
-        *("sparse_vi", "quasi_newton"),
+        *("sparse_vi", "quasi_newton", "starts of a parameter"),
     ]
 )
 
@@ -688,6 +743,35 @@ def test_values_of_wrong_types(name, world, nothing_computed, tmp_path, monkeypa
                 wrong.append(f"{argument}={label}: {fault}")
     plt.close("all")
     assert not wrong, f"{len(wrong)} of {name}:\n" + "\n".join(wrong)
+
+
+def option(v: Any) -> bool:
+    return v is None or isinstance(v, bool | int | str | Path) or empty_list(v)
+
+
+@pytest.mark.cmdstan
+def test_options_of_the_compiler(world, nothing_computed, tmp_path, monkeypatch, cmdstan):
+    monkeypatch.chdir(tmp_path)
+    given = {"stan_file": world["folder"] / "model.stan", "engine": "cmdstan"}
+
+    def with_options(**values: Any) -> None:
+        ((name, value),) = values.items()
+        where, key = (name, "x") if name in kinds else ("stanc_options", name)
+        sc.CoresetModel(**given, **{where: {key: value}})
+
+    kinds: dict[str, Legit] = {"cpp_options": option, "stanc_options": option}
+    folder = either(empty_list, lambda v: path(v) and os.path.isdir(v))
+    wrong = [
+        f"{name}={label}: {fault}"
+        for name, kind in {**kinds, "include-paths": folder}.items()
+        for label, value in catalogue_of(tmp_path).items()
+        if (
+            fault := fault_of(
+                Case(with_options, {}, {}), name, value, label != "odd" and kind(value)
+            )
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def catalogue_of(folder: Path) -> dict[str, Any]:
@@ -840,15 +924,22 @@ def test_every_public_function_is_in_the_sweep(world):
             thing = getattr(room, name)
             if callable(thing) and name not in (*sc.solvers.METHODS, *LEAVES):
                 assert name in called, f"{room.__name__}.{name}"
+    swept: dict[Any, set[str]] = defaultdict(set)
     for case in found.values():
-        if case.call in LAMBDAS or case.call.__name__ == "<lambda>":
+        swept[case.call] |= {*case.kinds}
+    for method in (*sc.solvers.METHODS, "sparse_vi", "quasi_newton"):  # called by a function here
+        room = sc.solvers if method in sc.solvers.METHODS else sc.in_the_loop
+        key = f"solve by {method}" if method in sc.solvers.METHODS else method
+        swept[getattr(room, method)] = {*found[key].kinds, "problem"}
+    for call, names in swept.items():
+        if call.__name__ == "<lambda>":
             continue
-        for name, parameter in inspect.signature(case.call).parameters.items():
-            if parameter.kind is not parameter.VAR_KEYWORD and name not in ("stan_file", "model"):
-                swept = any(
-                    name in other.kinds for other in found.values() if other.call == case.call
-                )
-                assert swept or name in UNSWEPT, f"{case.call.__name__}({name}=)"
+        for name, parameter in inspect.signature(call).parameters.items():
+            # Options that go on to NUTS and to methods are swept under their own names.
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                assert name in names, f"{call.__name__}({name}=)"
+    for name in ("fit", "merge", "sample"):
+        assert {*OptionsOfNUTS.names()} <= {*NUTS} <= {*found[name].kinds}
 
 
 LEAVES = (
@@ -858,11 +949,4 @@ LEAVES = (
     "Tangent",
     "kl_gradient",
     "tangent",
-)
-LAMBDAS: tuple[Any, ...] = ()
-# What CmdStan alone knows is checked in the tests of its options.
-UNSWEPT = (
-    *("engine_output_dir", "show_progress", "inits", "passes", "cpp_options", "stanc_options"),
-    *("output_dir", "others", "monte_carlo", "witness", "quantiles", "projection_or_data"),
-    *("prob", "max_parameters", "weights", "options"),
 )

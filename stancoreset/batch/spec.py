@@ -236,7 +236,7 @@ class _Reader:
         if key == "inits":
             return self._inits(place, value)
         if key == "engine_output_dir" and isinstance(value, str):
-            return str(self._base / Path(value).expanduser())
+            return str(self._path(place, key, value))
         if key == "reference" and not isinstance(value, str):
             raise self._error(place, key, f"is {shown(value)}, expected a name or a path *.nc")
         if key == "reference" and value.endswith(".nc"):
@@ -271,13 +271,15 @@ class _Reader:
         except StancoresetError as error:
             raise OptionError(f"{self._source}: {place}: {error}") from None
 
-    def _file(self, place: str, key: str, value: Any) -> Path:
-        if not isinstance(value, str | Path):
-            raise self._error(place, key, f"is {shown(value)}, expected a path")
+    def _path(self, place: str, key: str, value: Any) -> Path:
+        """A path, which counts from this file."""
         try:
-            path = check_path(key, self._base / check_path(key, value))
+            return check_path(key, self._base / check_path(key, value))
         except OptionError as error:
             raise OptionError(f"{self._source}: {place}: {error}") from None
+
+    def _file(self, place: str, key: str, value: Any) -> Path:
+        path = self._path(place, key, value)
         if not path.exists():
             raise self._error(place, key, f"is {str(value)!r}: there is no file {path}")
         return path

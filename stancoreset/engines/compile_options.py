@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stancoreset.checks import check_path, shown
 from stancoreset.engines.base import Engine
 from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.errors import OptionError
@@ -58,14 +59,14 @@ def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
     OptionError
         One of them is no folder.
     """
-    _require_mapping("stanc_options", stanc_options)
+    _require_options("stanc_options", stanc_options)
     folders: list[Path] = []
     for key in _INCLUDES:
         value = (stanc_options or {}).get(key, ())
         listed = value.split(",") if isinstance(value, str) else value
-        for one in [listed] if isinstance(listed, os.PathLike) else listed:
-            folder = Path(one).expanduser()
-            if not folder.is_dir():
+        for one in listed if isinstance(listed, list | tuple) else [listed]:
+            folder = check_path(f"stanc_options[{key!r}]", one)
+            if not os.path.isdir(folder):
                 raise OptionError(f"stanc_options: {key} has {str(one)!r}, which is no folder")
             folders.append(folder.resolve())
     return tuple(folders)
@@ -83,7 +84,7 @@ def with_options(
     OptionError
         Options of a compiler that the engine has not.
     """
-    _require_mapping("cpp_options", cpp_options)
+    _require_options("cpp_options", cpp_options)
     stanc = {k: v for k, v in (stanc_options or {}).items() if k not in _INCLUDES}
     for name in stanc:
         if name in _NO_EXECUTABLE:
@@ -97,7 +98,9 @@ def with_options(
             stanc_options={**engine.stanc_options, **stanc},
         )
     given = (
-        f"cpp_options is {dict(cpp_options)!r}" if cpp_options else f"stanc_options has {stanc!r}"
+        f"cpp_options is {shown(dict(cpp_options))}"
+        if cpp_options
+        else f"stanc_options has {shown(stanc)}"
     )
     raise OptionError(
         f"{given}, but engine {engine.name!r} compiles no C++; leave it out, or use "
@@ -105,6 +108,17 @@ def with_options(
     )
 
 
-def _require_mapping(name: str, options: object) -> None:
-    if options is not None and not isinstance(options, Mapping):
-        raise OptionError(f"{name} is {options!r}, expected a dict as in cmdstanpy")
+def _require_options(name: str, options: object) -> None:
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise OptionError(f"{name} is {shown(options)}, expected a dict as in cmdstanpy")
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise OptionError(f"{name} has {shown(key)}, expected the name of an option")
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if one is not None and not isinstance(one, bool | int | str | os.PathLike):
+                raise OptionError(
+                    f"{name}: {key} is {shown(value)}, expected True, a whole number, a text or a "
+                    "list of texts"
+                )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from pathlib import Path
 from typing import Any
 
+from stancoreset.checks import check_path
 from stancoreset.errors import OptionError, OutputError
 
 __all__ = ["no_csv_files", "require_csv_folder"]
@@ -32,11 +31,9 @@ def require_csv_folder(path: Any, name: str, engine: str) -> None:
     """
     if path is None:
         return
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise OptionError(f"{name} is {path!r}, expected the path of a folder")
+    folder = check_path(name, path)
     if engine == "stanli":
         raise no_csv_files(path, name)
-    folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{name}: {folder} is a file; name a folder for CmdStan's CSV files")
     try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from math import isfinite
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import check_number, check_path, shown, understood
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climb import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
@@ -34,21 +33,30 @@ def check_inits(inits: Any, chains: int) -> None:
     Raises
     ------
     OptionError
-        Another kind of thing, a negative number, not one for each chain, or no such file.
+        Another kind of thing, a negative number, not one for each chain, no such file, or values
+        that are no finite numbers.
     """
-    if inits is None or isinstance(inits, np.ndarray | Mapping):
+    if inits is None:
         return
     if _is_radius(inits):
-        if not (isfinite(inits) and inits >= 0):
-            raise OptionError(f"inits is {inits!r}, expected a number of at least 0")
+        check_number("inits", inits, 0)
+        return
+    if isinstance(inits, np.ndarray):
+        if inits.ndim not in (1, 2):
+            raise OptionError(f"inits is {shown(inits)}, {_EXPECTED}")
+        _numbers("inits", inits)
         return
     each = inits if isinstance(inits, list | tuple) else [inits]
     for one in each:
-        if isinstance(one, str | os.PathLike):
-            if not Path(one).is_file():
-                raise OptionError(f"inits is {str(one)!r}: there is no such file")
-        elif not isinstance(one, Mapping):
-            raise OptionError(f"inits is {inits!r}, {_EXPECTED}")
+        if isinstance(one, Mapping):
+            for name, value in one.items():
+                if not isinstance(name, str):
+                    raise OptionError(f"inits has {shown(name)}, expected the name of a parameter")
+                _numbers(f"inits[{name!r}]", value)
+        elif not isinstance(one, str | os.PathLike):
+            raise OptionError(f"inits is {shown(inits)}, {_EXPECTED}")
+        elif not os.path.isfile(check_path("inits", one)):
+            raise OptionError(f"inits is {shown(str(one))}: there is no such file")
     if isinstance(inits, list | tuple) and len(inits) != chains:
         raise OptionError(
             f"inits has {len(inits)} entries, expected one for each of {chains} chains"
@@ -108,8 +116,17 @@ def _is_radius(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
+def _numbers(name: str, value: Any) -> Float:
+    """A number or an array of them."""
+    with understood(name, value, "finite numbers"):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise TypeError
+        return array.astype(np.float64)
+
+
 def _points(inits: np.ndarray, chains: int, count: int) -> Float:
-    if inits.shape not in ((count,), (chains, count)) or inits.dtype.kind not in "fiu":
+    if inits.shape not in ((count,), (chains, count)):
         raise OptionError(
             f"inits is an array of shape {inits.shape}, expected numbers of shape ({count},) or "
             f"({chains}, {count}): unconstrained points"
@@ -150,7 +167,7 @@ def _with(bound: BoundModel, filled: Mapping[str, Float], given: Mapping[str, An
     """The unconstrained point of some random values and those that are given."""
     values = dict(filled)
     for name, value in given.items():
-        array = np.asarray(value, dtype=np.float64)[None]
+        array = _numbers(f"inits[{name!r}]", value)[None]
         if array.shape != filled[name].shape:
             raise OptionError(
                 f"inits has {name!r} of shape {array.shape[1:]}, expected {filled[name].shape[1:]}"

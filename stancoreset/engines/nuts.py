@@ -6,15 +6,15 @@ Engines differ in what they do with a number out of range, from taking it to cra
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_whole, shown
+from stancoreset.checks import check_flag, check_whole, shown
 from stancoreset.errors import OptionError
 from stancoreset.spelling import near_misses
 
@@ -128,15 +128,16 @@ class NUTS:
             value, least = getattr(self, option.name), option.metadata["least"]
             if least is not None and not (value is None and option.default is None):
                 check_whole(option.name, value, least)
-            if isinstance(option.default, bool) and not isinstance(value, bool):
-                raise OptionError(f"{option.name} is {value!r}, expected True or False")
+            if isinstance(option.default, bool):
+                check_flag(option.name, value)
+                object.__setattr__(self, option.name, bool(value))
         delta = self.adapt_delta
         if not _is_number(delta) or not 0 < delta < 1:
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
         if not isinstance(self.metric, str) or self.metric not in _METRICS:
             raise OptionError(
-                f"metric is {self.metric!r}, expected one of 'diag_e', 'dense_e', 'unit_e'; its "
-                "values cannot be given, NUTS on a coreset finds them in seconds"
+                f"metric is {shown(self.metric)}, expected one of 'diag_e', 'dense_e', 'unit_e'; "
+                "its values cannot be given, NUTS on a coreset finds them in seconds"
             )
         object.__setattr__(self, "metric", _METRICS[self.metric])
         self._check_step_size()
@@ -147,9 +148,9 @@ class NUTS:
             return
         each = [size] if _is_number(size) else size
         listed = isinstance(each, Sequence | np.ndarray) and not isinstance(each, str)
-        if not listed or not all(_is_number(s) and isfinite(s) and s > 0 for s in each):
+        if not listed or not all(_is_number(s) and 0 < s <= sys.float_info.max for s in each):
             raise OptionError(
-                f"step_size is {size!r}, expected a number above 0, or a list of them"
+                f"step_size is {shown(size)}, expected a number above 0, or a list of them"
             )
         if not _is_number(size) and len(each) != self.chains:
             raise OptionError(
@@ -236,8 +237,8 @@ class NUTS:
                 )
         if self.step_size is not None and not _is_number(self.step_size):
             raise OptionError(
-                f"step_size is {self.step_size!r}, but engine {engine!r} starts all chains from "
-                "one; give a number, or use engine='cmdstan'"
+                f"step_size is {shown(self.step_size)}, but engine {engine!r} starts all chains "
+                "from one; give a number, or use engine='cmdstan'"
             )
 
 

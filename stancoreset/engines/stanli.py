@@ -163,9 +163,7 @@ class StanliBound:
         # the data: the program travels under the reserved key "__stanli".
         # A name that the locale could not read is not UTF-8, which its reader of JSON needs.
         name = self._compiled.name.encode(errors="replace").decode()
-        head = json.dumps(
-            {"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name}
-        )
+        head = json.dumps({"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name})
         rest = json_text(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         try:
