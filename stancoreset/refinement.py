@@ -13,12 +13,14 @@ chains of a few rows are cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from stancoreset.certificate import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate
+from stancoreset.checks import check_flag, check_is, check_whole
 from stancoreset.coreset import Coreset
 
 __all__ = [
@@ -117,9 +119,26 @@ class Round:
 
     @classmethod
     def of_report(cls, record: Mapping[str, Any]) -> Round:
-        """A record as a report holds it, where numbers that are not known are None."""
+        """A record as a report holds it, where numbers that are not known are None.
+
+        Raises
+        ------
+        OptionError
+            A value is of another type than that of the field.
+        """
         known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in record.items()}
-        return cls(**known)
+        found = cls(**known)
+        for member in fields(cls):
+            name, value = f"rounds.{member.name}", getattr(found, member.name)
+            if member.type == "int":
+                check_whole(name, value, 0)
+            elif member.type == "bool":
+                check_flag(name, value)
+            elif member.type == "str":
+                check_is(name, value, str, "a text")
+            else:
+                check_is(name, value, Real, "a number")
+        return found
 
     @classmethod
     def of(

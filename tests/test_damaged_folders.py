@@ -21,6 +21,7 @@ import pytest
 from problems import logistic_data
 
 import stancoreset as sc
+from stancoreset import arviz_compat
 from stancoreset.checksums import CHECKSUMS
 from stancoreset.cli import main
 from stancoreset.errors import OutputError, StancoresetError
@@ -57,6 +58,22 @@ def whole(tmp_path_factory) -> Path:
         model.keep(data, fit).save(where)
     assert set(READ) < {path.name for path in where.iterdir()}
     return where
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read_once() -> Iterator[None]:
+    """NetCDF, which takes most of the time, is read once for each content."""
+    load, contents = arviz_compat.load, {}
+
+    def loaded(path: str | Path) -> Any:
+        content = Path(path).read_bytes()
+        if content not in contents:
+            contents[content] = load(path)
+        return contents[content]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arviz_compat, "load", loaded)
+        yield
 
 
 @pytest.fixture(params=["with checksums", "without"])
@@ -197,12 +214,16 @@ def test_a_single_digit_shows_in_the_checksum(whole, tmp_path, file):
 WRONG: tuple[Any, ...] = (None, "x", "", [], {}, [1], {"a": 1}, -1, 0, 1.5, True, 1e400, [[1]])
 
 
+# Members of a report that are handed on as they are: one of them stands for the others.
+HANDED_ON = ("settings", "provenance")
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Where values are in a JSON document, the first of every list."""
     if path:
         yield path
     if isinstance(value, dict):
-        for key in value:
+        for key in list(value)[: 1 if path and path[0] in HANDED_ON else None]:
             yield from places(value[key], (*path, key))
     elif isinstance(value, list) and value:
         yield from places(value[0], (*path, 0))
@@ -220,14 +241,10 @@ def used(path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["report.json", "coreset.json", "coreset_data.json"])
-def test_members_of_the_wrong_type_and_without_them(whole, tmp_path, file, monkeypatch):
+def test_members_of_the_wrong_type_and_without_them(whole, tmp_path, file):
     """Without checksums: a member that is read must be of its type, and the others may be any."""
     run = Path(shutil.copytree(whole, tmp_path / "run"))
     (run / CHECKSUMS).unlink()
-    fit = sc.load_fit(whole)
-    # What other files hold is read once: it is the same all the time.
-    kept = {"posterior.nc": fit.posterior, "laplace.nc": fit.laplace}
-    monkeypatch.setattr("stancoreset.arviz_compat.load", lambda path: kept[Path(path).name])
     document = json.loads((run / file).read_text())
     for place in places(document):
         *path, last = place
