@@ -927,7 +927,8 @@ def test_every_public_function_is_in_the_sweep(world):
     swept: dict[Any, set[str]] = defaultdict(set)
     for case in found.values():
         swept[case.call] |= {*case.kinds}
-    for method in (*sc.solvers.METHODS, "sparse_vi", "quasi_newton"):  # called by a function here
+    for method in (*sc.solvers.METHODS, "sparse_vi", "quasi_newton"):
+        # They are called by a function here, which makes the checked problem as `solve` does.
         room = sc.solvers if method in sc.solvers.METHODS else sc.in_the_loop
         key = f"solve by {method}" if method in sc.solvers.METHODS else method
         swept[getattr(room, method)] = {*found[key].kinds, "problem"}
