@@ -9,6 +9,7 @@ parts to another.
 
 from __future__ import annotations
 
+import socket
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -227,8 +228,12 @@ def _client(client: Any) -> Any:
             )
         return client
     from distributed import Client
+    from distributed.comm import get_address_host_port
 
     try:
+        # Asked before Dask is: a client that cannot start is ended by the garbage collector, and
+        # if that is while another one starts, it waits for ever for a lock that it holds itself.
+        socket.create_connection(get_address_host_port(client), timeout=5).close()
         return Client(client, timeout="5s")
     except Exception as error:  # Dask has many, an AssertionError among them
         why = str(error) or type(error).__name__

@@ -229,3 +229,15 @@ def test_a_client_that_must_be_awaited_is_refused(model, client, folder):
 
     with pytest.raises(OptionError, match=r"the Dask client is asynchronous, .* without"):
         asyncio.run(read())
+
+
+@pytest.mark.parametrize("address", ["nowhere", "tcp://127.0.0.1:1", "tcp://no.such.host:8786"])
+def test_no_client_is_started_where_no_scheduler_is(address, model, folder, monkeypatch):
+    """One that cannot start may end while another starts, which then waits for ever."""
+
+    def started(*_: Any, **__: Any) -> None:
+        raise AssertionError("a client was started")
+
+    monkeypatch.setattr(distributed.Client, "start", started)
+    with pytest.raises(OptionError, match="no Dask scheduler answers"):
+        opened(model, sc.Distributed(Table(folder, **OPTIONS), address))
