@@ -44,7 +44,7 @@ _FEW, _FEW_STORED = 5, 10
 # Numbers in a block of rows: Stan reads them as text, for which it takes some 80 bytes each.
 _NUMBERS = 1_000_000
 # Rows on disk that the author's program is shown: of more, a share, and some of every pattern.
-_ROWS = 1_000_000
+_ROWS = 250_000
 # Patterns of zeros and of levels in a chunk, of each of which the first row is shown.
 _PATTERNS = 1_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def prior_on_all_rows(
     for start in range(0, n_obs, length):
         cut = slice(start, min(start + length, n_obs))
         rows = weighted.subset(data, cut, np.zeros(cut.stop - start))
-        with bound.briefly(rows) as model:
+        with closing(bound.briefly(rows)) as model:
             zero = model.log_density(thetas)
         if np.isfinite(zero - one).sum() > 1:
             worst = max(worst, _up_to_constant(zero, one))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Compiled, Engine, Float
+from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, Float
 from stancoreset.errors import IdentityError
 from stancoreset.stan.control import CompiledWithControl, controlled_for
 from stancoreset.stan.program import WeightedProgram
@@ -93,9 +93,9 @@ class BoundTwice:
     def density(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._density, data)
 
-    def briefly(self, data: Mapping[str, Any]) -> BoundModel:
+    def briefly(self, data: Mapping[str, Any]) -> Density:
         """The density on data that need not stay; close it."""
-        return self._density.bind(data)
+        return self._density.bind_density(data)
 
     def complete(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._complete, data)
