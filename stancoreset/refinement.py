@@ -49,12 +49,13 @@ MATCHING = "moment matching"
 _SMALLER = 2
 # How often chains may become longer, and by which factors at a time: three at least where they
 # disagree. The error of short chains is not well known, hence the margin and the upper bound.
-_LENGTHENED = 3
+_LENGTHENED = 4
 _UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
 # Chains that would have to be so many times longer than they may become stay as they are.
 _HOPELESS = 3.0
-# Chains that were lengthened are so once more only where their effective size has grown by this.
-_HELPED = 1.5
+# Chains that were lengthened are so once more only where their effective size has grown at least
+# by this power of the factor: it is noisy, but does not grow at all where a mode is hardly visited.
+_HELPED = 0.25
 # Own draws are used again only while they raise the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -261,7 +262,7 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     last = rounds[-1]
     done = sum(r.action == LONGER_CHAINS for r in rounds)
     helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
-    if done and not (helped and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk):
+    if done and not (helped and last.ess_bulk >= last.lengthened**_HELPED * rounds[-2].ess_bulk):
         return None
     hopeless = last.longer > _HOPELESS * room
     if last.short and hopeless:

@@ -22,8 +22,8 @@ from stancoreset.judge import Judge
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1
 # One pass with so few rows and draws is certified, corrected or rejected as chance will have it.
-# So do chains of two parameters that hardly know each other apart.
-REFINED = ("heavy_tailed", "near_separable", "mixture")
+# So do chains of two parameters that hardly know each other apart, and those along a funnel.
+REFINED = ("heavy_tailed", "hierarchical_noncentred", "near_separable", "mixture")
 
 
 class Fitted(NamedTuple):

@@ -285,7 +285,7 @@ class TestErrors:
     def test_names(self, full):
         with pytest.raises(OptionError, match="two posteriors are called '1'"):
             compare({"1": full, 1: full})
-        with pytest.raises(OptionError, match="expected one of \\['full'\\]"):
+        with pytest.raises(OptionError, match="expected one of 'full'"):
             compare({"full": full}, reference="coreset")
         with pytest.raises(OptionError, match="weights names"):
             compare({"full": full}, weights={"coreset": [1.0]})

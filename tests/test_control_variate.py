@@ -345,7 +345,12 @@ def test_gaussian_likelihoods_become_exact_at_any_size(size):
     given = {"N": 400, "D": 5, "X": X, "y": X @ np.ones(5) + rng.normal(size=400)}
     with sc.CoresetModel(stan_code=GAUSSIAN, engine="stanli") as gaussian:
         fit = gaussian.fit(
-            given, size=size, method="uniform", seed=reseeded(1), refine=False, **QUICK
+            given,
+            size=size,
+            method="uniform",
+            seed=reseeded(1),
+            refine=False,
+            **{**QUICK, "iter_sampling": 2_000},
         )
     assert fit.certificate.ess == pytest.approx(fit.certificate.n_draws, rel=1e-6)
     assert fit.certificate.verdict == "certified"

@@ -115,7 +115,7 @@ def test_densities_and_gradients_are_those_of_all_rows(model, monkeypatch, weigh
 def test_a_fit_is_the_same_and_says_how_many_rows_differ(model, monkeypatch):
     data, settings = (
         categories(),
-        {"size": 30, "seed": reseeded(1), "chains": 2, "iter_sampling": 500},
+        {"size": 30, "seed": reseeded(1), "iter_sampling": 2_000},
     )
     fit = model.fit(data, **settings)
     model.close()

@@ -155,7 +155,7 @@ class TestWasserstein:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (([], [1.0]), "x has shape"),
+            (([], [1.0]), r"x is \[\], expected an array \(draws, D\)"),
             (([1.0, np.inf], [1.0]), "1 values that are not finite"),
             (([1.0], [1.0], [-1.0]), "weights of x"),
             (([1.0], [1.0, 2.0], None, [0.0, 0.0]), "weights of y"),

@@ -118,7 +118,7 @@ def test_passes_that_the_user_leaves_to_the_engine():
         full = model._session.full_data(model.read(normal_data(N)))
         assert not model._session.in_process
         assert "engines" not in full.passes.as_dict()
-    with pytest.raises(OptionError, match="passes is 'stanli', expected 'auto' or 'engine'"):
+    with pytest.raises(OptionError, match="passes is 'stanli', expected one of 'auto', 'engine'"):
         sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli", passes="stanli")
 
 
