@@ -53,9 +53,9 @@ _LENGTHENED = 4
 _UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
 # Chains that would have to be so many times longer than they may become stay as they are.
 _HOPELESS = 3.0
-# Chains that were lengthened are so once more only where their effective size has grown at least
-# by this power of the factor: it is noisy, but does not grow at all where a mode is hardly visited.
-_HELPED = 0.25
+# Chains that were lengthened are so once more unless their effective size, which is noisy, has
+# fallen below this share of what it was: then they have found what shorter ones had not seen.
+_HELPED = 0.9
 # Own draws are used again only while they raise the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -262,7 +262,7 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     last = rounds[-1]
     done = sum(r.action == LONGER_CHAINS for r in rounds)
     helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
-    if done and not (helped and last.ess_bulk >= last.lengthened**_HELPED * rounds[-2].ess_bulk):
+    if done and not (helped and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk):
         return None
     hopeless = last.longer > _HOPELESS * room
     if last.short and hopeless:

@@ -367,9 +367,9 @@ def test_chains_become_longer_by_what_they_lack_and_only_while_it_helps():
     assert next_change([short], 1_000, 10_000, 5, 0.5) is None
     assert next_change([replace(short, longer=60.0)], 1_000, 10_000, 5, 25.0).lengthened == 10
     assert next_change([replace(short, longer=90.0)], 1_000, 10_000, 5, 25.0) is None
-    again = replace(short, action=LONGER_CHAINS, ess_bulk=400.0, lengthened=2.5)
+    again = replace(short, action=LONGER_CHAINS, ess_bulk=400.0)
     assert next_change([short, again], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
-    assert next_change([short, replace(again, ess_bulk=250.0)], 1_000, 10_000, 5, 25.0) is None
+    assert next_change([short, replace(again, ess_bulk=150.0)], 1_000, 10_000, 5, 25.0) is None
     # Chains that disagree do not know how long they would have to be.
     apart = replace(FIRST, unmixed=True, rhat=1.3, longer=500.0, ess_bulk=20.0)
     assert next_change([apart], 1_000, 10_000, 5, 25.0).lengthened == 3
