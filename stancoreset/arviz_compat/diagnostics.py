@@ -37,6 +37,7 @@ _LEAST = 4
 _BATCHES = 10
 # Scalars that are looked at together.
 _BLOCK = 500
+_TAILS = (0.05, 0.95)
 # A scalar whose standard deviation is this share of its size is a constant.
 _STILL = 1e-13
 
@@ -59,7 +60,9 @@ def ess(draws: Any, method: str = "bulk") -> Any:
     >>> float(ess(np.random.default_rng(0).normal(size=(4, 1000)))) > 3000
     True
     """
-    return _diagnose("ess", draws, method=method)
+    # ArviZ 0.23 looks at the quantiles of 5 and 95 % by itself, 1.x has to be told.
+    quantiles = {"prob": _TAILS} if method == "tail" else {}
+    return _diagnose("ess", draws, method=method, **quantiles)
 
 
 def rhat(draws: Any, method: str = "rank") -> Any:
