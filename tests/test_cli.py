@@ -289,10 +289,10 @@ def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, numb
     assert not [line for line in _processes() if str(out.parent) in line]
     before = (out / "coreset.csv").stat().st_mtime_ns
     marker = json.loads((out / ".stancoreset.json").read_text())
-    marker["iter_sampling"] = 300  # the same run, less patient
+    marker["iter_sampling"] = 1_000  # the same run, less patient
     (out / ".stancoreset.json").write_text(json.dumps(marker))
     finished = subprocess.run(
-        [*command, "--iter-sampling", "300", "--resume"],
+        [*command, "--iter-sampling", "1000", "--resume"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
