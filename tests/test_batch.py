@@ -305,9 +305,10 @@ def stamps(work: Path) -> dict[str, tuple[int, int]]:
     finished = ("reference.npz", "coreset.csv", "coreset.json", "posterior.nc", "certificate.csv")
     found = {}
     for path in work.glob("*/*"):
-        # Of a stage of two files the first alone is not finished.
-        whole = path.name != "coreset.csv" or path.with_suffix(".json").exists()
-        if path.name in finished and whole:
+        # A file whose checksum was not written yet is made anew.
+        listed = path.with_name("checksums.txt")
+        names = listed.read_text().split() if listed.exists() else []
+        if path.name in finished and path.name in names:
             status = path.stat()
             found[str(path.relative_to(work))] = (status.st_ino, status.st_mtime_ns)
     return found
