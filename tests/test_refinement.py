@@ -240,6 +240,9 @@ def test_steps_that_diverge_become_smaller():
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         once = model.fit(data, refine=False, **options)
         fit = model.fit(data, **options)
+        chains = {name: options[name] for name in ("iter_warmup", "iter_sampling", "adapt_delta")}
+        seeds = range(reseeded(1), reseeded(1) + 15)
+        large = [model.sample(data, once.coreset, seed=seed, **chains) for seed in seeds]
     assert once.certificate.diverged
     assert [r.action for r in fit.rounds][:2] == ["first pass", SMALLER_STEPS]
     np.testing.assert_array_equal(fit.coreset.indices, once.coreset.indices)
@@ -254,8 +257,9 @@ def test_steps_that_diverge_become_smaller():
     sd = np.sqrt(np.average((a - truth) ** 2, weights=p) + 1 / precision)
     known = exactly(a=(truth, sd))
     assert_agree(of_draws(fit.posterior, "a"), known, within=CERTIFIED)
-    wrong = arviz_compat.variables_of(once.posterior)["a"]
-    assert wrong.std() < 0.9 * sd
+    # One run of large steps in eight happens upon the arms.
+    wrong = [arviz_compat.variables_of(posterior)["a"].std() for posterior in large]
+    assert np.median(wrong) < 0.9 * sd
 
 
 def test_one_chain_is_judged_by_its_halves():
