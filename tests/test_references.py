@@ -378,7 +378,7 @@ def test_where_laplace_fails_pathfinder_serves(tmp_path):
     g = rng.integers(0, 10, 12_000)
     y = rng.normal(1, 1, 12_000)
     data = {"N": 12_000, "J": 10, "g": g + 1, "y": y}
-    quick = {"chains": 2, "iter_warmup": 300, "iter_sampling": 400, "adapt_delta": 0.95}
+    quick = {"iter_warmup": 500, "adapt_delta": 0.99}  # τ → 0 is the neck of a funnel
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
         with pytest.raises(ReferenceFitError, match='reference="pathfinder"'):
             model.reference(data, "laplace", draws=50)
@@ -396,6 +396,5 @@ def test_where_laplace_fails_pathfinder_serves(tmp_path):
         assert again.reference.method == "pathfinder"
         np.testing.assert_array_equal(again.reference.spare, fit.reference.spare)
         # s is known well: its posterior is that of a sample of 12,000
-        s = fit.summary(var_names=["s"]).loc["s"]
-        assert s["mean"] == pytest.approx(y.std(), abs=3 * s["sd"])
-        assert s["sd"] == pytest.approx(1 / np.sqrt(2 * 12_000), rel=0.15)
+        known = exactly(s=(y.std(), y.std() / np.sqrt(2 * 12_000)))
+        assert_agree(of_draws(fit.posterior, "s"), known, within=0.1)

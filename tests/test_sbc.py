@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from calibration.sbc import DRAWS, calibrate, ranked, uniformity
 
-QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 400, "draws": 250, "refine": False}
+QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000, "draws": 250, "refine": False}
 
 
 @pytest.mark.fit

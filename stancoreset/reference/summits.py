@@ -46,7 +46,7 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
         if len(ends) == wanted:
             break
         try:
-            theta = model.mode(seed=seed + attempt)
+            theta = model.mode(seed=_start(seed, attempt))
         except EngineError as error:
             message = str(error)
             continue
@@ -56,6 +56,13 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
             values.append(value)
     order = np.argsort(-np.array(values), kind="stable")
     return np.array(ends).reshape(-1, model.n_params)[order], message
+
+
+def _start(seed: int, attempt: int) -> int:
+    """Seed of a climb; fits with neighbouring seeds have no start in common."""
+    if attempt == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, attempt]).generate_state(1)[0] >> 1)  # Stan's: 31 bits
 
 
 def distinct(
