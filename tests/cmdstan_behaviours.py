@@ -1,16 +1,25 @@
-"""What the engine relies on in a CmdStan executable, each with where it stands in CmdStan.
+"""What the engine relies on in a CmdStan executable, each with the source lines it comes from.
 
-The sources are those of CmdStan 2.36 to 2.38, ``src/cmdstan/``, and of Stan's services under
-``stan/services/``; a function's name is given because lines move from version to version. Every
-behaviour is asked of a genuine executable and of the tests' own runtime by the same words, in
-``test_genuine_cmdstan.py``, which also makes the files that are named here in braces.
+Every behaviour is asked of a genuine executable (CmdStan 2.37) and of the tests' own runtime by
+the same words, in ``test_genuine_cmdstan.py``, which also makes the files that are named here in
+braces.
+
+A source is ``project@version file:line function: words``, and the words stand in that line.
+CmdStan's lines are those of the named commits of stan-dev/cmdstan, below ``src/cmdstan/``. For
+each file it is the newest commit whose text could be read; some are older than 2.37.
+That 2.37 still behaves so the genuine executable proves, but it says "Cannot open" where
+``file.hpp`` says "Can't open", and lets the sampler ``fixed_param`` do without the warm-up that
+``command.hpp`` asks of every sampler. Stan's lines, and those of its library ``math``, are those
+of the headers in the httpstan wheel, below ``include/stan/``, where a test looks them up; later
+versions of Stan write Pathfinder's column ``path__`` besides.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-__all__ = ["BEHAVIOURS", "N_PARAMS", "Behaviour"]
+__all__ = ["BEHAVIOURS", "N_PARAMS", "Behaviour", "Source"]
 
 #: Unconstrained parameters of the program that is asked.
 N_PARAMS = 10
@@ -18,6 +27,31 @@ N_PARAMS = 10
 _GRADIENT = r"lp__,g_k,g_m,g_delta\.1,.*,g_sigma_obs,g_beta\.1,.*"
 _PARAMETERS = r"k,m,delta\.1,delta\.2,delta\.3,sigma_obs,beta\.1,.*,beta\.4,trend\.1,.*"
 _SAMPLER = r"lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__,"
+
+
+_SOURCE = re.compile(
+    r"(?P<project>cmdstan(?=@[0-9a-f]{12} )|(?:stan|math)(?=@\d+\.\d+\.\d+ ))@(?P<version>\S+) "
+    r"(?P<file>[\w/]+\.hpp):(?P<line>[1-9]\d*) (?P<function>\w+): (?P<words>\S.*)"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of CmdStan's, of Stan's or of its library of mathematics."""
+
+    project: str
+    version: str
+    file: str
+    line: int
+    function: str
+    words: str
+
+    @classmethod
+    def read(cls, text: str) -> Source:
+        found = _SOURCE.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is not `project@version file:line function: words`")
+        return cls(**found.groupdict() | {"line": int(found["line"])})
 
 
 @dataclass(frozen=True)
@@ -28,7 +62,7 @@ class Behaviour:
     ----------
     what : str
     source : str
-        File and function in CmdStan or Stan.
+        The line that decides it, or several lines with semicolons between them.
     words : str
         The command line, without data and output; files in braces.
     code : int
@@ -59,45 +93,60 @@ class Behaviour:
     output: str = "o.csv"
     data: str = "data"
 
+    @property
+    def sources(self) -> list[Source]:
+        return [Source.read(text) for text in self.source.split("; ")]
+
     def __str__(self) -> str:
         return self.what.replace(" ", "_")
 
 
-_HELPER, _COMMAND = "command_helper.hpp", "command.hpp"
+_COMMAND = "cmdstan@e173f418a217 command.hpp"
+_HELPER = "cmdstan@aa6a007e6ac3 command_helper.hpp"
+_FILE = "cmdstan@f289411be7d1 file.hpp"
+_SINGLETON = "cmdstan@e173f418a217 arguments/singleton_argument.hpp"
+_SERVICES = "stan@2.35.0 services"
+_ADVI = "stan@2.35.0 variational/advi.hpp"
+
+# Lines on which several behaviours rest
+_ONE_OR_MANY = f"{_HELPER}:537 get_uparams_r: dims_u_params_r.size() == 2"
+_STOPS = f"{_COMMAND}:445 command: return_codes::NOT_OK"
+_NAMES = f"{_HELPER}:317 parse_stan_csv: compare"
 
 BEHAVIOURS = (
     # Several points and one
     Behaviour(
         "one point is a vector",
-        f"{_HELPER} get_uparams_r: one row unless params_r has two dimensions",
+        _ONE_OR_MANY,
         "log_prob unconstrained_params={one}",
         columns=_GRADIENT,
         rows=1,
     ),
     Behaviour(
         "a matrix with one row is one point",
-        f"{_HELPER} get_uparams_r",
+        _ONE_OR_MANY,
         "log_prob unconstrained_params={one_row}",
         columns=_GRADIENT,
         rows=1,
     ),
     Behaviour(
         "a matrix gives a row of output for each of its rows",
-        f"{_HELPER} get_uparams_r, services_log_prob_grad",
+        f"{_ONE_OR_MANY}; {_HELPER}:553 get_uparams_r: params_r_ind[i][j]; "
+        f"{_HELPER}:587 services_log_prob_grad: params : params_set",
         "log_prob unconstrained_params={points}",
         columns=_GRADIENT,
         rows=5,
     ),
     Behaviour(
         "zeros and ones without decimal points are numbers too",
-        "stan/io/json/json_data.hpp vals_r: integers are promoted",
+        "stan@2.35.0 io/json/json_data.hpp:116 vals_r: vec_int[ii]",
         "log_prob unconstrained_params={integers}",
         columns=_GRADIENT,
         rows=1,
     ),
     Behaviour(
         "the Jacobian is added unless it is refused",
-        "arguments/arg_log_prob.hpp: arg_jacobian is true by default",
+        "cmdstan@1c1cf10fcdb0 arguments/arg_log_prob.hpp:27 arg_log_prob: jacobian",
         "log_prob jacobian=0 unconstrained_params={one}",
         head="jacobian = (false|0)",
         columns=_GRADIENT,
@@ -105,7 +154,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "the first point outside the support ends the run after the rows before it",
-        f"{_COMMAND} log_prob: services_log_prob_grad in a try block; NOT_OK",
+        _STOPS,
         "log_prob unconstrained_params={outside}",
         code=1,
         said="Error during log_prob calculation|^$",
@@ -114,7 +163,8 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "a point that is not a number ends the run",
-        f"{_COMMAND} log_prob; stan/io/json: NaN is a number",
+        f"{_STOPS}; "
+        "stan@2.35.0 io/json/rapidjson_parser.hpp:116 rapidjson_parse: kParseNanAndInfFlag",
         "log_prob unconstrained_params={not_a_number}",
         code=1,
         columns=_GRADIENT,
@@ -122,7 +172,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "points of another length are refused",
-        f"{_HELPER} get_uparams_r",
+        f"{_HELPER}:542 get_uparams_r: Incorrect number of",
         "log_prob unconstrained_params={short}",
         code=1,
         said=rf"Model has {N_PARAMS} parameters but 2 were found",
@@ -130,7 +180,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "points without a name are refused",
-        f"{_HELPER} get_uparams_r: vals_r is empty",
+        f"{_HELPER}:531 get_uparams_r: no variable 'params_r'",
         "log_prob unconstrained_params={nameless}",
         code=1,
         said="no variable 'params_r'",
@@ -138,14 +188,14 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "constrained values are one point",
-        f"{_HELPER} unconstrain_params_var_context",
+        f"{_HELPER}:393 unconstrain_params_var_context: transform_inits",
         "log_prob constrained_params={init}",
         columns=_GRADIENT,
         rows=1,
     ),
     Behaviour(
         "constrained values outside their bounds are refused",
-        f"{_HELPER} unconstrain_params_var_context",
+        f"{_HELPER}:397 unconstrain_params_var_context: cannot unconstrain",
         "log_prob constrained_params={bad_init}",
         code=1,
         said=r"Lower bounded variable[\s\S]*cannot unconstrain",
@@ -153,14 +203,14 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "draws of a table are points, a row each",
-        f"{_HELPER} parse_stan_csv, unconstrain_params_csv",
+        f"{_NAMES}; {_HELPER}:371 unconstrain_params_csv: emplace_back",
         "log_prob constrained_params={draws}",
         columns=_GRADIENT,
         rows=5,
     ),
     Behaviour(
         "points are needed",
-        f"{_COMMAND} log_prob",
+        f"{_COMMAND}:412 command: No input parameter files provided",
         "log_prob",
         code=1,
         said="No input parameter files provided",
@@ -169,7 +219,7 @@ BEHAVIOURS = (
     # The table's head and digits
     Behaviour(
         "a table begins with the version, the program and the arguments",
-        "write_stan.hpp, write_model.hpp, arguments/argument_parser.hpp print",
+        "cmdstan@eceecfba372d write_config.hpp:22 write_config: write_stan",
         "log_prob unconstrained_params={one}",
         head=r"stan_version_major = 2\n# stan_version_minor = \d+\n# stan_version_patch = \d+\n"
         r"# model = \w+_model\n# start_datetime = .*UTC\n# method = log_prob\n"
@@ -179,7 +229,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "an output without an extension is given one",
-        "file.hpp make_filenames",
+        f"{_FILE}:196 make_filenames: base_sfx.second.empty()",
         "log_prob unconstrained_params={one}",
         columns=_GRADIENT,
         asked="plain",
@@ -188,7 +238,7 @@ BEHAVIOURS = (
     # Draws given
     Behaviour(
         "generated quantities of a program that has none are refused",
-        "stan/services/sample/standalone_gqs.hpp standalone_generate",
+        f"{_SERVICES}/sample/standalone_gqs.hpp:50 standalone_generate: doesn't generate",
         "generate_quantities fitted_params={draws}",
         code=1,
         said="doesn't generate any quantities of interest",
@@ -196,7 +246,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "draws are needed",
-        f"{_COMMAND} generate_quantities",
+        f"{_COMMAND}:366 command: Missing fitted_params argument",
         "generate_quantities",
         code=1,
         said="Missing fitted_params argument",
@@ -204,7 +254,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "draws whose columns are in another order are refused",
-        f"{_HELPER} parse_stan_csv: names are compared one by one",
+        _NAMES,
         "generate_quantities fitted_params={swapped}",
         code=1,
         said="Mismatch between model and fitted_parameters csv file",
@@ -212,7 +262,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "draws whose parameters do not follow the columns of the method are refused",
-        f"{_HELPER} parse_stan_csv: col_offset counts names that end in __",
+        f"{_HELPER}:303 parse_stan_csv: ends_with; {_NAMES}",
         "generate_quantities fitted_params={apart}",
         code=1,
         said="Mismatch between model and fitted_parameters csv file",
@@ -221,7 +271,7 @@ BEHAVIOURS = (
     # Fits
     Behaviour(
         "a mode is one row, with transformed parameters",
-        "stan/services/optimize/lbfgs.hpp",
+        f"{_SERVICES}/optimize/lbfgs.hpp:173 lbfgs: !save_iterations",
         "optimize jacobian=1 init={init}",
         said="Optimization terminated normally",
         head=r"method = optimize\n#   optimize\n#     algorithm = lbfgs",
@@ -230,7 +280,8 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "a mode after too few steps is no failure",
-        "stan/services/optimize/lbfgs.hpp: ret is 0 or more",
+        f"{_SERVICES}/optimize/lbfgs.hpp:196 lbfgs: ret >= 0; "
+        "stan@2.35.0 optimization/bfgs.hpp:129 get_code_string: Maximum number of iterations",
         "optimize iter=2 init={init}",
         said="Maximum number of iterations hit, may not be at an optima",
         columns=f"lp__,{_PARAMETERS}",
@@ -238,21 +289,23 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "initial values outside their bounds are refused",
-        "stan/services/util/initialize.hpp",
+        f"{_SERVICES}/util/initialize.hpp:226 initialize: Initialization failed",
         "optimize init={bad_init}",
         code=1,
         said=r"(User-specified i|I)nitialization .*failed[\s\S]*Initialization failed",
     ),
     Behaviour(
         "initial values of some parameters are completed at random",
-        "stan/services/util/initialize.hpp: chained_var_context",
+        f"{_SERVICES}/util/initialize.hpp:100 initialize: chained_var_context",
         "optimize init={part_init}",
         columns=f"lp__,{_PARAMETERS}",
         rows=1,
     ),
     Behaviour(
         "chains write sampler's columns, adaptation and times",
-        "stan/services/util/mcmc_writer.hpp",
+        f"{_SERVICES}/util/mcmc_writer.hpp:71 write_sample_names: get_sampler_param_names; "
+        f"{_SERVICES}/util/mcmc_writer.hpp:145 write_adapt_finish: Adaptation terminated; "
+        "stan@2.35.0 mcmc/hmc/base_hmc.hpp:48 write_sampler_stepsize: Step size",
         "sample num_samples=7 num_warmup=60 init={init}",
         head=r"Adaptation terminated\n# Step size = .*\n# Diagonal elements of inverse mass",
         columns=_SAMPLER + _PARAMETERS,
@@ -260,14 +313,15 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "adaptation needs a warm-up",
-        f"{_COMMAND} sample: num_warmup must be greater than zero",
+        f"{_COMMAND}:554 command: num_warmup == 0",
         "sample num_warmup=0 init={init}",
         code=1,
         said="num_warmup. must be greater than zero",
     ),
     Behaviour(
         "several chains of one process have files of their own",
-        f"{_HELPER} init_filestream_writers, file.hpp make_filenames",
+        f"{_HELPER}:701 init_filestream_writers: make_filenames; "
+        f"{_FILE}:209 make_filenames: name_iterator(i)",
         "sample num_chains=2 num_samples=7 num_warmup=60 init={init}",
         columns=_SAMPLER + _PARAMETERS,
         rows=7,
@@ -275,28 +329,28 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "parameters that are kept are drawn without a warm-up",
-        "stan/services/sample/fixed_param.hpp",
+        f"{_SERVICES}/sample/fixed_param.hpp:78 fixed_param: generate_transitions",
         "sample algorithm=fixed_param num_warmup=0 num_samples=3 init={init}",
         columns=rf"lp__,accept_stat__,{_PARAMETERS}",
         rows=3,
     ),
     Behaviour(
         "draws of Laplace's approximation come with transformed parameters",
-        "stan/services/optimize/laplace_sample.hpp",
+        f"{_SERVICES}/optimize/laplace_sample.hpp:52 laplace_sample: include_tp",
         "laplace mode={init} draws=4",
         columns=f"log_p__,log_q__,{_PARAMETERS}",
         rows=4,
     ),
     Behaviour(
         "Laplace's approximation does not ask whether the Hessian is that of a mode",
-        "stan/services/optimize/laplace_sample.hpp: .llt() unchecked",
+        f"{_SERVICES}/optimize/laplace_sample.hpp:89 laplace_sample: .llt()",
         "laplace mode={saddle} draws=4",
         columns=f"log_p__,log_q__,{_PARAMETERS}",
         rows=4,
     ),
     Behaviour(
         "a mode is needed",
-        f"{_COMMAND} laplace",
+        f"{_COMMAND}:384 command: Missing mode argument",
         "laplace",
         code=1,
         said="Missing mode argument",
@@ -304,7 +358,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "a mode from a table must be an optimizer's",
-        f"{_HELPER} get_laplace_mode_csv",
+        f"{_HELPER}:441 get_laplace_mode_csv: not output from Stan optimization",
         "laplace mode={draws}",
         code=1,
         said="not output from Stan optimization",
@@ -312,14 +366,14 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "Pathfinder's draws name their path",
-        "stan/services/pathfinder/multi.hpp",
+        f"{_SERVICES}/pathfinder/multi.hpp:113 pathfinder_lbfgs_multi: parameter_writer",
         "pathfinder num_draws=20 num_psis_draws=15 num_paths=2 init={init}",
         columns=f"lp_approx__,lp__,(path__,)?{_PARAMETERS}",
         rows=15,
     ),
     Behaviour(
         "the first row of a variational approximation is its mean",
-        "stan/services/experimental/advi/meanfield.hpp",
+        f"{_ADVI}:477 run: variational.mean()",
         "variational iter=200 output_samples=9 init={init}",
         said="COMPLETED",
         head=r"Stepsize adaptation complete\.\n# eta = ",
@@ -328,7 +382,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "a variational approximation that has not converged is no failure",
-        "stan/variational/advi.hpp stochastic_gradient_ascent",
+        f"{_ADVI}:432 stochastic_gradient_ascent: The maximum number",
         "variational iter=5 output_samples=2 adapt engaged=0 eta=0.1 init={init}",
         said="maximum number of iterations is reached! The algorithm may not have converged",
         columns=f"lp__,log_p__,log_g__,{_PARAMETERS}",
@@ -336,14 +390,14 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "gradients are compared with finite differences",
-        "stan/services/diagnose/diagnose.hpp",
+        "stan@2.35.0 model/test_gradients.hpp:77 test_gradients: param idx",
         "diagnose init={init}",
         said="param idx",
     ),
     # What is wrong
     Behaviour(
         "data that are missing are named",
-        "stan/io/var_context.hpp validate_dims",
+        "stan@2.35.0 io/json/json_data.hpp:304 validate_dims: processing stage=",
         "optimize",
         code=1,
         said="processing stage=data initialization; variable name=tau",
@@ -351,7 +405,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "data outside their bounds are named",
-        "stan/math: check_greater_or_equal in the program's constructor",
+        "math@4.9.0 prim/err/check_greater_or_equal.hpp:44 check_greater_or_equal: greater than or",
         "optimize",
         code=1,
         said="tau is -1, but must be greater than or equal to 0",
@@ -359,7 +413,7 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "data that are not there are named",
-        "file.hpp safe_open",
+        f"{_FILE}:223 safe_open: failbit",
         "optimize",
         code=1,
         said=r"(Can't|Cannot) open specified file, \".*nowhere.json\"",
@@ -367,28 +421,30 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "words that are not known are refused",
-        "arguments/argument_parser.hpp parse_args",
+        "cmdstan@23f0d6040d72 arguments/argument_parser.hpp:104 parse_args: mistyped or misplaced; "
+        f"{_COMMAND}:112 command: Failed to parse command arguments",
         "sample num_sample=3",
         code=1,
         said=r"num_sample=3 is either mistyped or misplaced\.\nFailed to parse command arguments",
     ),
     Behaviour(
         "values that are not allowed are refused",
-        "arguments/singleton_argument.hpp parse_args",
+        f"{_SINGLETON}:120 parse_args: is not a valid value",
         "sample num_samples=-3",
         code=1,
         said=r"-3 is not a valid value for \"num_samples\"\n.*\nFailed to parse command arguments",
     ),
     Behaviour(
         "methods that are not known are refused",
-        "arguments/list_argument.hpp parse_args",
+        "cmdstan@eceecfba372d arguments/list_argument.hpp:88 parse_args: is not a valid value",
         "method=dance",
         code=1,
         said=r'dance is not a valid value for "method"',
     ),
     Behaviour(
         "threads are refused by a program that was compiled without",
-        "arguments/arg_num_threads.hpp is_valid",
+        f"{_SINGLETON}:120 parse_args: is not a valid value; "
+        "cmdstan@d680c0df3521 arguments/arg_num_threads.hpp:31 is_valid: value == 1",
         "sample num_threads=2",
         code=1,
         said=r'2 is not a valid value for "num_threads"',

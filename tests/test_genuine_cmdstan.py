@@ -19,7 +19,8 @@ from typing import Any
 import cmdstanpy
 import numpy as np
 import pytest
-from cmdstan_behaviours import BEHAVIOURS, N_PARAMS, Behaviour
+from cmdstan_behaviours import BEHAVIOURS, N_PARAMS, Behaviour, Source
+from cmdstan_runtime import build
 
 import stancoreset as sc
 from stancoreset.engines import cmdstan_points
@@ -232,6 +233,60 @@ def test_behaviour(program, files, tmp_path, behaviour: Behaviour):
         assert re.fullmatch(behaviour.columns, ",".join(names))
     if behaviour.rows is not None:
         assert len(table) == behaviour.rows
+
+
+SOURCES = {source for behaviour in BEHAVIOURS for source in behaviour.sources}
+HEADERS = sorted((s for s in SOURCES if s.project != "cmdstan"), key=str)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
+def test_every_behaviour_names_the_lines_it_comes_from(behaviour: Behaviour):
+    """They can be read as sources, and all lines of a file are those of one version."""
+    assert behaviour.sources
+    for source in behaviour.sources:
+        same = {s.version for s in SOURCES if (s.project, s.file) == (source.project, source.file)}
+        assert same == {source.version}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "command_helper.hpp get_uparams_r",
+        "cmdstan@2.37.0 command.hpp:445 command: NOT_OK",
+        "cmdstan@e173f418a217 command.hpp command: NOT_OK",
+        "stan@2.35 services/optimize/lbfgs.hpp:196 lbfgs: ret",
+        "stan@2.35.0 services/optimize/lbfgs.hpp:196 lbfgs",
+    ],
+)
+def test_a_source_without_a_version_or_a_line_is_refused(text):
+    with pytest.raises(ValueError, match="is not `project@version file:line function: words`"):
+        Source.read(text)
+
+
+@pytest.mark.parametrize("source", HEADERS, ids=lambda s: f"{s.file}:{s.line}")
+def test_the_headers_have_the_line_that_is_named(source: Source):
+    stan = build.httpstan_directory() / "include/stan"
+    folder = {"stan": stan, "math": stan / "math"}[source.project]
+    installed = ".".join(
+        re.findall(r"#define STAN_\w+ (\d+)", (folder / "version.hpp").read_text())
+    )
+    if installed != source.version:
+        pytest.skip(f"this httpstan has {source.project} {installed}, not {source.version}")
+    lines = (folder / source.file).read_text().splitlines()
+    assert source.words in lines[source.line - 1]
+    assert within(lines, source.line, source.function)
+
+
+def within(lines: list[str], line: int, function: str) -> bool:
+    """Whether `line` stands in the body of `function`: no brace has closed since its head."""
+    return any(
+        re.search(rf"\b{function}\(", head)
+        and not any(
+            re.match(rf" {{0,{len(head) - len(head.lstrip())}}}\}}", after)
+            for after in lines[n + 1 : line]
+        )
+        for n, head in enumerate(lines[:line])
+    )
 
 
 def test_without_the_wheel_it_is_said_what_to_install(monkeypatch):
