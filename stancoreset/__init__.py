@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from stancoreset.version import __version__
 
 # Public names and the rooms they live in. They are imported on first use, so that
 # `import stancoreset` costs nothing.

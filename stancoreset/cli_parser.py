@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from stancoreset import __version__
 from stancoreset.cli_options import coreset_options, fit_options
+from stancoreset.version import __version__
 
 __all__ = ["make_parser"]
 

@@ -9,8 +9,8 @@ import shutil
 import warnings
 from dataclasses import dataclass
 
-from stancoreset import __version__
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError, StancoresetError
+from stancoreset.version import __version__
 
 __all__ = ["Finding", "examine"]
 

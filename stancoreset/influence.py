@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from stancoreset.coreset import Coreset
 from stancoreset.engines.base import Float, StanData
-from stancoreset.row_log_lik import row_log_lik
 from stancoreset.session import Session
 
 __all__ = ["influential_rows"]
@@ -48,7 +47,7 @@ def influential_rows(
     residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
     residual = residual - residual.mean()
     scores = np.empty(full.n_obs)
-    for rows, log_lik in row_log_lik(session, checked, few):
+    for rows, log_lik in session.row_log_lik(checked, few):
         scores[rows] = np.abs(residual @ log_lik)
     scores = np.where(np.isfinite(scores), scores, 0.0)
     chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]

@@ -8,9 +8,10 @@ import numpy as np
 
 from stancoreset.checks import check_choice
 from stancoreset.engines.base import Compiled, Engine, Float, StanData
+from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
 from stancoreset.errors import StancoresetError
-from stancoreset.stan.control import CompiledWithControl, Controlled
+from stancoreset.stan.control import Controlled
 from stancoreset.stan.identity_values import random_points
 from stancoreset.stan.program import WeightedProgram
 

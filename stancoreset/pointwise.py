@@ -18,7 +18,6 @@ from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines.base import Float, StanData
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.fit import CoresetFit
-from stancoreset.row_log_lik import row_log_lik
 from stancoreset.session import Session
 from stancoreset.stan import nodes as n
 from stancoreset.stan.densities import suffix
@@ -253,7 +252,7 @@ def _draws(draws: int | None, n_obs: int, container: Container) -> int:
 def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
     """(S, N), rows in chunks: the engine never holds more than one chunk's values."""
     out = np.empty((len(theta), n_obs))
-    for rows, log_lik in row_log_lik(session, checked, theta):
+    for rows, log_lik in session.row_log_lik(checked, theta):
         out[:, rows] = log_lik
     return out
 

@@ -16,7 +16,6 @@ from stancoreset.sources.executors import ordered
 
 if TYPE_CHECKING:
     from stancoreset.glm.kernel import GlmKernel
-    from stancoreset.session import Session
     from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["bind_rows", "row_log_lik"]
@@ -110,22 +109,26 @@ def bind_rows(
     return chunks[0] if count == 1 else _RowChunks(chunks)
 
 
-def row_log_lik(session: Session, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
+def row_log_lik(
+    compiled: Compiled, program: WeightedProgram, data: StanData, draws: Float, *, processes: int
+) -> Iterator[tuple[slice, Float]]:
     """Rows and their unweighted log likelihoods, (S, rows), run by run.
 
     Parameters
     ----------
-    session : Session
-    checked : mapping
-        The full data, in memory.
+    compiled : Compiled
+    program : WeightedProgram
+    data : mapping
+        Every row, in memory.
     draws : ndarray, shape (S, P)
+    processes : int
+        How many evaluate at a time, each its share of the rows; 0: threads of this one.
     """
-    n_obs = session.program.n_obs(checked)
-    compiled, processes = session.with_log_lik(), session.processes
+    n_obs = program.n_obs(data)
     at_once = max(1, _AT_ONCE // (max(1, processes) * len(draws)))
 
     def evaluate(rows: slice) -> tuple[slice, Float]:
-        subset = session.program.subset(checked, rows, np.ones(rows.stop - rows.start))
+        subset = program.subset(data, rows, np.ones(rows.stop - rows.start))
         with compiled.bind(subset, threads=1 if processes else None) as bound:
             return rows, bound.log_lik(draws)
 

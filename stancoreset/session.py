@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset import __version__, arviz_compat
+from stancoreset import arviz_compat
 from stancoreset.chain_bars import chain_bars
 from stancoreset.checks import check_path
 from stancoreset.control_variate import ControlVariate, control_variate
@@ -25,6 +25,7 @@ from stancoreset.engines.base import (
     SampleResult,
     StanData,
 )
+from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.engines.inits import initial_points
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import ControlError, DataError, OptionError
@@ -36,18 +37,14 @@ from stancoreset.parallel import side_by_side
 from stancoreset.passes import Passes, choose_passes
 from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import fit_reference
-from stancoreset.row_log_lik import bind_rows
+from stancoreset.row_log_lik import bind_rows, row_log_lik
 from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks
-from stancoreset.sources.stored import LoadedRows, StoredRows, content_hash
+from stancoreset.sources.stored import LoadedRows, Source, StoredRows, content_hash
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
-from stancoreset.stan.control import (
-    NOT_ONE_TO_ONE,
-    CompiledWithControl,
-    Controlled,
-    controlled_for,
-)
+from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled
 from stancoreset.stan.identities import SOLVER_TOLERANCE
+from stancoreset.version import __version__
 from stancoreset.witness import (
     TOLERANCE,
     FullDensity,
@@ -120,6 +117,15 @@ class Session:
     def controlled(self) -> Controlled:
         """The program's density with room for a control variate."""
         return controlled_for(self.program, self.engine)
+
+    def read(self, data: Any) -> StanData:
+        """The full data, checked; see `CoresetModel.read`."""
+        if isinstance(data, type) or not isinstance(data, Source):
+            return self.adopted.complete(self.program.check(data), self.engine)
+        opened = data.open_for(self.program, threads=self.threads)
+        if isinstance(opened, StoredRows):
+            return opened
+        return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
@@ -302,6 +308,12 @@ class Session:
             processes=self.processes,
             threads=self.threads,
             glm=None if found is None else found.kernel,
+        )
+
+    def row_log_lik(self, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
+        """Rows in memory and their unweighted log likelihoods, (S, rows), run by run."""
+        return row_log_lik(
+            self.with_log_lik(), self.program, checked, draws, processes=self.processes
         )
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:

@@ -43,7 +43,6 @@ from stancoreset.reference.base import Reference
 from stancoreset.reference.methods import check_reference
 from stancoreset.selection import ControlledSelection, corrected_error
 from stancoreset.session import Session
-from stancoreset.sources import Source, StoredRows
 from stancoreset.stages import Stages
 from stancoreset.stan.adopt import Adopted
 from stancoreset.stan.program import WeightedProgram
@@ -77,12 +76,7 @@ class Steps:
         DataError
             If something is missing, not finite, or of the wrong type or shape.
         """
-        if isinstance(data, type) or not isinstance(data, Source):
-            return self._adopted.complete(self.program.check(data), self.engine)
-        opened = data.open_for(self.program, threads=self._session.threads)
-        if isinstance(opened, StoredRows):
-            return opened
-        return opened.with_data(self._adopted.complete(self.program.check(opened), self.engine))
+        return self._session.read(data)
 
     def reference(
         self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0

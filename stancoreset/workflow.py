@@ -151,9 +151,6 @@ class CoresetModel(Steps):
         self.program = self._adopted.weighted
         self._session = Session(self._adopted, self.engine, threads, glm, passes)
 
-    merge = merge_parts
-    keep = keep_rows
-
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
 
@@ -318,6 +315,139 @@ class CoresetModel(Steps):
                 self._identities(require_identities, checked, seed=plan.seed)
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
         return Rounds(pipeline).run()
+
+    def merge(
+        self,
+        parts: Sequence[Any],
+        *,
+        size: int | str = 200,
+        method: str = "pursuit",
+        control_variate: bool = True,
+        seed: int | None = 0,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        parallel_chains: int | None = None,
+        inits: Any = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        engine_output_dir: str | Path | None = None,
+        stages: Stages | None = None,
+        **options: Any,
+    ) -> CoresetFit:
+        """Join the coresets of parts and select anew: merge and reduce.
+
+        Parameters
+        ----------
+        parts : sequence
+            One for each part, in order: ``(data, coreset)`` or ``(data, fit)``, where `data` are
+            the part's full data or, if they are gone, the coreset's rows alone; or a fit that has
+            kept its rows (`keep`, or a fit that was merged itself).
+        size : int or "auto"
+            At most this many rows, k; ``"auto"``: the fewest whose held-out error is small enough.
+        method, control_variate, seed
+            See `fit`.
+        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
+            As in cmdstanpy's ``sample``. Chains that are too short become longer, as in a fit.
+        output_dir : path, optional
+            Folder for the results, with the data of the rows; finished stages are written as they
+            end.
+        resume : bool
+            Go on in `output_dir` from the stages that an interrupted merge has finished.
+        overwrite : bool
+            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
+        inits, coords, dims, show_progress, engine_output_dir, stages
+            See `fit`.
+        **options
+            Of NUTS and of the selection algorithm, see `fit`.
+
+        Returns
+        -------
+        CoresetFit
+            Its coreset counts rows from the first row of the first part. If every part's full
+            data are given, held-out error and certificate are measured on all of them. If not,
+            the certificate compares with the union of the parts' coresets, the held-out error is
+            the bound (2) of `stancoreset.merging.reduce`, and ``certificate.against``,
+            ``certificate.reasons`` and ``provenance["certified_against"]`` say so. ``fit.data``
+            holds the rows, so that the fit may be merged again.
+
+        Raises
+        ------
+        DataError
+            Data that are neither the part's nor its coreset's, or parts whose other data differ;
+            a program that computes something from all rows, and not all are given.
+        OptionError
+            No parts, or coresets of different programs.
+        OutputError
+            As `fit`.
+
+        Examples
+        --------
+        >>> import stancoreset as sc
+        >>> model = sc.CoresetModel("model.stan")                                 # doctest: +SKIP
+        >>> fits = [model.keep(day, model.fit(day, size=100)) for day in days]    # doctest: +SKIP
+        >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
+        """
+        RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
+        stages = Stages.given(stages, show_progress)
+        plan = Plan.of(
+            {
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+                "parallel_chains": parallel_chains,
+                **options,
+            },
+            size=size,
+            method=method,
+            control_variate=control_variate,
+            refine=True,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
+            engine_output_dir=engine_output_dir,
+            coords=coords,
+            dims=dims,
+        )
+        plan.nuts.require_engine(self.engine.name)
+        plan.require(sys.maxsize)  # before data are read, which may take long
+        return merge_parts(
+            self._session,
+            parts,
+            plan,
+            stages,
+            output_dir=output_dir,
+            resume=resume,
+            overwrite=overwrite,
+        )
+
+    def keep(self, data: Any, fit: CoresetFit) -> CoresetFit:
+        """The fit together with its coreset's rows, so that the full data may go.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data that the fit is of.
+        fit : CoresetFit
+
+        Returns
+        -------
+        CoresetFit
+            With ``fit.data``; ``save`` writes it along.
+
+        Raises
+        ------
+        DataError
+            These are not the data that the fit is of.
+        """
+        return keep_rows(self._session, data, fit)
 
     def explain(self) -> pd.DataFrame:
         """What became of each statement that adds to the log density.

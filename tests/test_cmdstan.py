@@ -23,7 +23,6 @@ from stancoreset.engines.cmdstan_files import read_csv
 from stancoreset.engines.cmdstan_points import Order, arranged, order_of
 from stancoreset.errors import EngineError
 from stancoreset.full_data import FullData
-from stancoreset.row_log_lik import row_log_lik
 from stancoreset.stan.bijectors import ILR_SIMPLEX
 
 pytestmark = pytest.mark.cmdstan
@@ -153,7 +152,7 @@ def test_log_likelihoods_of_rows_in_chunks(model, data, running, monkeypatch):
         np.testing.assert_allclose(pool.log_lik(draws), expected[:, rows], rtol=1e-12)
     assert running.most == 2
     monkeypatch.setattr("stancoreset.row_log_lik._AT_ONCE", 12_000)
-    runs = list(row_log_lik(model._session, data, draws))
+    runs = list(model._session.row_log_lik(data, draws))
     assert len(runs) == 9
     for rows, values in runs:
         np.testing.assert_allclose(values, expected[:, rows], rtol=1e-12)

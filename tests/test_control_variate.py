@@ -11,11 +11,12 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.control_variate import LEAST_CURVATURE
 from stancoreset.engines import resolve_engine
+from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.influence import influential_rows
 from stancoreset.judge import Judge
 from stancoreset.stan.bijectors import ILR_SIMPLEX
-from stancoreset.stan.control import CompiledWithControl, add_control
+from stancoreset.stan.control import add_control
 from stancoreset.stan.program import StanProgram, weighted_program
 from stancoreset.taylor import project_taylor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from stancoreset.coreset import Coreset
 from stancoreset.engines.base import StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.fit import CoresetFit
+from stancoreset.session import Session
 from stancoreset.sources.stored import StoredRows, content_hash
 from stancoreset.stan.program import WeightedProgram
-
-if TYPE_CHECKING:
-    from stancoreset.workflow import CoresetModel
 
 __all__ = ["Part", "laid_end_to_end", "read_part", "require_same_data", "union_rows"]
 
@@ -30,7 +28,7 @@ class Part:
     full: bool
 
 
-def read_part(model: CoresetModel, part: Any, number: int) -> Part:
+def read_part(session: Session, part: Any, number: int) -> Part:
     """A part as it is given to `CoresetModel.merge`, read and checked.
 
     Raises
@@ -48,17 +46,17 @@ def read_part(model: CoresetModel, part: Any, number: int) -> Part:
             "has kept its rows: model.keep(data, fit)"
         )
     try:
-        checked = model.read(data)
+        checked = session.read(data)
     except DataError as error:
         raise DataError(f"part {number}: {error}") from None
-    count = model.program.n_obs(checked)
+    count = session.program.n_obs(checked)
     if count not in (coreset.n_obs, coreset.size):
         raise DataError(
             f"part {number} has {count} rows of data, but its coreset was selected from "
             f"{coreset.n_obs} rows and has {coreset.size}: expected the data of either"
         )
     full = count == coreset.n_obs
-    frozen = sorted(model.program.frozen)
+    frozen = sorted(session.program.frozen)
     if frozen and not full:
         raise DataError(
             f"part {number} has kept the {coreset.size} rows of its coreset only, but the program "

@@ -15,15 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, Float, StanData
 from stancoreset.errors import ProgramError
 from stancoreset.stan import nodes as n
 from stancoreset.stan import printer
-from stancoreset.stan.bijectors import ILR_SIMPLEX
 from stancoreset.stan.coordinates import statements
 from stancoreset.stan.names import Names
 from stancoreset.stan.program import WeightedProgram, without_comments
@@ -31,11 +30,11 @@ from stancoreset.stan.prune import needed
 
 __all__ = [
     "NOT_ONE_TO_ONE",
-    "CompiledWithControl",
     "Controlled",
     "add_control",
-    "controlled_for",
 ]
+
+Float = NDArray[np.float64]
 
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
@@ -80,7 +79,7 @@ class Controlled:
         width: Float,
         offset: Float,
         diagonal: Float,
-    ) -> StanData:
+    ) -> dict[str, Any]:
         """The term's data.
 
         Parameters
@@ -104,7 +103,7 @@ class Controlled:
         }
         return {self.names[key]: value for key, value in values.items()}
 
-    def nothing(self) -> StanData:
+    def nothing(self) -> dict[str, Any]:
         """Data with which neither the term nor rows' log likelihoods are there."""
         without = {self.names["log_lik"]: 0}
         if not self.covered:
@@ -166,11 +165,6 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     generated = _generated(weighted, names["log_lik"])
     parts = (code[:start], data, code[start:end], term, code[end:], generated)
     return Controlled("".join(parts), tuple(written), left_out, names)
-
-
-def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
-    """`add_control` in the coordinates of an engine."""
-    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
 
 
 def _generated(weighted: WeightedProgram, asked: str) -> str:
@@ -235,42 +229,3 @@ def _closing(code: str, start: int) -> int:
         if depth == 0:
             return start + brace.start()
     raise ProgramError("the braces of the model block do not match")
-
-
-@dataclass(frozen=True)
-class CompiledWithControl:
-    """A compiled program with a quadratic term, which is absent unless data for it are given.
-
-    Attributes
-    ----------
-    compiled : Compiled
-    controlled : Controlled
-    log_lik : bool
-        Whether a bound model has its rows' log likelihoods.
-    """
-
-    compiled: Compiled
-    controlled: Controlled
-    log_lik: bool = False
-
-    @property
-    def code(self) -> str:
-        """The Stan program."""
-        return self.compiled.code
-
-    @property
-    def name(self) -> str:
-        """The program's name, for messages."""
-        return self.compiled.name
-
-    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
-        """Join the program to its data."""
-        return self.compiled.bind(self._filled(data), seed=seed, threads=threads)
-
-    def bind_density(self, data: StanData) -> Density:
-        """The same for a few log densities; see `Compiled.bind_density`."""
-        return self.compiled.bind_density(self._filled(data))
-
-    def _filled(self, data: StanData) -> StanData:
-        asked = {self.controlled.names["log_lik"]: int(self.log_lik)}
-        return {**self.controlled.nothing(), **data, **asked}

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, Float
+from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.errors import IdentityError
-from stancoreset.stan.control import CompiledWithControl, controlled_for
 from stancoreset.stan.program import WeightedProgram
 
 __all__ = ["BoundTwice", "Setting", "Values", "evaluate", "random_points"]

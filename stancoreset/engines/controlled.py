@@ -1,0 +1,56 @@
+"""A compiled program with room for a quadratic, which is absent unless data for it are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, StanData
+from stancoreset.stan.bijectors import ILR_SIMPLEX
+from stancoreset.stan.control import Controlled, add_control
+from stancoreset.stan.program import WeightedProgram
+
+__all__ = ["CompiledWithControl", "controlled_for"]
+
+
+def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
+    """`add_control` in the coordinates of an engine."""
+    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
+
+
+@dataclass(frozen=True)
+class CompiledWithControl:
+    """A compiled program with a quadratic term, which is absent unless data for it are given.
+
+    Attributes
+    ----------
+    compiled : Compiled
+    controlled : Controlled
+    log_lik : bool
+        Whether a bound model has its rows' log likelihoods.
+    """
+
+    compiled: Compiled
+    controlled: Controlled
+    log_lik: bool = False
+
+    @property
+    def code(self) -> str:
+        """The Stan program."""
+        return self.compiled.code
+
+    @property
+    def name(self) -> str:
+        """The program's name, for messages."""
+        return self.compiled.name
+
+    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
+        """Join the program to its data."""
+        return self.compiled.bind(self._filled(data), seed=seed, threads=threads)
+
+    def bind_density(self, data: StanData) -> Density:
+        """The same for a few log densities; see `Compiled.bind_density`."""
+        return self.compiled.bind_density(self._filled(data))
+
+    def _filled(self, data: StanData) -> StanData:
+        asked = {self.controlled.names["log_lik"]: int(self.log_lik)}
+        return {**self.controlled.nothing(), **data, **asked}
