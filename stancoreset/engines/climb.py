@@ -11,13 +11,13 @@ from scipy.optimize import minimize
 
 from stancoreset.engines.base import Float
 
-__all__ = ["INIT_TRIES", "Density", "Step", "Summit", "climb", "stan_init"]
+__all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "stan_init"]
 
 #: As many random inits as Stan tries.
 INIT_TRIES = 100
 
 
-class Density(Protocol):
+class Climbable(Protocol):
     """What is climbed: a bound model, or anything else that has these."""
 
     @property
@@ -67,12 +67,12 @@ class Summit:
     message: str
 
 
-def stan_init(model: Density, rng: np.random.Generator, first: Float | None = None) -> Float:
+def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = None) -> Float:
     """A point where the density is not zero, as Stan looks for inits: uniform on (−2, 2).
 
     Parameters
     ----------
-    model : Density
+    model : Climbable
     rng : numpy.random.Generator
     first : ndarray, shape (P,), optional
         Tried before any random point.

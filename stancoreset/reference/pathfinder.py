@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from stancoreset.arviz_compat import psislw
 from stancoreset.engines.base import BoundModel, Float
-from stancoreset.engines.climb import Density, Step, climb, stan_init
+from stancoreset.engines.climb import Climbable, Step, climb, stan_init
 from stancoreset.errors import ReferenceFitError
 from stancoreset.full_data import FullData
 from stancoreset.reference.base import GaussianFit, Progress, Reference
@@ -87,7 +87,7 @@ def pathfinder(
     return from_small_copy(full, "pathfinder", sample, draws, seed, progress)
 
 
-def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS) -> Float:
+def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATHS) -> Float:
     """Draws of several paths' Gaussians, resampled by importance (algorithm 5).
 
     The proposal is the mixture of the paths' Gaussians. Draws are resampled without
@@ -140,7 +140,7 @@ def pathfinder_draws(model: Density, count: int, seed: int, paths: int = _PATHS)
 
 
 def single_path(
-    model: Density,
+    model: Climbable,
     start: Float,
     rng: np.random.Generator,
     *,
