@@ -13,52 +13,75 @@ from typing import TYPE_CHECKING, Any
 
 from stancoreset.version import __version__
 
-# Public names and the rooms they live in. They are imported on first use, so that
-# `import stancoreset` costs nothing.
-_PUBLIC = {
-    "Certificate": "certificate",
-    "Coreset": "coreset",
-    "CoresetFit": "fit",
-    "CoresetModel": "workflow",
-    "Distributed": "distributed",
-    "StancoresetError": "errors",
-    "Table": "sources",
-    "certify": "certificate",
-    "compare": "comparison",
-    "load_fit": "fit",
-    "merge": "merging",
-    "run_batch": "batch.run",
-    "select": "coreset",
-    "stan_model_path": "stan.program",
-    "stan_model_names": "stan.program",
-    "summarise": "comparison",
-}
-_ROOMS = ("divergences", "engines", "errors", "in_the_loop", "plots", "solvers")
-
-__all__ = sorted([*_PUBLIC, *_ROOMS, "__version__"])
+__all__ = [
+    "Certificate",
+    "Coreset",
+    "CoresetFit",
+    "CoresetModel",
+    "Distributed",
+    "StancoresetError",
+    "Table",
+    "__version__",
+    "certify",
+    "compare",
+    "divergences",
+    "engines",
+    "errors",
+    "in_the_loop",
+    "load_fit",
+    "merge",
+    "plots",
+    "run_batch",
+    "select",
+    "solvers",
+    "stan_model_names",
+    "stan_model_path",
+    "summarise",
+]
 
 if TYPE_CHECKING:
-    from stancoreset import divergences, engines, errors, in_the_loop, plots, solvers
-    from stancoreset.batch.run import run_batch
-    from stancoreset.certificate import Certificate, certify
-    from stancoreset.comparison import compare, summarise
-    from stancoreset.coreset import Coreset, select
-    from stancoreset.distributed import Distributed
+    from stancoreset import engines, errors
+    from stancoreset.batch import run_batch
     from stancoreset.errors import StancoresetError
-    from stancoreset.fit import CoresetFit, load_fit
-    from stancoreset.merging import merge
-    from stancoreset.sources import Table
-    from stancoreset.stan.program import stan_model_names, stan_model_path
-    from stancoreset.workflow import CoresetModel
+    from stancoreset.model import CoresetFit, CoresetModel, load_fit
+    from stancoreset.posterior import (
+        Certificate,
+        certify,
+        compare,
+        divergences,
+        plots,
+        summarise,
+    )
+    from stancoreset.rows import Distributed
+    from stancoreset.rows.tables import Table
+    from stancoreset.selection import Coreset, in_the_loop, merge, select, solvers
+    from stancoreset.stan import stan_model_names, stan_model_path
+
+# The room of each public name. It is entered on first use, so that `import stancoreset` costs
+# nothing.
+_ROOMS = {
+    "batch": ("run_batch",),
+    "errors": ("StancoresetError",),
+    "model": ("CoresetFit", "CoresetModel", "load_fit"),
+    "posterior": ("Certificate", "certify", "compare", "divergences", "plots", "summarise"),
+    "rows": ("Distributed",),
+    "rows.tables": ("Table",),
+    "selection": ("Coreset", "in_the_loop", "merge", "select", "solvers"),
+    "stan": ("stan_model_names", "stan_model_path"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        module = importlib.import_module(f"stancoreset.{_PUBLIC[name]}")
-        return getattr(module, name)
-    if name in _ROOMS:
+    if name in ("engines", "errors"):
         return importlib.import_module(f"stancoreset.{name}")
-    raise AttributeError(f"module 'stancoreset' has no attribute {name!r}")
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'stancoreset' has no attribute {name!r}")
+    room = importlib.import_module(f"stancoreset.{_ROOM_OF[name]}")
+    try:
+        return getattr(room, name)
+    except AttributeError:  # a room within
+        return importlib.import_module(f"{room.__name__}.{name}")
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from calibration.truth import Summary, summarise
 from scipy.stats import norm
 
-from stancoreset import arviz_compat
+from stancoreset.posterior import arviz as arviz_compat
 
 __all__ = ["CERTIFIED", "LEVEL", "assert_agree", "exactly", "independent", "of_draws"]
 

@@ -23,7 +23,7 @@ import xarray  # noqa: F401
 
 import stancoreset.batch.run  # noqa: F401
 from stancoreset.batch import pool, worker
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.parallel import THREADS_VARIABLE
 
 

@@ -10,12 +10,12 @@ from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, IdentityError, WeaveError
-from stancoreset.stan.adopt import adopt
-from stancoreset.stan.identities import check_identities
-from stancoreset.stan.program import StanProgram
+from stancoreset.model.adopt import adopt
+from stancoreset.model.identities import check_identities
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.stan.weighted import StanProgram
 
 QUICK = {"iter_warmup": 300, "iter_sampling": 500, "chains": 2}
 
@@ -348,7 +348,7 @@ def test_the_weave_command(tmp_path, capsys):
 
 
 def test_weights_that_do_not_behave_fail_closed():
-    from stancoreset.stan.program import weighted_program
+    from stancoreset.stan.weighted import weighted_program
 
     wrong = ORDINAL.replace("vector[N] x;", "vector[N] x; vector<lower=0>[N] weights;")
     wrong = wrong.replace(

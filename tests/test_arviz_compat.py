@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from stancoreset import arviz_compat as compat
-from stancoreset.arviz_compat.line import arviz, is_v1
 from stancoreset.engines.base import SampleResult
 from stancoreset.errors import DataError, OptionError, OutputError
+from stancoreset.posterior import arviz as compat
+from stancoreset.posterior.arviz.versions import arviz, is_v1
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ class TestImport:
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", module="matplotlib")  # its own, of its parser
             logging.basicConfig(level=logging.INFO)
-            import stancoreset.arviz_compat as compat
+            import stancoreset.posterior.arviz as compat
             assert not {"arviz", "xarray", "pandas"} & set(sys.modules)
             before, level = dict(matplotlib.rcParams), logging.getLogger("arviz").level
             compat.ess(numpy.random.default_rng(0).normal(size=(4, 100)))
@@ -504,7 +504,7 @@ class TestPSIS:
 def test_doctests():
     import doctest
 
-    from stancoreset.arviz_compat import containers, diagnostics, reading
+    from stancoreset.posterior.arviz import containers, diagnostics, reading
 
     for module in (containers, diagnostics, reading):
         assert doctest.testmod(module).failed == 0

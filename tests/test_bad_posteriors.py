@@ -8,8 +8,8 @@ from problems import logistic_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
 from stancoreset.errors import CertificateError, DataError, OutputError, ReferenceFitError
+from stancoreset.posterior import arviz as arviz_compat
 
 
 @pytest.fixture(scope="module")

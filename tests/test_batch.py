@@ -21,14 +21,14 @@ from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.batch.command import _EPILOG
 from stancoreset.batch.journal import append, history
 from stancoreset.batch.live import Live
 from stancoreset.batch.pool import Event
 from stancoreset.batch.spec import read_jobs
-from stancoreset.cli import main
+from stancoreset.cli.batch import _EPILOG
+from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError, OutputError
+from stancoreset.posterior import arviz as arviz_compat
 
 QUICK = "engine = 'stanli'\nchains = 1\niter_warmup = 100\niter_sampling = 150\ndraws = 60\n"
 ROOT = Path(sc.__file__).parents[1]
@@ -635,7 +635,7 @@ def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
     text += "iter_sampling = 50_000_000\nname = 'a'\n"
     path, work = jobs_file(place, text), place / "jobs"
     process = subprocess.Popen(
-        [sys.executable, "-m", "stancoreset.cli", "batch", str(path), "--quiet"],
+        [sys.executable, "-m", "stancoreset", "batch", str(path), "--quiet"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     until = time.monotonic() + 300

@@ -11,7 +11,7 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.batch.spec import read_jobs
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.errors import OptionError
 
 QUICK = "engine = 'stanli'\nchains = 2\niter_warmup = 150\niter_sampling = 150\ndraws = 60\n"

@@ -17,7 +17,7 @@ from calibration.truth import Summary, errors, load, summarise
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.judge import Judge
+from stancoreset.model.certify import Judge
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1

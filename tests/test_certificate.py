@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stancoreset.arviz_compat import MonteCarlo
-from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError
-from stancoreset.importance import moved_by
+from stancoreset.posterior.arviz import MonteCarlo
+from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.importance import moved_by
 
 
 def gaussian_weights(shift: float, scale: float, draws: int = 4_000, seed: int = 0):

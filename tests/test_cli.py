@@ -16,10 +16,10 @@ import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.cli import main
-from stancoreset.demo import FLIGHT_PREDICTORS, flights_data
+from stancoreset.cli.commands import main
 from stancoreset.errors import DataError
+from stancoreset.experiments.nycflights import FLIGHT_PREDICTORS, flights_data
+from stancoreset.posterior import arviz as arviz_compat
 
 QUICK = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2", "--engine", "stanli"]
 LOGISTIC = str(sc.stan_model_path("logistic"))
@@ -122,7 +122,7 @@ def test_a_locale_without_letters_loses_nothing(tmp_path):
     )
     (tmp_path / "modèle.stan").write_text(NORMAL_CODE + "// é\n", encoding="utf-8")
     run = tmp_path / "run"
-    strict = "import sys, warnings; from stancoreset.cli import main\n"
+    strict = "import sys, warnings; from stancoreset.cli.commands import main\n"
     strict += "warnings.filterwarnings('error', category=EncodingWarning, module='stancoreset')\n"
     strict += "code = main(sys.argv[1:]); print(chr(0xB0)); sys.exit(code)"
     command = [sys.executable, "-X", "warn_default_encoding", "-c", strict, "fit"]
@@ -218,7 +218,7 @@ def test_interrupted_while_it_starts(monkeypatch, capsys):
     def interrupt(_handlers):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stancoreset.cli.make_parser", interrupt)
+    monkeypatch.setattr("stancoreset.cli.commands.make_parser", interrupt)
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "\nstancoreset: interrupted\n"
 
@@ -254,7 +254,7 @@ def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, numb
     data = {k: np.asarray(v).tolist() for k, v in normal_data(3_000).items()}
     (tmp_path / "data.json").write_text(json.dumps(data))
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "stancoreset.cli", "fit", "model.stan", "data.json"]
+    command = [sys.executable, "-m", "stancoreset", "fit", "model.stan", "data.json"]
     command += ["--size", "20", "--out", str(out), "--engine", engine, "--chains", "2"]
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -17,13 +17,15 @@ import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
-from stancoreset.engines import cmdstan_bound, cmdstan_process, resolve_engine
-from stancoreset.engines.cmdstan import CmdStanEngine
-from stancoreset.engines.cmdstan_files import read_csv
-from stancoreset.engines.cmdstan_points import Order, arranged, order_of
+from stancoreset.engines import resolve_engine
+from stancoreset.engines.cmdstan import bound as cmdstan_bound
+from stancoreset.engines.cmdstan import process as cmdstan_process
+from stancoreset.engines.cmdstan.engine import CmdStanEngine
+from stancoreset.engines.cmdstan.files import read_csv
+from stancoreset.engines.cmdstan.points import Order, arranged, order_of
 from stancoreset.errors import EngineError
-from stancoreset.full_data import FullData
-from stancoreset.stan.bijectors import ILR_SIMPLEX
+from stancoreset.rows.full_data import FullData
+from stancoreset.stan.transforms.bijectors import ILR_SIMPLEX
 
 pytestmark = pytest.mark.cmdstan
 
@@ -151,7 +153,7 @@ def test_log_likelihoods_of_rows_in_chunks(model, data, running, monkeypatch):
     with pool:
         np.testing.assert_allclose(pool.log_lik(draws), expected[:, rows], rtol=1e-12)
     assert running.most == 2
-    monkeypatch.setattr("stancoreset.row_log_lik._AT_ONCE", 12_000)
+    monkeypatch.setattr("stancoreset.rows.log_lik._AT_ONCE", 12_000)
     runs = list(model._session.row_log_lik(data, draws))
     assert len(runs) == 9
     for rows, values in runs:
@@ -267,13 +269,13 @@ def test_an_answer_is_kept_beside_the_executable_until_it_changes(executable, mo
     assert order_of(executable, points, first) is Order.COLUMNS
     assert first.runs == 4
     order_of(executable, points, again)
-    monkeypatch.setattr("stancoreset.engines.cmdstan_points._KNOWN", {})
+    monkeypatch.setattr("stancoreset.engines.cmdstan.points._KNOWN", {})
     order_of(executable, points, again)
     assert again.runs == 0
     executable.write_text("another")
     assert order_of(executable, points, mended) is Order.ROWS
     executable.with_name("program.points.json").write_text('{"order": ')
-    monkeypatch.setattr("stancoreset.engines.cmdstan_points._KNOWN", {})
+    monkeypatch.setattr("stancoreset.engines.cmdstan.points._KNOWN", {})
     assert order_of(executable, points, mended) is Order.ROWS
 
 

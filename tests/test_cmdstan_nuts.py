@@ -18,10 +18,11 @@ from problems import logistic_data
 
 import stancoreset as sc
 from stancoreset import temporary
-from stancoreset.arviz_compat import groups_of, sample_stats_of, variables_of
-from stancoreset.engines import cmdstan_fits, cmdstan_process
+from stancoreset.engines.cmdstan import fits as cmdstan_fits
+from stancoreset.engines.cmdstan import process as cmdstan_process
 from stancoreset.errors import OptionError, OutputError
-from stancoreset.stages import Stages
+from stancoreset.posterior.arviz import groups_of, sample_stats_of, variables_of
+from stancoreset.progress import Stages
 
 pytestmark = pytest.mark.cmdstan
 

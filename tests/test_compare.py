@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stancoreset import arviz_compat
-from stancoreset.certificate import certify
-from stancoreset.comparison import compare, summarise
 from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.comparison import compare, summarise
 
 
 def normal(seed, mean=0.0, sd=1.0, size=(4, 500)):
@@ -307,6 +307,6 @@ class TestErrors:
 
 
 def test_doctests():
-    for name in ("comparison", "posteriors"):
-        module = importlib.import_module(f"stancoreset.{name}")
+    for name in ("comparison", "named"):
+        module = importlib.import_module(f"stancoreset.posterior.{name}")
         assert doctest.testmod(module).failed == 0

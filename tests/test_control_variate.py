@@ -9,16 +9,16 @@ from agreement import assert_agree, independent, of_draws
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.control_variate import LEAST_CURVATURE
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
-from stancoreset.influence import influential_rows
-from stancoreset.judge import Judge
-from stancoreset.stan.bijectors import ILR_SIMPLEX
+from stancoreset.model.certify import Judge
+from stancoreset.model.influence import influential_rows
+from stancoreset.selection.control_variates import LEAST_CURVATURE
+from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
-from stancoreset.stan.program import StanProgram, weighted_program
-from stancoreset.taylor import project_taylor
+from stancoreset.stan.transforms.bijectors import ILR_SIMPLEX
+from stancoreset.stan.weighted import StanProgram, weighted_program
 
 QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 500, "show_progress": False}
 
@@ -394,7 +394,7 @@ def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
 @pytest.mark.fit
 def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
     """The same fit with R whole, and as it is held beyond a thousand coordinates."""
-    from stancoreset import control_variate as room
+    from stancoreset.selection import control_variates as room
 
     data = hierarchical_data(groups=30)
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:

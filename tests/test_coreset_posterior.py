@@ -11,8 +11,8 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.coreset_posterior import EnginePosterior, follow_mode, select_in_the_loop
 from stancoreset.errors import OptionError, SolverError
+from stancoreset.model.in_the_loop import EnginePosterior, follow_mode, select_in_the_loop
 from stancoreset.reference.base import GaussianFit
 
 DATA = logistic_data(2_000, 2)
@@ -249,7 +249,7 @@ def test_select_says_where_to_go(model):
 
 
 def test_help_names_every_method():
-    from stancoreset.cli_options import _METHOD_HELP
+    from stancoreset.cli.options import _METHOD_HELP
 
     named = set(re.findall(r"[a-z_0-9]+", _METHOD_HELP))
     assert named >= set(sc.solvers.METHODS) | set(sc.in_the_loop.METHODS)
@@ -257,7 +257,7 @@ def test_help_names_every_method():
 
 @pytest.mark.fit
 def test_command_line(tmp_path, capsys):
-    from stancoreset.cli import main
+    from stancoreset.cli.commands import main
 
     np.savez(tmp_path / "d.npz", **DATA)
     command = ["fit", str(sc.stan_model_path("logistic")), str(tmp_path / "d.npz")]

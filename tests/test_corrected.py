@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stancoreset import arviz_compat
-from stancoreset.arviz_compat import (
+from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.model.fit import CoresetFit
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.arviz import (
     attrs_of,
     group_of,
     groups_of,
@@ -16,10 +18,8 @@ from stancoreset.arviz_compat import (
     sample_stats_of,
     variables_of,
 )
-from stancoreset.certificate import certify
-from stancoreset.corrected import corrected_posterior, systematic_resample
-from stancoreset.errors import CertificateError, DataError, OptionError
-from stancoreset.fit import CoresetFit
+from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.corrected import corrected_posterior, systematic_resample
 
 
 def shifted(shift: float = 0.5, seed: int = 0):

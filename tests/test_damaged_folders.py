@@ -21,11 +21,11 @@ import pytest
 from problems import logistic_data
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.checksums import CHECKSUMS
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.errors import OutputError, StancoresetError
-from stancoreset.run_folder import RunFolder
+from stancoreset.model.checksums import CHECKSUMS
+from stancoreset.model.folder import RunFolder
+from stancoreset.posterior import arviz as arviz_compat
 
 READ = (
     "coreset.csv",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from stancoreset.errors import DataError
-from stancoreset.stan.data import data_hash, json_text, read_data, to_json
+from stancoreset.stan.data.files import data_hash, json_text, read_data, to_json
 
 
 @pytest.fixture

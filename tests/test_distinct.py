@@ -10,10 +10,10 @@ import pytest
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import distinct as module
-from stancoreset.distinct import distinct_rows
-from stancoreset.full_data import FullData
-from stancoreset.row_sums import StanKernel
+from stancoreset.rows import distinct as module
+from stancoreset.rows.distinct import distinct_rows
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.sums import StanKernel
 
 CATEGORIES = """
 data {
@@ -49,7 +49,7 @@ def both(model, data, monkeypatch):
     checked, density = model.read(data), model._session.density()
     once = FullData(density, model.program, checked, in_process=True)
     with monkeypatch.context() as patch:
-        patch.setattr("stancoreset.full_data.distinct_rows", lambda rows: None)
+        patch.setattr("stancoreset.rows.full_data.distinct_rows", lambda rows: None)
         each = FullData(density, model.program, checked, in_process=True)
     return once, each
 
@@ -119,7 +119,7 @@ def test_a_fit_is_the_same_and_says_how_many_rows_differ(model, monkeypatch):
     )
     fit = model.fit(data, **settings)
     model.close()
-    monkeypatch.setattr("stancoreset.full_data.distinct_rows", lambda rows: None)
+    monkeypatch.setattr("stancoreset.rows.full_data.distinct_rows", lambda rows: None)
     plain = model.fit(data, **settings)
     model.close()
     assert fit.certificate.verdict == plain.certificate.verdict == "certified"
@@ -163,7 +163,7 @@ def test_rows_on_disk_chunk_by_chunk(model, monkeypatch):
     assert max(seen) < 120
     looked = []
     monkeypatch.setattr(
-        "stancoreset.full_data.distinct_rows", lambda rows: looked.append(len(rows)) or None
+        "stancoreset.rows.full_data.distinct_rows", lambda rows: looked.append(len(rows)) or None
     )
     each = log_likelihood()
     assert looked

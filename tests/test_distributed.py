@@ -16,10 +16,10 @@ import pytest
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.distributed import DaskWorkers
 from stancoreset.errors import DataError, EngineNotFoundError, OptionError
-from stancoreset.full_data import FullData
-from stancoreset.sources import StoredRows, Table
+from stancoreset.rows.distributed import DaskWorkers
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.tables import StoredRows, Table
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -125,7 +125,7 @@ def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
 
 
 def test_rows_are_taken_from_the_workers(model, client, folder, monkeypatch):
-    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 10))
+    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 10))
     here, there = (
         opened(model, source)
         for source in (Table(folder, **OPTIONS), sc.Distributed(Table(folder, **OPTIONS), client))

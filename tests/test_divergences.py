@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from stancoreset import divergences
-from stancoreset.divergences import gaussian_fisher, gaussian_kl, mmd, moments, wasserstein
 from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior import divergences
+from stancoreset.posterior.divergences import (
+    gaussian_fisher,
+    gaussian_kl,
+    mmd,
+    moments,
+    wasserstein,
+)
 
 
 def random_gaussian(rng, dim):

@@ -17,10 +17,10 @@ from agreement import assert_agree, exactly, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
-from stancoreset.doctor import examine
+from stancoreset.cli.doctor import examine
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import BoundModel, Engine
-from stancoreset.engines.cmdstan_fits import hushed
+from stancoreset.engines.cmdstan.fits import hushed
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import (
     BrokenEngineError,
@@ -31,7 +31,7 @@ from stancoreset.errors import (
     OptionError,
 )
 from stancoreset.parallel import side_by_side
-from stancoreset.stan.program import StanProgram, stan_model_path
+from stancoreset.stan.weighted import StanProgram, stan_model_path
 
 POINTS = np.random.default_rng(3).normal(scale=0.4, size=(11, 2))
 
@@ -326,7 +326,7 @@ def test_cmdstan_compiles_once(cmdstan_engine, monkeypatch):
     def refuse(*_args, **_kwargs):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("stancoreset.engines.cmdstan.CmdStanEngine._build", refuse)
+    monkeypatch.setattr("stancoreset.engines.cmdstan.engine.CmdStanEngine._build", refuse)
     assert cmdstan_engine.compile(NORMAL_CODE, name="normal").executable.exists()
 
 

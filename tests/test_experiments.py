@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
 from stancoreset.experiments import EXPERIMENTS, Settings, run
 from stancoreset.experiments.base import GROWING, Algorithm, select
@@ -22,16 +22,10 @@ from stancoreset.experiments.closed_forms import (
     divergences,
     exact_projection,
 )
-from stancoreset.experiments.datasets import (
-    LOGISTIC,
-    POISSON,
-    components,
-    house_prices,
-    regression,
-)
+from stancoreset.experiments.datasets import LOGISTIC, POISSON, components, house_prices, regression
 from stancoreset.experiments.glm import GLM, laplace, projection
 from stancoreset.experiments.rbf import radial_bases
-from stancoreset.solvers import solve
+from stancoreset.selection.solvers import solve
 
 # Closed forms ------------------------------------------------------------------------------
 

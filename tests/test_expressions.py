@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stancoreset.errors import ProgramError
-from stancoreset.stan import nodes as n
-from stancoreset.stan.ast import parse
-from stancoreset.stan.expressions import Scope, evaluate_int
+from stancoreset.stan.data.evaluate import Scope, evaluate_int
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax.parser import parse
 
 stanli = pytest.importorskip("stanli")
 

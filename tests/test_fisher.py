@@ -8,10 +8,10 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.coreset import select
 from stancoreset.errors import OptionError
-from stancoreset.fisher import extend_fisher, project_fisher, random_coordinates
-from stancoreset.projection import heldout_error
+from stancoreset.selection.coreset import select
+from stancoreset.selection.fisher import extend_fisher, project_fisher, random_coordinates
+from stancoreset.selection.projection import heldout_error
 
 DATA = logistic_data(4_000)
 QUICK = {"iter_warmup": 300, "iter_sampling": 500, "chains": 2}
@@ -130,7 +130,7 @@ def test_unknown_projection(model, reference, call):
 
 @pytest.mark.fit
 def test_command_line_option(tmp_path, capsys):
-    from stancoreset.cli import main
+    from stancoreset.cli.commands import main
 
     np.savez(tmp_path / "d.npz", **logistic_data(2_000))
     command = ["fit", str(sc.stan_model_path("logistic")), str(tmp_path / "d.npz")]

@@ -23,10 +23,10 @@ from cmdstan_behaviours import BEHAVIOURS, N_PARAMS, Behaviour, Source
 from cmdstan_runtime import build
 
 import stancoreset as sc
-from stancoreset.engines import cmdstan_points
-from stancoreset.engines.cmdstan import CmdStanCompiled, CmdStanEngine
-from stancoreset.engines.cmdstan_bound import CmdStanBound
-from stancoreset.engines.cmdstan_files import read_csv, write_draws
+from stancoreset.engines.cmdstan import points as cmdstan_points
+from stancoreset.engines.cmdstan.bound import CmdStanBound
+from stancoreset.engines.cmdstan.engine import CmdStanCompiled, CmdStanEngine
+from stancoreset.engines.cmdstan.files import read_csv, write_draws
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import EngineError
 

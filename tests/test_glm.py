@@ -10,11 +10,11 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError
-from stancoreset.full_data import FullData
-from stancoreset.glm import FoundGlm, GlmKernel, find_glm, rows_of
-from stancoreset.glm import kernel as kernels
-from stancoreset.glm.predictor import Coefficients, Term
-from stancoreset.glm.series import REMAINDER, Series, order_needed
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.glm import FoundGlm, GlmKernel, find_glm, rows_of
+from stancoreset.rows.glm import kernel as kernels
+from stancoreset.rows.glm.predictor import Coefficients, Term
+from stancoreset.rows.glm.series import REMAINDER, Series, order_needed
 
 N, D = 12_000, 4
 
@@ -511,7 +511,7 @@ def test_remainder_bound_holds(largest):
     assert order >= 2
     eta = np.linspace(-8, 8, 401)
     series = Series("bernoulli_logit", eta, np.ones(401))
-    from stancoreset.glm.series import _logistic
+    from stancoreset.rows.glm.series import _logistic
 
     polynomials, _ = _logistic()
     for u in (largest, -largest):
@@ -522,7 +522,7 @@ def test_remainder_bound_holds(largest):
 
 
 def test_chunks_and_threads_do_not_matter():
-    from stancoreset.row_sums import ArrayChunks
+    from stancoreset.rows.sums import ArrayChunks
 
     rng = np.random.default_rng(5)
     rows = {"X": rng.normal(size=(5_000, 2)), "y": rng.integers(0, 2, 5_000)}

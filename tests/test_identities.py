@@ -14,14 +14,14 @@ from test_stan_models import NAMES, example
 from stancoreset.engines.base import Engine
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import IdentityError
-from stancoreset.stan import identity_errors
-from stancoreset.stan.identities import (
+from stancoreset.model import identity_errors
+from stancoreset.model.identities import (
     TOLERANCE,
     check_identities,
     identity_table,
     require_identities,
 )
-from stancoreset.stan.program import (
+from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
     stan_model_path,

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from stancoreset.errors import SolverError
-from stancoreset.in_the_loop import (
+from stancoreset.selection.in_the_loop import (
     METHODS,
     CoresetPosterior,
     kl_gradient,
@@ -17,9 +17,9 @@ from stancoreset.in_the_loop import (
     sparse_vi,
     tangent,
 )
-from stancoreset.in_the_loop.base import advance
-from stancoreset.in_the_loop.greedy import gradient_step
-from stancoreset.in_the_loop.newton import newton_step
+from stancoreset.selection.in_the_loop.base import advance
+from stancoreset.selection.in_the_loop.greedy import gradient_step
+from stancoreset.selection.in_the_loop.newton import newton_step
 
 
 class GaussianMean:

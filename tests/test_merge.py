@@ -13,13 +13,13 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.cli import main
-from stancoreset.control_variate import ControlVariate
-from stancoreset.coreset import Coreset
+from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
-from stancoreset.merging.union import joined_controls
-from stancoreset.refinement import LONGER_CHAINS
+from stancoreset.model.refinement import LONGER_CHAINS
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.selection.control_variates import ControlVariate
+from stancoreset.selection.coreset import Coreset
+from stancoreset.selection.union import joined_controls
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 1_000, "chains": 2}
 LOGISTIC = sc.stan_model_path("logistic")

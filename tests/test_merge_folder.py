@@ -11,9 +11,9 @@ from seeds import reseeded
 from test_merge import LOGISTIC, QUICK, cut, draws_of
 
 import stancoreset as sc
-from stancoreset.cli import main
+from stancoreset.cli.commands import main
 from stancoreset.errors import OutputError
-from stancoreset.stages import Stages
+from stancoreset.progress import Stages
 
 FILES = ("reference.npz", "coreset.csv", "coreset.json", "posterior.nc", "certificate.csv")
 
@@ -172,7 +172,7 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     out = tmp_path / "both"
     command = ["merge", str(LOGISTIC), *runs, "--data", *files, "--out", str(out), *quick]
 
-    from stancoreset.session import Session
+    from stancoreset.model.session import Session
 
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt

@@ -9,8 +9,8 @@ from seeds import reseeded
 from test_merge import QUICK, cut
 
 import stancoreset as sc
-from stancoreset import arviz_compat
 from stancoreset.errors import DataError
+from stancoreset.posterior import arviz as arviz_compat
 
 # z is centred and scaled by the rows that are given; the posterior has a closed form.
 CENTRED = """

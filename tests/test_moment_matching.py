@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 
-from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError, DataError
-from stancoreset.moment_matching import moment_match
+from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.moment_matching import moment_match
 
 P = 4
 COV = np.array(

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.arviz_compat import attrs_of, groups_of, sample_stats_of, variables_of
 from stancoreset.engines import nuts, resolve_engine
 from stancoreset.engines.compile_options import _REFUSED as REFUSED_BY_MODELS
 from stancoreset.engines.inits import initial_points
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import CompileError, DataError, OptionError
-from stancoreset.plan import Plan
+from stancoreset.model.plan import Plan
+from stancoreset.posterior.arviz import attrs_of, groups_of, sample_stats_of, variables_of
+from stancoreset.progress import Stages
 
 CODE = """
 data { int N; vector[N] y; }
@@ -251,7 +252,7 @@ def test_an_array_is_of_unconstrained_points(bound):
 def test_starting_points_that_cannot_be_used_are_said_before_anything_is_computed(
     model, inits, error, said
 ):
-    stages = sc.stages.Stages(False)
+    stages = Stages(False)
     with pytest.raises(error, match=said):
         model.fit(DATA, size=20, inits=inits, stages=stages, **QUICK)
     assert not {"reference", "select", "sample"} & set(stages.seconds)

@@ -18,7 +18,7 @@ from stancoreset.parallel import (
     map_rows,
     side_by_side,
 )
-from stancoreset.sources.executors import ordered
+from stancoreset.rows.tables.passes import ordered
 
 
 class Sleepers:

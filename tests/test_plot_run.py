@@ -18,11 +18,12 @@ from seeds import reseeded
 from test_plots import assert_nothing_clipped
 
 import stancoreset as sc
-from stancoreset import arviz_compat, plots
-from stancoreset.cli import HANDLERS, main
-from stancoreset.cli_parser import make_parser
+from stancoreset.cli.commands import HANDLERS, main
+from stancoreset.cli.parser import make_parser
+from stancoreset.cli.plot import KINDS, covariates, plot_run
 from stancoreset.errors import DataError, OptionError
-from stancoreset.plot_run import KINDS, covariates, plot_run
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior import plots
 
 FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
 Round = make_dataclass("Round", FIELDS)

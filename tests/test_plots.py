@@ -16,9 +16,10 @@ import pytest
 from scipy import stats
 from scipy.integrate import trapezoid
 
-from stancoreset import arviz_compat, plots
-from stancoreset.certificate import certify
 from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior import plots
+from stancoreset.posterior.certificate import certify
 
 NAMES = ["hour", "distance", "from_jfk", "summer", "an_uncommonly_long_name_of_a_coefficient_01"]
 

@@ -17,10 +17,12 @@ from scipy.special import log_expit, logsumexp
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat, pointwise, row_log_lik
-from stancoreset.arviz_compat import attrs_of, group_of, groups_of, variables_of
-from stancoreset.certificate import certify
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.model import pointwise
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.arviz import attrs_of, group_of, groups_of, variables_of
+from stancoreset.posterior.certificate import certify
+from stancoreset.rows import log_lik as row_log_lik
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2}
 CODE = """

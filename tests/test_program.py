@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from stancoreset.errors import CompileError, DataError, ProgramError
-from stancoreset.stan.declarations import check_data
-from stancoreset.stan.program import (
+from stancoreset.stan.data.check import check_data
+from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
     has_weights,

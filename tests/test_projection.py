@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 from problems import logistic_data
 
-from stancoreset.adaptive import MAX_DRAWS, initial_draws, select_adaptively
-from stancoreset.coreset import Coreset, select
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, OptionError
-from stancoreset.projection import Projection, default_candidates, extend, heldout_error, project
+from stancoreset.model.adaptive import MAX_DRAWS, initial_draws, select_adaptively
+from stancoreset.model.adopt import Adopted
+from stancoreset.model.session import Session
 from stancoreset.reference.laplace import laplace
-from stancoreset.session import Session
-from stancoreset.stan.adopt import Adopted
-from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
+from stancoreset.selection.coreset import Coreset, select
+from stancoreset.selection.projection import (
+    Projection,
+    default_candidates,
+    extend,
+    heldout_error,
+    project,
+)
+from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
 DATA = logistic_data(4_000)
 

@@ -9,11 +9,11 @@ from scipy.optimize import minimize
 
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, ReferenceFitError
-from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import gaussian_at, laplace
-from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
+from stancoreset.rows.full_data import FullData, central_hessian
+from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
 
 def full_data(code: str, data: dict, threads: int = 2) -> FullData:

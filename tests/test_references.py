@@ -12,7 +12,7 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 from test_reference import LOGISTIC, full_data
 
-from stancoreset.engines.climb import Step, climb
+from stancoreset.engines.climbing import Step, climb
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.reference.base import Reference, require_usable
@@ -291,9 +291,9 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
     """Ours against Stan's own Pathfinder, and Stan's ADVI moved to the full data."""
     from cmdstanpy import CmdStanModel
 
-    from stancoreset.engines.cmdstan import CmdStanEngine
-    from stancoreset.full_data import FullData
-    from stancoreset.stan.program import StanProgram, weighted_program
+    from stancoreset.engines.cmdstan.engine import CmdStanEngine
+    from stancoreset.rows.full_data import FullData
+    from stancoreset.stan.weighted import StanProgram, weighted_program
 
     weighted = weighted_program(StanProgram.from_code(LOGISTIC))
     compiled = CmdStanEngine().compile(weighted.density_code)
@@ -346,8 +346,8 @@ def test_unusable_draws_are_refused_by_name(rows, words):
 
 
 def test_the_command_line_lists_every_reference():
-    from stancoreset.cli import HANDLERS
-    from stancoreset.cli_parser import make_parser
+    from stancoreset.cli.commands import HANDLERS
+    from stancoreset.cli.parser import make_parser
 
     commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
     option = next(a for a in commands["fit"]._actions if a.dest == "reference")

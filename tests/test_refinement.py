@@ -12,14 +12,9 @@ from scipy.stats import norm
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
-from stancoreset.certificate import certify
 from stancoreset.errors import ReferenceFitError
-from stancoreset.importance import unvisited_mass
-from stancoreset.judge import nuts_diagnostics
-from stancoreset.reference.base import GaussianFit
-from stancoreset.reference.summits import distinct, draws_elsewhere
-from stancoreset.refinement import (
+from stancoreset.model.certify import nuts_diagnostics
+from stancoreset.model.refinement import (
     LONGER_CHAINS,
     OWN_DRAWS,
     SMALLER_STEPS,
@@ -27,6 +22,11 @@ from stancoreset.refinement import (
     best_round,
     next_change,
 )
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.importance import unvisited_mass
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.summits import distinct, draws_elsewhere
 
 FIRST = Round(0, "first pass", "laplace", 100, 250, 0.02, 0.3, 999.0, 1000, 0, "rejected", 3.0)
 SQUARE = """

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stancoreset import arviz_compat
-from stancoreset.arviz_compat import MonteCarlo
-from stancoreset.certificate import certify
-from stancoreset.checksums import CHECKSUMS
-from stancoreset.coreset import Coreset
 from stancoreset.errors import EngineError, OptionError, OutputError, ProgramError
 from stancoreset.files import atomic_folder, atomic_path, remove_leftovers
+from stancoreset.model.checksums import CHECKSUMS
+from stancoreset.model.folder import RunFolder, enlist, load_stage, results_in
+from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.arviz import MonteCarlo
+from stancoreset.posterior.certificate import certify
 from stancoreset.reference.base import GaussianFit, Reference
-from stancoreset.run_folder import RunFolder, enlist, load_stage, results_in
+from stancoreset.selection.coreset import Coreset
 
 SETTINGS = {"size": 3, "seed": 1}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stancoreset.errors import SolverError, StancoresetError
-from stancoreset.solvers import METHODS, solve
+from stancoreset.selection.solvers import METHODS, solve
 
 PHI = np.random.default_rng(0).standard_normal((4, 20))
 B = PHI.sum(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from stancoreset.solvers import METHODS, solve
+from stancoreset.selection.solvers import METHODS, solve
 
 
 def brute_force(phi, b, size, total=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stancoreset.solvers import solve
+from stancoreset.selection.solvers import solve
 
 
 def problem(seed=0, s=20, m=300):

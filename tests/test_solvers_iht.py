@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from stancoreset.solvers import solve
-from stancoreset.solvers.base import Problem
-from stancoreset.solvers.columns import column_norms
-from stancoreset.solvers.compression import compress
-from stancoreset.solvers.iht import _Workspace, exact_step
-from stancoreset.solvers.projections import project, project_simplex
+from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers.base import Problem
+from stancoreset.selection.solvers.columns import column_norms
+from stancoreset.selection.solvers.compression import compress
+from stancoreset.selection.solvers.iht import _Workspace, exact_step
+from stancoreset.selection.solvers.projections import project, project_simplex
 
 
 def problem(seed=0, s=20, m=300):

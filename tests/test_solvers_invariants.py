@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from stancoreset.solvers import METHODS, solve
+from stancoreset.selection.solvers import METHODS, solve
 
 RANDOM = {"uniform", "importance"}
 

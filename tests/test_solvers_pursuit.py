@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from stancoreset.solvers import solve
-from stancoreset.solvers.columns import Columns, column_norms
-from stancoreset.solvers.nnls import ActiveSet, largest, nonnegative_weights
+from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers.columns import Columns, column_norms
+from stancoreset.selection.solvers.nnls import ActiveSet, largest, nonnegative_weights
 
 
 def columns_of(phi, b, total=None):

@@ -15,12 +15,12 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError, OptionError, OutputError
-from stancoreset.full_data import FullData
-from stancoreset.sources import LoadedRows, StoredRows, Table, table_from_file
-from stancoreset.sources.survey import Seen
-from stancoreset.stages import Stages
-from stancoreset.stan.adopt import adopt
-from stancoreset.stan.program import StanProgram, WeightedProgram, weighted_program
+from stancoreset.model.adopt import adopt
+from stancoreset.progress import Stages
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.tables import LoadedRows, StoredRows, Table, table_from_file
+from stancoreset.rows.tables.scan import Seen
+from stancoreset.stan.weighted import StanProgram, WeightedProgram, weighted_program
 
 N, D = 12_000, 3
 NAMES = ["a", "b", "c"]
@@ -124,9 +124,9 @@ def test_sample_is_random_rows_whatever_the_chunks(folder, frame):
 
 
 def test_reservoir_keeps_every_row_equally_often():
-    from stancoreset.sources.columns import RowVariable
-    from stancoreset.sources.parts import find_parts
-    from stancoreset.sources.survey import Reader, merge_samples, survey_part
+    from stancoreset.rows.tables.columns import RowVariable
+    from stancoreset.rows.tables.files import find_parts
+    from stancoreset.rows.tables.scan import Reader, merge_samples, survey_part
 
     reader = Reader((RowVariable("x", ("x",), False, True),), 7)
     parts = [find_parts({"x": x})[0] for x in (np.arange(30), np.arange(30, 40))]
@@ -141,7 +141,7 @@ def test_reservoir_keeps_every_row_equally_often():
 
 
 def test_rows_taken_once_are_not_read_again(folder, monkeypatch):
-    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 50))
+    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 50))
     stored = opened(folder)
     rows = np.arange(0, N, 400)
     first = stored.take(rows)
@@ -549,7 +549,7 @@ def opened_groups(rows):
 
 
 def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
-    monkeypatch.setattr("stancoreset.sources.table._SAMPLE_ROWS", (10, 10))
+    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 10))
     stored = opened(written(tmp_path, frame))
     frame.iloc[:50].to_parquet(tmp_path / "0.parquet")
     with pytest.raises(DataError, match="the data changed during the run"):
@@ -676,7 +676,7 @@ def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
     """The disk fills up when the posterior is written; a second run goes on from the coreset."""
     import errno
 
-    from stancoreset import run_folder
+    from stancoreset.model import folder as run_folder
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -718,7 +718,7 @@ def test_table_from_file(tmp_path, folder):
 
 @pytest.mark.fit
 def test_command_line(tmp_path, folder, capsys):
-    from stancoreset.cli import main
+    from stancoreset.cli.commands import main
 
     toml = tmp_path / "columns.toml"
     toml.write_text(

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
-from stancoreset.stan import ast, nodes, printer, sexp, stanc
+from stancoreset.stan.syntax import nodes, printer, sexp, stanc
+from stancoreset.stan.syntax import parser as ast
 
 EVERYTHING = """\
 functions {
@@ -256,7 +257,8 @@ def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
     binary = stanc.find_stanc()
     assert binary.parent.name == "httpstan"
     probe = (
-        "import sys, stancoreset.stan.stanc as s; s.find_stanc(); print('httpstan' in sys.modules)"
+        "import sys; from stancoreset.stan.syntax import find_stanc; find_stanc(); "
+        "print('httpstan' in sys.modules)"
     )
     root = Path(__file__).parents[1]
     out = subprocess.run(

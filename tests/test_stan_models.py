@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stancoreset.stan import stanc
+from stancoreset.stan.syntax import stanc
 
 stanli = pytest.importorskip("stanli")
 

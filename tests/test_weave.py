@@ -20,7 +20,7 @@ from weave_data import make_data, obs_of
 
 from stancoreset import CoresetModel
 from stancoreset.errors import DataError, WeaveError
-from stancoreset.stan.weave import weave
+from stancoreset.stan.weave.weaving import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.stan") if not p.stem.startswith("refuse_"))

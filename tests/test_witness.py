@@ -11,11 +11,11 @@ from scipy import stats
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.errors import IdentityError
-from stancoreset.glm import form, reach
-from stancoreset.session import Session
-from stancoreset.stan.adopt import adopt
-from stancoreset.stan.program import StanProgram
-from stancoreset.witness import Comparison, StoredWitness, Witness, WitnessedDensity, _patterns
+from stancoreset.model.adopt import adopt
+from stancoreset.model.session import Session
+from stancoreset.rows.glm import form, reach
+from stancoreset.rows.witness import Comparison, StoredWitness, Witness, WitnessedDensity, _patterns
+from stancoreset.stan.weighted import StanProgram
 
 INTERACTION = """
 data { int<lower=1> N; vector[N] male; vector[N] rare; array[N] int<lower=0, upper=1> y; }

@@ -15,7 +15,6 @@ from problems import NORMAL_CODE, logistic_data, logistic_posterior, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
 from stancoreset.errors import (
     CompileError,
     DataError,
@@ -25,6 +24,7 @@ from stancoreset.errors import (
     OutputError,
     ProgramError,
 )
+from stancoreset.posterior import arviz as arviz_compat
 
 QUICK = {"iter_warmup": 300, "iter_sampling": 500, "chains": 2}
 LOGISTIC = sc.stan_model_path("logistic")
@@ -331,7 +331,7 @@ def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_
             raise fault
 
         with monkeypatch.context() as patch:
-            patch.setattr("stancoreset.session.Session.sample", failing)
+            patch.setattr("stancoreset.model.session.Session.sample", failing)
             with pytest.raises(type(fault)):
                 model.fit(data, overwrite=True, **again)
         same_as_before()
@@ -350,14 +350,14 @@ def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkey
         raise EngineError("the engine has died")
 
     with monkeypatch.context() as patch:
-        patch.setattr("stancoreset.session.Session.sample", failing)
+        patch.setattr("stancoreset.model.session.Session.sample", failing)
         with pytest.raises(EngineError):
             model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
     same = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
     assert "select" not in same.timings, "the same run goes on"
     other = tmp_path / "other"
     with monkeypatch.context() as patch:
-        patch.setattr("stancoreset.session.Session.sample", failing)
+        patch.setattr("stancoreset.model.session.Session.sample", failing)
         with pytest.raises(EngineError):
             model.fit(data, size=30, seed=1, output_dir=other, **QUICK)
     mended = model.fit(data, size=25, seed=1, output_dir=other, **QUICK)

@@ -23,9 +23,10 @@ import pytest
 from problems import NORMAL_CODE, normal_data
 
 import stancoreset as sc
-from stancoreset import in_the_loop, session
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
+from stancoreset.model import session
+from stancoreset.selection import in_the_loop
 
 
 class Reached(Exception):
@@ -711,13 +712,13 @@ def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("compile", "full_data", "sample", "unconstrained", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
     monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
-    monkeypatch.setattr("stancoreset.pointwise.generated_quantities", reached)
-    monkeypatch.setattr("stancoreset.workflow.adopt", adopted_or_refused(reached))
+    monkeypatch.setattr("stancoreset.model.pointwise.generated_quantities", reached)
+    monkeypatch.setattr("stancoreset.model.model.adopt", adopted_or_refused(reached))
 
 
 def adopted_or_refused(reached: Callable[..., Any]) -> Callable[..., Any]:
     """Weaving takes half a second: only what is not the program itself is looked at."""
-    from stancoreset.stan.adopt import adopt
+    from stancoreset.model.adopt import adopt
 
     def looked_at(program: Any, obs: Any = None) -> Any:
         if program.code == NORMAL_CODE and obs is None:
@@ -848,8 +849,8 @@ TEXTS = ("", "x", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 400, "a\0b", "x
 
 
 def options_of(command: str) -> list[str]:
-    from stancoreset.cli import HANDLERS
-    from stancoreset.cli_parser import make_parser
+    from stancoreset.cli.commands import HANDLERS
+    from stancoreset.cli.parser import make_parser
 
     (commands,) = (a.choices for a in make_parser(HANDLERS)._actions if a.choices is not None)
     actions = commands[command]._actions  # type: ignore[index]
@@ -864,18 +865,18 @@ def test_options_of_the_command_line(
     command, world, nothing_computed, tmp_path, monkeypatch, capsys
 ):
     """One line and exit code 2, or the work begins."""
-    from stancoreset.cli import main
+    from stancoreset.cli.commands import main
 
     monkeypatch.chdir(tmp_path)
     for name in ("write_comparison", "save_picture"):
-        monkeypatch.setattr(f"stancoreset.outputs.{name}", lambda *_: pd.DataFrame())
-    monkeypatch.setattr("stancoreset.plot_run.save_picture", lambda *_: None)
-    monkeypatch.setattr("stancoreset.experiments.command.run", reached)
-    monkeypatch.setattr("stancoreset.comparison._statistics", reached)
+        monkeypatch.setattr(f"stancoreset.cli.pictures.{name}", lambda *_: pd.DataFrame())
+    monkeypatch.setattr("stancoreset.cli.plot.save_picture", lambda *_: None)
+    monkeypatch.setattr("stancoreset.cli.paper.run", reached)
+    monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
-    for room in ("fit", "places", "plot_run"):
+    for room in ("model", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
-    monkeypatch.setattr("stancoreset.demo.flights_data", lambda rows: world["data"])
+    monkeypatch.setattr("stancoreset.experiments.flights_data", lambda rows: world["data"])
     folder = world["folder"]
     run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))
     jobs = tmp_path / "jobs.toml"
@@ -944,6 +945,10 @@ def test_every_public_function_is_in_the_sweep(world):
 
 
 LEAVES = (
+    "check_count",
+    "is_finite",
+    "single_threaded",
+    "tidy",
     "stan_model_names",
     "SolverResult",
     "CoresetPosterior",

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import stanli
 
-from stancoreset.stan.source import StanProgram
-from stancoreset.stan.weave import Woven, weave
+from stancoreset.stan.syntax.source import StanProgram
+from stancoreset.stan.weave.weaving import Woven, weave
 
 Data = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.stan import nodes, printer
-from stancoreset.stan.ast import parse
+from stancoreset.stan.syntax import nodes, printer
+from stancoreset.stan.syntax.parser import parse
 
 _HEADER = re.compile(r"^// data: (\{.*\})$", re.MULTILINE)
 _OBS = re.compile(r"^// obs: (\w+)$", re.MULTILINE)

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stancoreset.engines.nuts import NUTS
+from stancoreset.engines import NUTS
 from stancoreset.files import content_key
-from stancoreset.sources.parts import data_files
+from stancoreset.rows.tables import data_files
 
 __all__ = [
     "FULL_SETTINGS",
@@ -121,7 +121,7 @@ def default_settings() -> dict[str, Any]:
 @cache
 def fit_settings() -> dict[str, inspect.Parameter]:
     """The parameters of `CoresetModel.fit` and of NUTS that a job may set."""
-    from stancoreset.workflow import CoresetModel
+    from stancoreset.model import CoresetModel
 
     found = {
         **inspect.signature(CoresetModel.fit).parameters,

@@ -40,7 +40,7 @@ def run_batch(
         ``full = true`` if NUTS is to be run on the full data too. What ``[defaults]`` says
         holds where a job says nothing. A list stands for several jobs; lists in ``[grid]``
         hold for all jobs. ``data`` of several sources is a list within a list. With
-        ``columns``, the path of a file as `stancoreset.sources.table_from_file` reads it,
+        ``columns``, the path of a file as `stancoreset.rows.tables.table_from_file` reads it,
         ``data`` are files, folders or patterns of rows that need not fit in memory.
     work_dir : path
         A new or empty folder, or with `resume` that of an earlier batch.

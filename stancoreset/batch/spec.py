@@ -22,15 +22,13 @@ from stancoreset.batch.job import (
     short,
 )
 from stancoreset.checks import check_path, shown
-from stancoreset.engines.csv_folder import require_csv_folder
-from stancoreset.engines.nuts import NUTS
+from stancoreset.engines import NUTS
+from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.plan import Plan, own_options
-from stancoreset.sizes import AUTO
-from stancoreset.sources import table_from_file
-from stancoreset.sources.parts import data_files
+from stancoreset.model import AUTO, Plan, own_options
+from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.spelling import near_misses
-from stancoreset.stan.program import stan_model_names, stan_model_path
+from stancoreset.stan import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]
 

@@ -10,7 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
-from stancoreset.run_folder import load_part
+from stancoreset.model import load_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,16 +144,15 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
 
 def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     """Times and means against NUTS on the full data."""
-    from stancoreset import arviz_compat
-    from stancoreset.comparison import compare, summarise
-    from stancoreset.fit import load_fit
+    from stancoreset.model import load_fit
+    from stancoreset.posterior import arviz, compare, summarise
 
     took = load_part(
         full, "report.json", lambda file: json.loads(file.read_text("utf-8"))["seconds"]
     )
     row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
     try:
-        table = compare({"full": arviz_compat.load(full / "full.nc"), "coreset": load_fit(fit)})
+        table = compare({"full": arviz.load(full / "full.nc"), "coreset": load_fit(fit)})
     except StancoresetError:  # nothing in common that can be compared: times all the same
         return row
     worst = summarise(table).loc["coreset"]

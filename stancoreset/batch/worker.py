@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 from stancoreset.batch.journal import append
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
-from stancoreset.sources import described
-from stancoreset.stages import Stages
-from stancoreset.workflow import CoresetModel
+from stancoreset.model import CoresetModel
+from stancoreset.progress import Stages
+from stancoreset.rows.tables import described
 
 __all__ = ["main"]
 
@@ -86,9 +86,9 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
             _full(model, data, settings, folder, stages)
         else:
             if str(settings.get("reference", "")).endswith(".nc"):
-                from stancoreset import arviz_compat
+                from stancoreset.posterior import arviz
 
-                settings = {**settings, "reference": arviz_compat.load(settings["reference"])}
+                settings = {**settings, "reference": arviz.load(settings["reference"])}
             model.fit(data, output_dir=folder, resume=True, stages=stages, **settings)
         append(journal, "done")
     except Exception as error:
@@ -108,7 +108,7 @@ def _full(
     model: CoresetModel, data: Any, settings: dict[str, Any], folder: Path, stages: Stages
 ) -> None:
     """NUTS on all rows: ``full.nc``, and ``report.json`` when it is there."""
-    from stancoreset import arviz_compat
+    from stancoreset.posterior import arviz
 
     folder.mkdir(exist_ok=True)
     remove_leftovers(folder)
@@ -117,8 +117,8 @@ def _full(
         where = settings.pop("engine_output_dir", None)
         posterior = model.sample(data, output_dir=where, **settings)
     seconds = time.perf_counter() - started
-    arviz_compat.save(posterior, folder / "full.nc")
-    attributes = arviz_compat.attrs_of(posterior)
+    arviz.save(posterior, folder / "full.nc")
+    attributes = arviz.attrs_of(posterior)
     report = {"kind": "full", "seconds": seconds, "n_obs": attributes.get("n_obs")}
     with atomic_path(folder / "report.json") as temporary:
         temporary.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")

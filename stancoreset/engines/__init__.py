@@ -1,67 +1,60 @@
-"""Ways of running Stan: CmdStan and stanli behind one protocol."""
+"""Ways of running Stan: CmdStan and stanli behind one protocol.
+
+May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, `NUTS`,
+and the climb to a mode.
+"""
 
 from __future__ import annotations
 
-import warnings
-
-from stancoreset.checks import check_whole, shown
-from stancoreset.engines.base import BoundModel, Compiled, Engine, SampleResult
-from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
-from stancoreset.parallel import available_cores
-
-__all__ = ["BoundModel", "Compiled", "Engine", "SampleResult", "resolve_engine"]
-
-_HOW_TO = (
-    'install the embedded engine with  pip install "stancoreset[embedded]"  or CmdStan with  '
-    "install_cmdstan  (comes with cmdstanpy; needs a C++ compiler); "
-    "stancoreset doctor  says what is there"
+from stancoreset.engines.bars import chain_bars
+from stancoreset.engines.base import (
+    SAMPLER_STATS,
+    BoundModel,
+    Compiled,
+    Density,
+    Engine,
+    Float,
+    RowModel,
+    SampleResult,
+    StanData,
 )
+from stancoreset.engines.climbing import Climbable, Step, climb, stan_init
+from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
+from stancoreset.engines.controlled import CompiledWithControl, controlled_for
+from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
+from stancoreset.engines.nuts import NUTS, fresh_seed, refuse
+from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
+from stancoreset.engines.resolve import resolve_engine
 
-
-def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) -> Engine:
-    """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
-
-    ``"auto"`` is CmdStan if it is installed, else stanli; a variable CMDSTAN that names no
-    CmdStan is warned of. `threads` is how many draws it
-    evaluates at the same time; default: the available cores.
-
-    Raises
-    ------
-    OptionError
-        If the name is not known.
-    EngineNotFoundError
-        If the engine, or with ``"auto"`` any engine, is not installed.
-
-    Examples
-    --------
-    >>> resolve_engine("stanli").name
-    'stanli'
-    """
-    if threads is not None:
-        check_whole("threads", threads, 1)
-    if not isinstance(engine, str):
-        if isinstance(engine, type) or not isinstance(engine, Engine):
-            raise OptionError(
-                f"engine is {shown(engine)}, expected 'auto', 'cmdstan', 'stanli' or an Engine"
-            )
-        return engine
-    if engine == "cmdstan":
-        from stancoreset.engines.cmdstan import CmdStanEngine
-
-        return CmdStanEngine(threads=threads or available_cores())
-    if engine == "stanli":
-        from stancoreset.engines.stanli import StanliEngine
-
-        return StanliEngine(threads=threads or available_cores())
-    if engine != "auto":
-        raise OptionError(f"engine is {shown(engine)}, expected 'auto', 'cmdstan' or 'stanli'")
-    try:
-        return resolve_engine("cmdstan", threads)
-    except BrokenEngineError as error:
-        warnings.warn(f"{error}; engine 'auto' goes on without CmdStan", stacklevel=2)
-    except EngineNotFoundError:
-        pass
-    try:
-        return resolve_engine("stanli", threads)
-    except EngineNotFoundError:
-        raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}") from None
+__all__ = [
+    "NUTS",
+    "SAMPLER_STATS",
+    "TOLERANCE",
+    "BoundModel",
+    "Climbable",
+    "Compiled",
+    "CompiledForBoth",
+    "CompiledWithControl",
+    "Density",
+    "Engine",
+    "Float",
+    "RowModel",
+    "SampleResult",
+    "StanData",
+    "Step",
+    "agreement",
+    "chain_bars",
+    "check_inits",
+    "climb",
+    "controlled_for",
+    "embedded",
+    "fresh_seed",
+    "include_paths",
+    "initial_points",
+    "recorded_inits",
+    "refuse",
+    "refuse_arguments",
+    "resolve_engine",
+    "stan_init",
+    "with_options",
+]

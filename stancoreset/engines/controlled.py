@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, StanData
-from stancoreset.stan.bijectors import ILR_SIMPLEX
-from stancoreset.stan.control import Controlled, add_control
-from stancoreset.stan.program import WeightedProgram
+from stancoreset.stan import Controlled, WeightedProgram, add_control
+from stancoreset.stan.transforms import ILR_SIMPLEX
 
 __all__ = ["CompiledWithControl", "controlled_for"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stancoreset.checks import check_number, check_path, shown, understood
 from stancoreset.engines.base import BoundModel, Float
-from stancoreset.engines.climb import INIT_TRIES
+from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
 from stancoreset.spelling import near_misses
 from stancoreset.stan.data import raw_data

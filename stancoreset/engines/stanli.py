@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Float, SampleResult, StanData
-from stancoreset.engines.climb import INIT_TRIES, climb, stan_init
-from stancoreset.engines.csv_folder import no_csv_files
+from stancoreset.engines.climbing import INIT_TRIES, climb, stan_init
+from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.results import sample_result

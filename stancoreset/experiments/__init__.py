@@ -1,4 +1,6 @@
-"""The experiments of the coreset papers, on closed forms and NumPy alone.
+"""The experiments of the coreset papers, on closed forms and NumPy alone, and the demo's data.
+
+May import model and what lies below it. Hands out the experiments by name, `run`, and the flights.
 
 Each module defines one `Experiment`; `run` runs its trials, ``outcome.summary()`` has medians and
 bands, and the command ``stancoreset paper NAME`` prints and writes them.
@@ -18,13 +20,21 @@ Examples
 
 from __future__ import annotations
 
-from . import gaussian, large, logistic, map_distance, poisson, rbf, stochastic, vectors
-from .base import Algorithm, Experiment, Metric, Outcome, Settings, run
+from stancoreset.experiments.base import Algorithm, Experiment, Metric, Outcome, Settings, run
+from stancoreset.experiments.catalogue import EXPERIMENTS
+from stancoreset.experiments.figures import draw
+from stancoreset.experiments.nycflights import FLIGHT_LABELS, flights, flights_data
 
-__all__ = ["EXPERIMENTS", "Algorithm", "Experiment", "Metric", "Outcome", "Settings", "run"]
-
-#: By name, in the order of the command line's help.
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (gaussian, rbf, logistic, poisson, vectors, large, stochastic, map_distance)
-}
+__all__ = [
+    "EXPERIMENTS",
+    "FLIGHT_LABELS",
+    "Algorithm",
+    "Experiment",
+    "Metric",
+    "Outcome",
+    "Settings",
+    "draw",
+    "flights",
+    "flights_data",
+    "run",
+]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
-from ..solvers import METHODS, SolverResult, solve
-from ..solvers.blas import single_threaded
+from stancoreset.errors import OptionError
+from stancoreset.selection.solvers import METHODS, SolverResult, single_threaded, solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +46,7 @@ ORDER = (*GROWING[:-1], *ITERATIVE, GROWING[-1], "pursuit")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method of `stancoreset.solvers` with options, under the label it has in the results.
+    """A method of `stancoreset.solvers` with options, under its label in the results.
 
     Examples
     --------

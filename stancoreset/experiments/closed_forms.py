@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..divergences import gaussian_kl
-from ..solvers import SolverResult
+from stancoreset.posterior import gaussian_kl
+from stancoreset.selection.solvers import SolverResult
 
 __all__ = [
     "Gaussian",

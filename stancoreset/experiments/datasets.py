@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..errors import DataError
-from .glm import GLM
+from stancoreset.errors import DataError
+from stancoreset.experiments.glm import GLM
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..plots.figures import tidy
-from .base import Outcome
+from stancoreset.experiments.base import Outcome
+from stancoreset.posterior.plots import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

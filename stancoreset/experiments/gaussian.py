@@ -11,8 +11,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .base import Algorithm, Experiment, Metric, Record, Settings, described, select, solver_seed
-from .closed_forms import LocationModel, dense_weights, exact_projection
+from stancoreset.experiments.base import (
+    Algorithm,
+    Experiment,
+    Metric,
+    Record,
+    Settings,
+    described,
+    select,
+    solver_seed,
+)
+from stancoreset.experiments.closed_forms import LocationModel, dense_weights, exact_projection
 
 __all__ = ["EXPERIMENT"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
-from ..errors import DataError
-from .closed_forms import Gaussian
+from stancoreset.errors import DataError
+from stancoreset.experiments.closed_forms import Gaussian
 
 __all__ = ["GLM", "laplace", "projection"]
 

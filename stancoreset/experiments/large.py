@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import Algorithm, Experiment, Metric, Record, Settings
-from .datasets import LOGISTIC
-from .regression import BAND, DRAWS, regression_trial
+from stancoreset.experiments.base import Algorithm, Experiment, Metric, Record, Settings
+from stancoreset.experiments.datasets import LOGISTIC
+from stancoreset.experiments.regression import BAND, DRAWS, regression_trial
 
 __all__ = ["EXPERIMENT"]
 

@@ -5,9 +5,9 @@ See `stancoreset.experiments.regression`. Of the three data sets the synthetic o
 
 from __future__ import annotations
 
-from .base import Experiment, Metric, Settings
-from .datasets import LOGISTIC
-from .regression import BAND, DRAWS, ROWS, SIZES, regression_trial
+from stancoreset.experiments.base import Experiment, Metric, Settings
+from stancoreset.experiments.datasets import LOGISTIC
+from stancoreset.experiments.regression import BAND, DRAWS, ROWS, SIZES, regression_trial
 
 __all__ = ["EXPERIMENT", "METRICS"]
 

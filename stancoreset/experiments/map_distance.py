@@ -6,9 +6,9 @@ figure 11.
 
 from __future__ import annotations
 
-from .base import Experiment, Metric, Settings
-from .datasets import LOGISTIC, POISSON
-from .regression import BAND, DRAWS, ROWS, SIZES, regression_trial
+from stancoreset.experiments.base import Experiment, Metric, Settings
+from stancoreset.experiments.datasets import LOGISTIC, POISSON
+from stancoreset.experiments.regression import BAND, DRAWS, ROWS, SIZES, regression_trial
 
 __all__ = ["EXPERIMENT"]
 

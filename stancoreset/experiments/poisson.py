@@ -5,10 +5,10 @@ See `stancoreset.experiments.regression`. Of the three data sets the synthetic o
 
 from __future__ import annotations
 
-from .base import Experiment, Settings
-from .datasets import POISSON
-from .logistic import METRICS
-from .regression import BAND, DRAWS, ROWS, SIZES, regression_trial
+from stancoreset.experiments.base import Experiment, Settings
+from stancoreset.experiments.datasets import POISSON
+from stancoreset.experiments.logistic import METRICS
+from stancoreset.experiments.regression import BAND, DRAWS, ROWS, SIZES, regression_trial
 
 __all__ = ["EXPERIMENT"]
 

@@ -19,9 +19,23 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Algorithm, Experiment, Metric, Record, Settings, described, select, solver_seed
-from .closed_forms import LinearRegression, dense_weights, divergences, exact_projection
-from .datasets import house_prices
+from stancoreset.experiments.base import (
+    Algorithm,
+    Experiment,
+    Metric,
+    Record,
+    Settings,
+    described,
+    select,
+    solver_seed,
+)
+from stancoreset.experiments.closed_forms import (
+    LinearRegression,
+    dense_weights,
+    divergences,
+    exact_projection,
+)
+from stancoreset.experiments.datasets import house_prices
 
 __all__ = ["EXPERIMENT", "radial_bases"]
 

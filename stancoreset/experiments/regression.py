@@ -15,10 +15,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .base import Algorithm, Record, Settings, Trial, described, select, solver_seed
-from .closed_forms import dense_weights, divergences
-from .datasets import regression
-from .glm import laplace, projection
+from stancoreset.experiments.base import (
+    Algorithm,
+    Record,
+    Settings,
+    Trial,
+    described,
+    select,
+    solver_seed,
+)
+from stancoreset.experiments.closed_forms import dense_weights, divergences
+from stancoreset.experiments.datasets import regression
+from stancoreset.experiments.glm import laplace, projection
 
 __all__ = ["BAND", "DRAWS", "ROWS", "SIZES", "regression_trial"]
 

@@ -9,9 +9,15 @@ and no less unbiased. ``aiht batch, as printed`` draws Γ₂ as well.
 
 from __future__ import annotations
 
-from .base import Algorithm, Experiment, Metric, Settings, standard_algorithms
-from .datasets import LOGISTIC, POISSON
-from .regression import BAND, DRAWS, ROWS, SIZES, regression_trial
+from stancoreset.experiments.base import (
+    Algorithm,
+    Experiment,
+    Metric,
+    Settings,
+    standard_algorithms,
+)
+from stancoreset.experiments.datasets import LOGISTIC, POISSON
+from stancoreset.experiments.regression import BAND, DRAWS, ROWS, SIZES, regression_trial
 
 __all__ = ["EXPERIMENT"]
 

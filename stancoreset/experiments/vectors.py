@@ -18,8 +18,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ..solvers import solve
-from .base import (
+from stancoreset.experiments.base import (
     ITERATIVE,
     Algorithm,
     Experiment,
@@ -30,6 +29,7 @@ from .base import (
     solver_seed,
     standard_algorithms,
 )
+from stancoreset.selection.solvers import solve
 
 __all__ = ["EXPERIMENT"]
 

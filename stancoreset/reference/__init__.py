@@ -1,0 +1,20 @@
+"""Where the log likelihood is matched: Laplace, Pathfinder, ADVI, a pilot run, or given draws.
+
+May import posterior, rows, engines and stan. Hands out `Reference` and `fit_reference`.
+"""
+
+from __future__ import annotations
+
+from stancoreset.reference.base import GaussianFit, Reference, evaluated
+from stancoreset.reference.laplace import curvature_width, gaussian_at
+from stancoreset.reference.methods import check_reference, fit_reference
+
+__all__ = [
+    "GaussianFit",
+    "Reference",
+    "check_reference",
+    "curvature_width",
+    "evaluated",
+    "fit_reference",
+    "gaussian_at",
+]

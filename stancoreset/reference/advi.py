@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float
+from stancoreset.engines import Float
 from stancoreset.errors import OptionError
-from stancoreset.full_data import FullData
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
+from stancoreset.rows import FullData
 
 __all__ = ["advi"]
 

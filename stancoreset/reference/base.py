@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stancoreset.engines.base import Float
+from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.full_data import FullData
+from stancoreset.rows import FullData
 
 __all__ = ["GaussianFit", "Progress", "Reference", "evaluated", "moments", "require_usable"]
 

@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.arviz_compat import variables_of
-from stancoreset.engines.base import Float
-from stancoreset.full_data import FullData
-from stancoreset.reference.base import (
-    Progress,
-    Reference,
-    evaluated,
-    moments,
-    require_usable,
-)
+from stancoreset.engines import Float
+from stancoreset.posterior.arviz import variables_of
+from stancoreset.reference.base import Progress, Reference, evaluated, moments, require_usable
+from stancoreset.rows import FullData
 
 __all__ = ["from_draws", "from_rows"]
 

@@ -14,12 +14,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
-from stancoreset.engines.base import Float
-from stancoreset.engines.climb import climb
+from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
-from stancoreset.full_data import FullData, central_hessian
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
 from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
+from stancoreset.rows import FullData, central_hessian
 
 __all__ = ["curvature_width", "gaussian_at", "laplace"]
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.arviz_compat import is_container
 from stancoreset.checks import check_whole, shown
 from stancoreset.errors import OptionError
-from stancoreset.full_data import FullData
+from stancoreset.posterior.arviz import is_container
 from stancoreset.reference.advi import advi
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import laplace
 from stancoreset.reference.pathfinder import pathfinder
 from stancoreset.reference.pilot import pilot
+from stancoreset.rows import FullData
 
 __all__ = ["METHODS", "Method", "check_reference", "fit_reference"]
 

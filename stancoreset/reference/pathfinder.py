@@ -20,13 +20,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import logsumexp
 
-from stancoreset.arviz_compat import psislw
-from stancoreset.engines.base import BoundModel, Float
-from stancoreset.engines.climb import Climbable, Step, climb, stan_init
+from stancoreset.engines import BoundModel, Climbable, Float, Step, climb, stan_init
 from stancoreset.errors import ReferenceFitError
-from stancoreset.full_data import FullData
+from stancoreset.posterior.arviz import psislw
 from stancoreset.reference.base import GaussianFit, Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
+from stancoreset.rows import FullData
 
 __all__ = ["Path", "inverse_hessians", "pathfinder", "pathfinder_draws", "single_path"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.full_data import FullData
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import from_small_copy
+from stancoreset.rows import FullData
 
 __all__ = ["pilot"]
 

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from stancoreset.engines.base import BoundModel, Float
-from stancoreset.engines.climb import climb
+from stancoreset.engines import BoundModel, Float, climb
 from stancoreset.errors import ReferenceFitError
-from stancoreset.full_data import FullData
 from stancoreset.reference.base import Progress, Reference, moments
 from stancoreset.reference.draws import from_rows
+from stancoreset.rows import FullData
 
 __all__ = ["balanced_subsample", "from_small_copy", "recentred", "small_copy", "small_size"]
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import logsumexp
 
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
 

@@ -1,0 +1,31 @@
+"""A Stan program as text, tree and data; nothing is run here.
+
+May import the ground floor. Hands out `WeightedProgram`, the contract that it keeps, and the
+term that a quadratic is in it; syntax, data, transforms and weaving are rooms within.
+"""
+
+from __future__ import annotations
+
+from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
+from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
+from stancoreset.stan.weighted import (
+    StanProgram,
+    WeightedProgram,
+    stan_model_names,
+    stan_model_path,
+    weighted_program,
+)
+
+__all__ = [
+    "LOG_LIK",
+    "NOT_ONE_TO_ONE",
+    "WEIGHTS",
+    "Controlled",
+    "StanProgram",
+    "WeightedProgram",
+    "add_control",
+    "stan_model_names",
+    "stan_model_path",
+    "uses_weights",
+    "weighted_program",
+]

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stancoreset.errors import ProgramError
-from stancoreset.stan import nodes as n
-from stancoreset.stan.declarations import declared
-from stancoreset.stan.printer import expression
-from stancoreset.stan.tree import names_in
+from stancoreset.stan.data import declared
+from stancoreset.stan.syntax import expression, names_in
+from stancoreset.stan.syntax import nodes as n
 
 __all__ = [
     "LOG_LIK",

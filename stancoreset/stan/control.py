@@ -3,8 +3,8 @@
     log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
 
 with δ = ψ − ψ₀ and ψ the parameters' unconstrained coordinates; see
-`stancoreset.control_variate`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave the
-program as it was.
+`stancoreset.selection.control_variates`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave
+the program as it was.
 
 Rows' log likelihoods are there only if the data ask for them. Compiling takes half a minute, and
 so one executable does everything: what evaluates densities or samples pays for no row.
@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import ProgramError
-from stancoreset.stan import nodes as n
-from stancoreset.stan import printer
-from stancoreset.stan.coordinates import statements
-from stancoreset.stan.names import Names
-from stancoreset.stan.program import WeightedProgram, without_comments
-from stancoreset.stan.prune import needed
+from stancoreset.stan.syntax import Names, printer
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.transforms import statements
+from stancoreset.stan.weave import needed
+from stancoreset.stan.weighted import WeightedProgram, without_comments
 
 __all__ = [
     "NOT_ONE_TO_ONE",
@@ -138,7 +137,7 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
 
     Examples
     --------
-    >>> from stancoreset.stan.program import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> add_control(program, ilr_simplex=True).covered
     ('alpha', 'beta')

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 import stancoreset as sc
-from stancoreset.comparison import compare, summarise
-from stancoreset.demo import FLIGHT_LABELS, flights_data
+from stancoreset.cli.pictures import write_comparison
 from stancoreset.engines import resolve_engine
-from stancoreset.outputs import write_comparison
+from stancoreset.experiments.nycflights import FLIGHT_LABELS, flights_data
+from stancoreset.posterior.comparison import compare, summarise
 
 ROWS = [int(n) for n in os.environ.get("STANCORESET_BENCH_ROWS", "33000,100000,327346").split(",")]
 ENGINE = os.environ.get("STANCORESET_BENCH_ENGINE", "stanli")
@@ -82,7 +82,7 @@ def test_fit_against_full_nuts(benchmark, model, rows):
 MEMORY = """
 import resource, sys
 import stancoreset as sc
-from stancoreset.demo import flights_data
+from stancoreset.experiments.nycflights import flights_data
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

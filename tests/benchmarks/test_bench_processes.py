@@ -16,8 +16,8 @@ from problems import logistic_data
 
 import stancoreset as sc
 from stancoreset.engines.base import Float
-from stancoreset.full_data import FullData
 from stancoreset.parallel import available_cores
+from stancoreset.rows.full_data import FullData
 
 pytestmark = pytest.mark.cmdstan
 

@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stancoreset.glm.kernel import GlmKernel
-from stancoreset.glm.predictor import Coefficients, Term
 from stancoreset.parallel import available_cores
-from stancoreset.row_sums import MAX_ROWS_PER_CHUNK, ArrayChunks, slices
-from stancoreset.sources.executors import ordered
+from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.rows.glm.predictor import Coefficients, Term
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks, slices
+from stancoreset.rows.tables.passes import ordered
 
 ROWS = [
     int(n) for n in os.environ.get("STANCORESET_BENCH_ROWS", "100000,1000000,10000000").split(",")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import transcriptions
 
-from stancoreset.solvers import METHODS, solve
+from stancoreset.selection.solvers import METHODS, solve
 
 N, D, S = 50_000, 10, 500
 
@@ -245,7 +245,7 @@ def test_single_precision(benchmark, one_problem):
 LARGE = """
 import resource, sys, time
 import numpy as np
-from stancoreset.solvers import solve
+from stancoreset.selection.solvers import solve
 method = sys.argv[1]
 n, d, s, block = 1_000_000, 10, 500, 20_000
 rng = np.random.default_rng(0)

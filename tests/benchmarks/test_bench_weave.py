@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stancoreset.stan import ast, stanc
-from stancoreset.stan.weave import weave
+from stancoreset.stan.syntax import parser as ast
+from stancoreset.stan.syntax import stanc
+from stancoreset.stan.weave.weaving import weave
 
 N, D, J = 1000, 10, 20
 DATA = "data {{ int N; int D; int J; matrix[N, D] X; array[N] int g; {y}; {w} }}\n"

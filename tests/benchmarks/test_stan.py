@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stancoreset.stan.data import data_hash, json_text
-from stancoreset.stan.identities import check_identities
-from stancoreset.stan.program import (
+from stancoreset.model.identities import check_identities
+from stancoreset.stan.data.files import data_hash, json_text
+from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
     stan_model_path,

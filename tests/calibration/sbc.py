@@ -22,7 +22,7 @@ from scipy.stats import chisquare
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset import arviz_compat
+from stancoreset.posterior import arviz as arviz_compat
 
 __all__ = ["PROBLEMS", "Problem", "Ranks", "calibrate", "histograms", "uniformity"]
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import stancoreset as sc
-from stancoreset import arviz_compat
 from stancoreset.errors import StancoresetError
+from stancoreset.posterior import arviz as arviz_compat
 
 from .models import MODELS, Model
 from .truth import errors, load, summarise

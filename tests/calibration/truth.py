@@ -21,7 +21,7 @@ import numpy as np
 from scipy.stats import norm
 
 import stancoreset as sc
-from stancoreset import arviz_compat
+from stancoreset.posterior import arviz as arviz_compat
 
 from .models import MODELS, Model
 

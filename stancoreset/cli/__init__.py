@@ -1,0 +1,10 @@
+"""The command line: a file for each command.
+
+May import every other room. Hands out `main`, the entry point of ``stancoreset``.
+"""
+
+from __future__ import annotations
+
+from stancoreset.cli.commands import main
+
+__all__ = ["main"]

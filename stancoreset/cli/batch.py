@@ -1,0 +1,108 @@
+"""``stancoreset batch``: many fits from a TOML file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["add_arguments", "batch"]
+
+_EPILOG = """\
+a file with six fits and two runs on the full data:
+
+  [defaults]                        # where a job says nothing
+  model = "model.stan"              # paths count from this file; names of ready programs do too
+  data = "data.parquet"
+  engine = "stanli"
+
+  [grid]                            # for every job: all combinations of the lists
+  seed = [1, 2]
+
+  [[jobs]]                          # a list in a job is a grid, too
+  size = [100, 200]
+  full = true                       # NUTS on all rows too, once a seed; for speed-ups
+
+  [[jobs]]
+  size = 200
+  method = "aiht"
+  options = { max_iter = 500 }      # what the method itself takes
+
+Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,
+iter_sampling, adapt_delta, … Data of several sources are a list within a list,
+data = [["data.parquet", { D = 3 }]]. Rows that need not fit in memory (files, folders, patterns;
+several in a list within a list) are described by columns = "columns.toml", as in stancoreset fit.
+
+Every job has a folder in the work folder, named after its settings or by name = "…{size}…";
+stancoreset compare and sc.load_fit read it. summary.csv and summary.md tell how all went.
+A batch may be killed at any moment: --resume goes on, and computes no finished stage again.
+"""
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction, handler: Callable[[argparse.Namespace], int]
+) -> None:
+    """Add the subcommand ``batch`` to a parser's subcommands."""
+    parser = commands.add_parser(
+        "batch",
+        help="many fits from one file, resumable",
+        description="Run the jobs of a TOML file, each in a folder of its own. Exit code 0: all "
+        "are done, whatever their verdicts; 1: some failed; 2: bad input, nothing was run.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("file", metavar="JOBS.toml", help="see below")
+    add("--out", metavar="DIR", help="work folder; default: JOBS, beside JOBS.toml")
+    add("--jobs", type=int, default=1, metavar="K", help="jobs at a time; they share the cores (1)")
+    add("--resume", action="store_true", help="go on with an interrupted batch, or a longer file")
+    add("--retry", action="store_true", help="resume, and run again what failed")
+    add("--dry-run", action="store_true", help="show what would be run, and run nothing")
+    add("--quiet", action="store_true", help="say nothing")
+    add("--json", action="store_true", help="print the summary as JSON")
+    parser.set_defaults(run=handler)
+
+
+def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+    """Run what the command line asks for; return the exit code."""
+    from stancoreset.batch import Live, run_and_tell, run_batch
+
+    if args.out is None:
+        file = Path(args.file)
+        args.out = str(file.with_suffix("") if file.name else file)
+    options = {"jobs": args.jobs, "resume": args.resume, "retry": args.retry}
+    if args.dry_run:
+        table = run_batch(args.file, args.out, dry_run=True, **options)
+        _say_table(table.fillna(""), args, say)
+        return 0
+    stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
+    live = None if stream is None else Live(stream)
+    try:
+        table, unwritten = run_and_tell(
+            args.file, args.out, dry_run=False, on_event=live, **options
+        )
+    finally:
+        if live is not None:
+            live.close()
+    columns = ("state", "verdict", "rows", "ess", "heldout_error", "seconds", "speedup")
+    shown = [c for c in columns if c in table.columns and table[c].notna().any()]
+    _say_table(table[shown], args, say)
+    for name, error in table["error"].dropna().items():
+        say(f"failed: {name}: {error}")
+    if unwritten is not None:
+        print(f"stancoreset: error: {unwritten}", file=sys.stderr)
+        return 1
+    say(f"\nEverything is in {args.out}/ (summary.md, summary.csv, a folder for each job)")
+    return 0 if (table["state"] == "done").all() else 1
+
+
+def _say_table(table: pd.DataFrame, args: argparse.Namespace, say: Callable[[str], object]) -> None:
+    say(table.to_string(float_format=lambda v: f"{v:.4g}", na_rep=""))
+    if args.json:
+        print(json.dumps(json.loads(table.reset_index().to_json(orient="records"))))

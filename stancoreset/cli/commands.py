@@ -1,0 +1,292 @@
+"""The command line: ``stancoreset demo | fit | merge | batch | weave | compare | plot | …``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from signal import SIGINT, Signals
+from typing import Any
+
+from stancoreset.cli.options import sampler_options
+from stancoreset.cli.parser import make_parser
+from stancoreset.cli.signals import ending_in_order
+from stancoreset.errors import OptionError, StancoresetError
+
+__all__ = ["HANDLERS", "main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted.
+
+    1: some jobs of a batch failed; 143 and 129: ended by SIGTERM or SIGHUP.
+    """
+    with ending_in_order() as received:
+        return _main(argv, received)
+
+
+def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
+    args = argparse.Namespace()
+    _print_anything()
+    try:
+        args = make_parser(HANDLERS).parse_args(argv)  # imports more than a moment's worth
+        _quiet_libraries()
+        return int(args.run(args))
+    except StancoresetError as error:
+        print(f"stancoreset: error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"stancoreset: error: there is not enough memory: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        where = getattr(args, "out", None)
+        hint = f"; finished stages are in {where}, go on with --resume" if where else ""
+        how = f"ended by {received[0].name}" if received else "interrupted"
+        with contextlib.suppress(OSError):  # after a SIGHUP there may be no terminal
+            print(f"\nstancoreset: {how}{hint}", file=sys.stderr)
+        return 128 + int(received[0] if received else SIGINT)
+    except BrokenPipeError:  # the reader of a pipe has gone: nothing to say to anybody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+# Commands ----------------------------------------------------------------------------------
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from stancoreset.experiments import FLIGHT_LABELS, flights_data
+    from stancoreset.model import CoresetModel
+    from stancoreset.stan import stan_model_path
+
+    say = _Speaker(args)
+    say(
+        "Logistic regression: which flights from New York City in 2013 arrived more than "
+        "15 minutes late?"
+    )
+    started = time.perf_counter()
+    data = flights_data(args.rows)
+    say.stage("load flights", time.perf_counter() - started)
+    with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
+        fit = _run_fit(model, data, args, say, **FLIGHT_LABELS)
+        posteriors = {"coreset": fit, "laplace": fit.laplace}
+        if args.full:
+            say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
+            started = time.perf_counter()
+            full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **sampler_options(args))
+            seconds = time.perf_counter() - started
+            say.stage("full data", seconds)
+            say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
+            _keep_full(full, Path(args.out))
+            posteriors = {"full": full, **posteriors}
+        _finish(fit, posteriors, args, say)
+    return 0
+
+
+def _fit(args: argparse.Namespace) -> int:
+    from stancoreset.model import CoresetModel
+
+    say = _Speaker(args)
+    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+        fit = _run_fit(model, _fit_data(args), args, say)
+        _finish(fit, {"coreset": fit, "laplace": fit.laplace}, args, say)
+    return 3 if fit.certificate.verdict == "rejected" else 0
+
+
+def _fit_data(args: argparse.Namespace) -> Any:
+    """One file as it is; with --columns, a table that may stay on disk."""
+    from stancoreset.rows.tables import described
+
+    return described(args.data[0] if len(args.data) == 1 else args.data, args.columns)
+
+
+def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **labels: Any) -> Any:
+    from stancoreset.progress import Stages
+
+    say(f"Engine: {model.engine.version}")
+    stages = Stages(show_progress=False if args.quiet else None, on_done=say.stage)
+    return model.fit(
+        data,
+        size=args.size,
+        method=args.method,
+        reference=args.reference,
+        projection=args.projection,
+        control_variate=not args.no_control_variate,
+        refine=False if args.no_refine else "auto",
+        max_rounds=args.max_rounds,
+        draws=args.draws,
+        candidates=args.candidates,
+        seed=args.seed,
+        output_dir=args.out,
+        resume=args.resume,
+        overwrite=args.overwrite,
+        engine_output_dir=args.engine_output_dir,
+        stages=stages,
+        **labels,
+        **sampler_options(args),
+    )
+
+
+def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
+    """Certificate, comparison table, pictures."""
+    from stancoreset.cli.pictures import write_comparison, write_fit_pictures
+    from stancoreset.posterior import summarise
+
+    folder = Path(args.out)
+    say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
+    say(f"Certificate: {fit.certificate}")
+    against = fit.certificate.against  # is in the line above
+    for reason in fit.certificate.reasons:
+        if not (against and reason.endswith(against)):
+            say(f"  because {reason}")
+    table = write_comparison(posteriors, folder)
+    if not args.no_plots:
+        write_fit_pictures(fit, folder)
+    say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
+    say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
+    say(f"\nEverything is in {folder}/ (report.md says what is what)")
+    if args.json:
+        print(json.dumps(fit.report(), default=str))
+
+
+def _keep_full(full: Any, folder: Path) -> None:
+    from stancoreset.model import enlist
+    from stancoreset.posterior import arviz
+
+    arviz.save(full, folder / "full.nc")
+    enlist(folder, ("full.nc",))
+
+
+def _weave(args: argparse.Namespace) -> int:
+    from stancoreset.model import CoresetModel
+
+    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+        if args.explain:
+            print(model.explain().to_string(index=False, justify="left"))
+        elif not args.check:
+            print(model.program.code.rstrip())
+        if args.check:
+            if args.data is None:
+                raise OptionError("--check needs data to check with: add --data DATA")
+            table = model.identities(args.data, points=args.points, seed=args.seed)
+            print(table.to_string(index=False, float_format=lambda v: f"{v:.1e}"))
+            return 0 if table["passed"].all() else 2
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from stancoreset.cli.pictures import write_comparison
+    from stancoreset.cli.posteriors import posteriors_at
+    from stancoreset.files import make_folder
+    from stancoreset.posterior import compare, summarise
+
+    posteriors = posteriors_at(args.posteriors)
+    if args.out:
+        folder = make_folder("out", args.out)
+        table = write_comparison(posteriors, folder, args.reference)
+    else:
+        table = compare(posteriors, reference=args.reference)
+    if args.json:
+        print(table.reset_index().to_json(orient="records"))
+        return 0
+    print(table.to_string(float_format=lambda v: f"{v:.4g}"))
+    print()
+    print(summarise(table).to_string(float_format=lambda v: f"{v:.4g}"))
+    return 0
+
+
+def _plot(args: argparse.Namespace) -> int:
+    from stancoreset.cli.plot import plot_run
+
+    written = plot_run(
+        args.run_dir,
+        args.kind,
+        args.output or f"{args.kind}.png",
+        also=args.also,
+        var_names=args.var_names,
+        data=args.data,
+        columns=args.columns,
+    )
+    print(written)
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from stancoreset.cli.doctor import examine
+
+    findings = examine()
+    if args.json:
+        print(json.dumps([vars(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            print(f"{finding.name:<14} {finding.found or 'missing: ' + finding.advice}")
+    return 2 if any(f.needed and f.found is None for f in findings) else 0
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from stancoreset.cli.merge import merge
+
+    say = _Speaker(args)
+    return merge(args, say, lambda fit, posteriors: _finish(fit, posteriors, args, say))
+
+
+def _batch(args: argparse.Namespace) -> int:
+    from stancoreset.cli.batch import batch
+
+    return batch(args, _Speaker(args))
+
+
+def _paper(args: argparse.Namespace) -> int:
+    from stancoreset.cli.paper import paper
+
+    return paper(args, _Speaker(args))
+
+
+# Plumbing ----------------------------------------------------------------------------------
+
+
+class _Speaker:
+    """Says things to people, unless they asked for quiet; with --json, on standard error."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
+
+    def __call__(self, text: str) -> None:
+        if self._stream is not None:
+            print(text, file=self._stream, flush=True)
+
+    def stage(self, name: str, seconds: float) -> None:
+        self(f"  {name:<16} {seconds:8.2f} s")
+
+
+def _print_anything() -> None:
+    """What the terminal has no sign for is written in words, and nothing is lost for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _quiet_libraries() -> None:
+    # A program may configure logging; the library never does.
+    for name in ("cmdstanpy", "arviz", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+#: What each command does.
+HANDLERS = {
+    "demo": _demo,
+    "fit": _fit,
+    "weave": _weave,
+    "compare": _compare,
+    "plot": _plot,
+    "doctor": _doctor,
+    "merge": _merge,
+    "batch": _batch,
+    "paper": _paper,
+}

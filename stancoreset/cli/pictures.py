@@ -1,0 +1,61 @@
+"""The pictures and tables that a run leaves in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stancoreset.files import atomic_path
+from stancoreset.model import CoresetFit, enlist
+from stancoreset.posterior import compare, plots
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["save_picture", "write_comparison", "write_fit_pictures"]
+
+
+def write_comparison(
+    posteriors: Mapping[str, Any], folder: Path, reference: str | None = None
+) -> pd.DataFrame:
+    """``comparison.csv``, ``density.png`` and ``forest.png`` of several posteriors.
+
+    Parameters
+    ----------
+    posteriors : mapping of str to posterior
+    folder : Path
+        Must exist.
+    reference : str, optional
+        What the others are compared with; default: the first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table of `stancoreset.compare`.
+    """
+    table = compare(posteriors, reference=reference)
+    with atomic_path(folder / "comparison.csv") as temporary:
+        table.to_csv(temporary)
+    save_picture(plots.plot_density(posteriors), folder / "density.png")
+    save_picture(plots.plot_forest(posteriors), folder / "forest.png")
+    enlist(folder, ("comparison.csv", "density.png", "forest.png"))
+    return table
+
+
+def write_fit_pictures(fit: CoresetFit, folder: Path) -> None:
+    """``weights.png`` and ``certificate.png`` of one fit."""
+    save_picture(plots.plot_weights(fit.coreset), folder / "weights.png")
+    save_picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
+    enlist(folder, ("weights.png", "certificate.png"))
+
+
+def save_picture(axes: Any, path: Path) -> None:
+    """Write the figure that `axes` belong to, whole or not at all, and close it."""
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    figure = np.ravel(axes)[0].figure
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120, bbox_inches="tight")
+    plt.close(figure)

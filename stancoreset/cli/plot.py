@@ -1,0 +1,172 @@
+"""Pictures of finished runs, by name: what ``stancoreset plot`` draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stancoreset.checks import check_path
+from stancoreset.cli.pictures import save_picture
+from stancoreset.cli.posteriors import posteriors_at
+from stancoreset.errors import DataError, OptionError
+from stancoreset.model import CoresetFit, load_fit, results_in
+from stancoreset.posterior import arviz, plots
+from stancoreset.stan.data import read_data
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "Request", "covariates", "plot_run"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A picture of one kind.
+
+    Attributes
+    ----------
+    fit : CoresetFit
+    posteriors : mapping of str to posterior
+        The fit's own, its reference's, and others to draw beside them.
+    var_names : sequence of str or None
+    data : path or None
+        The full data, for weights over covariates.
+    columns : pair of str or None
+    """
+
+    fit: CoresetFit
+    posteriors: Mapping[str, Any]
+    var_names: Sequence[str] | None = None
+    data: str | Path | None = None
+    columns: tuple[str, str] | None = None
+
+
+def _weights(request: Request) -> Any:
+    if request.data is None:
+        if request.columns is not None:
+            raise OptionError("--columns needs the full data: add --data DATA")
+        return plots.plot_weights(request.fit)
+    table = covariates(read_data(request.data), request.fit.coreset.n_obs)
+    if request.columns is None:
+        if len(table.columns) < 2:
+            raise OptionError(
+                f"{request.data} has no two columns of {request.fit.coreset.n_obs} rows to draw "
+                "on: give the data that the run was made from"
+            )
+        return plots.plot_weights(request.fit, table)
+    return plots.plot_weights(request.fit, table, columns=request.columns)
+
+
+def _refinement(request: Request) -> Any:
+    rounds = getattr(request.fit, "rounds", ())
+    if not rounds:
+        raise DataError("the run was not refined: there are no rounds to draw")
+    return plots.plot_refinement(rounds)
+
+
+#: Pictures by name.
+KINDS: dict[str, Callable[[Request], Any]] = {
+    "certificate": lambda request: plots.plot_certificate(request.fit),
+    "density": lambda request: plots.plot_density(request.posteriors, request.var_names),
+    "forest": lambda request: plots.plot_forest(request.posteriors, request.var_names),
+    "path": lambda request: plots.plot_path(request.fit.coreset),
+    "refinement": _refinement,
+    "weights": _weights,
+}
+
+
+def plot_run(
+    run: str | Path,
+    kind: str,
+    output: str | Path,
+    *,
+    also: Sequence[str | Path] = (),
+    var_names: Sequence[str] | None = None,
+    data: str | Path | None = None,
+    columns: tuple[str, str] | None = None,
+) -> Path:
+    """Draw a finished run into a file.
+
+    Parameters
+    ----------
+    run : path
+        Folder of a fit.
+    kind : str
+        A key of `KINDS`.
+    output : path
+        ``.png``, ``.pdf``, ``.svg``: whatever matplotlib writes.
+    also : sequence of path
+        Folders of other fits, or ArviZ ``.nc`` files, for ``density`` and ``forest``; a
+        ``full.nc`` in the run's own folder is always drawn.
+    var_names : sequence of str, optional
+        Parameters, for ``density`` and ``forest``.
+    data, columns : optional
+        For ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
+
+    Returns
+    -------
+    Path
+        `output`.
+
+    Raises
+    ------
+    OptionError, DataError, OutputError
+        Each names what is at fault.
+    """
+    if kind not in KINDS:
+        raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
+    output = check_path("output", output)
+    _require_format(output)
+    fit = load_fit(run)
+    posteriors: dict[str, Any] = {}
+    full = results_in(check_path("run", run)) / "full.nc"
+    if full.exists():
+        posteriors["full"] = arviz.load(full)
+    method = fit.reference.method
+    posteriors |= {"coreset": fit, "reference" if method == "draws" else method: fit.laplace}
+    posteriors |= posteriors_at(also, taken=posteriors)
+    axes = KINDS[kind](Request(fit, posteriors, var_names, data, columns))
+    save_picture(axes, output)
+    return output
+
+
+def _require_format(output: Path) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if output.suffix.lstrip(".").lower() not in known:
+        raise OptionError(
+            f"output is {output}: its name must end in a picture format, such as .png, .pdf or .svg"
+        )
+
+
+def covariates(data: Mapping[str, Any], n_obs: int) -> pd.DataFrame:
+    """The numbers that every row has, one column each, named as Stan names them.
+
+    Parameters
+    ----------
+    data : mapping
+        The full data.
+    n_obs : int
+        Number of rows.
+
+    Examples
+    --------
+    >>> data = {"N": 3, "y": [0, 1, 1], "X": np.eye(3)[:, :2]}
+    >>> list(covariates(data, 3).columns)
+    ['y', 'X[1]', 'X[2]']
+    """
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, value in data.items():
+        array = np.asarray(value)
+        if array.ndim == 1 and len(array) == n_obs:
+            columns[name] = array
+        elif array.ndim == 2 and len(array) == n_obs:
+            columns |= {f"{name}[{j + 1}]": array[:, j] for j in range(array.shape[1])}
+    return pd.DataFrame(columns)

@@ -1,0 +1,42 @@
+"""Posteriors by name from where they are: folders of fits and ArviZ files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from stancoreset.checks import check_path
+from stancoreset.errors import OptionError
+from stancoreset.model import load_fit
+from stancoreset.posterior import arviz
+
+__all__ = ["posteriors_at"]
+
+
+def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> dict[str, Any]:
+    """The posteriors of some folders and files, each called as its folder or file is.
+
+    Parameters
+    ----------
+    places : iterable of path
+        Folders of fits, or ArviZ ``.nc`` files.
+    taken : iterable of str
+        Names that others have already.
+
+    Raises
+    ------
+    OptionError
+        Two would have the same name.
+    OutputError, DataError
+        A folder or file that cannot be read.
+    """
+    found: dict[str, Any] = {}
+    names = set(taken)
+    for place in (check_path("posterior", place) for place in places):
+        name = place.stem if place.is_file() else place.resolve().name
+        if name in names:
+            raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")
+        names.add(name)
+        found[name] = arviz.load(place) if place.is_file() else load_fit(place)
+    return found

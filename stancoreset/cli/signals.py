@@ -1,0 +1,45 @@
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: in order, with nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["ending_in_order"]
+
+# Windows has no SIGHUP.
+_ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def ending_in_order() -> Iterator[list[signal.Signals]]:
+    """While the block runs, both are interrupts; yields those that have come.
+
+    For commands, which own their process. A library leaves signals to the program that it is in:
+    see `stancoreset.engines.cmdstan.process` for what ends its processes then. A signal that is
+    ignored (``nohup``) or has a handler keeps what it has.
+    """
+    received: list[signal.Signals] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        received.append(signal.Signals(number))
+        # Where stanli is at work, Ctrl-C has a handler that stops it; an exception would be lost.
+        interrupt = signal.getsignal(signal.SIGINT)
+        if callable(interrupt):
+            interrupt(signal.SIGINT, frame)
+        else:
+            raise KeyboardInterrupt
+
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        ours = [s for s in _ENDINGS if signal.getsignal(s) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield received
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

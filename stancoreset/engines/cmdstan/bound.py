@@ -1,0 +1,241 @@
+"""A CmdStan executable with its data: densities and generated quantities at given draws.
+
+They are asked of the executable directly (methods ``log_prob`` and ``generate_quantities``),
+because cmdstanpy takes one point, or a fit of its own. Each run reads the data anew, from one
+file that is written once, and that is what takes time: about 0.6 µs for a number of the data,
+as long as evaluating a hundred draws of a regression. So draws are cut into few blocks, one
+for each process, and `stancoreset.rows.sums` cuts the rows instead where there are many.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder, write_draws
+from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fitter
+from stancoreset.engines.cmdstan.points import Order, arranged, order_of
+from stancoreset.engines.cmdstan.process import Ended, failure, run
+from stancoreset.engines.layout import Layout
+from stancoreset.engines.nuts import NUTS
+from stancoreset.errors import EngineError
+from stancoreset.parallel import side_by_side
+from stancoreset.stan.data import to_json
+from stancoreset.stan.transforms import Transforms
+from stancoreset.temporary import temporary_folder
+
+__all__ = ["CmdStanBound"]
+
+# Fewer draws than this are not worth a process of their own.
+_DRAWS_PER_PROCESS = 4
+
+
+class CmdStanBound:
+    """An executable with its data file; see `stancoreset.engines.base.BoundModel`.
+
+    Parameters
+    ----------
+    name : str
+        The program's, for messages.
+    executable : Path
+    log_lik : str
+        The generated quantity with the rows' log likelihoods.
+    transforms : Transforms
+        The program's constraints for these data.
+    data : mapping
+    seed : int
+    threads : int
+        Processes at a time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        executable: Path,
+        log_lik: str,
+        transforms: Transforms,
+        data: StanData,
+        *,
+        seed: int,
+        threads: int,
+    ) -> None:
+        self._name = name
+        self._executable = executable
+        self._log_lik = log_lik
+        self._transforms = transforms
+        self._seed = seed
+        self._threads = threads
+        self._layout: Layout | None = None
+        self.n_params = transforms.n_params
+        self.param_names = transforms.unconstrained_names
+        try:
+            self._folder = temporary_folder()
+            # CmdStan's files go even if nobody calls close.
+            self._cleanup = weakref.finalize(self, self._folder.cleanup)
+            self._data_file = to_json(data, Path(self._folder.name) / "data.json")
+        except OSError as error:
+            raise cannot_write(error) from None
+        self._fitter = Fitter(name, executable, self._data_file, transforms, threads)
+
+    # Evaluation ------------------------------------------------------------------------
+
+    def _run(self, *arguments: str, output: Path, seed: int = 0) -> Ended:
+        command = [str(self._executable), *arguments, "output", f"file={output}"]
+        command += [f"sig_figs={SIG_FIGS}", "data", f"file={self._data_file}"]
+        # CmdStan's seeds start at 1.
+        command += ["random", f"seed={self._seed + seed + 1}"]
+        return run(command, self._asked(arguments[0]))
+
+    def _asked(self, method: str) -> str:
+        return f"CmdStan's {method} of '{self._name}'"
+
+    def _in_blocks(self, draws: Float) -> list[Float]:
+        rows = np.atleast_2d(np.asarray(draws, dtype=np.float64))
+        if rows.shape[1] != self.n_params:
+            raise EngineError(
+                f"draws have {rows.shape[1]} columns, but '{self._name}' has "
+                f"{self.n_params} unconstrained parameters"
+            )
+        blocks = max(1, min(self._threads, len(rows) // _DRAWS_PER_PROCESS))
+        return np.array_split(rows, blocks)
+
+    def log_density(self, draws: Float) -> Float:
+        """See `BoundModel.log_density`."""
+        return self.log_density_gradient(draws)[0]
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        """See `BoundModel.log_density_gradient`; CmdStan's method ``log_prob``."""
+        blocks = self._in_blocks(draws)
+        order = order_of(self._executable, max(blocks, key=len), self._log_prob)
+        if order is Order.ALONE:
+            blocks = [row[None] for block in blocks for row in block]
+        table = np.concatenate(
+            side_by_side(lambda rows: self._log_prob(rows, order), blocks, self._threads)
+        )
+        return table[:, 0], table[:, 1:]
+
+    def _log_prob(self, rows: Float, order: Order) -> Float:
+        """Columns lp and gradient; a point that Stan rejects ends its run, and is −∞."""
+        out = np.full((len(rows), 1 + self.n_params), np.nan)
+        done = 0
+        while done < len(rows):
+            with scratch_folder(self._folder.name) as folder:
+                points, output = folder / "points.json", folder / "output.csv"
+                matrix = arranged(rows[done:], order)
+                points.write_text(json.dumps({"params_r": matrix.tolist()}))
+                ended = self._run(
+                    "log_prob", f"unconstrained_params={points}", "jacobian=1", output=output
+                )
+                names, table = read_csv(output)
+            if not names:
+                raise failure(self._asked("log_prob"), ended)
+            out[done : done + len(table)] = table
+            done += len(table)
+            if done < len(rows):
+                if ended.returncode == 0:
+                    raise failure(self._asked("log_prob"), ended)
+                out[done, 0] = -np.inf
+                done += 1
+        out[np.isnan(out[:, 0]), 0] = -np.inf
+        return out
+
+    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+        """See `BoundModel.generated`; CmdStan's method ``generate_quantities``."""
+        blocks = self._in_blocks(draws)
+        # Every run has a stream of random numbers of its own.
+        seeds = np.random.SeedSequence([self._seed, seed]).generate_state(len(blocks)) // 2
+        parts = side_by_side(
+            lambda block: self._generate(block[0], names, int(block[1])),
+            list(zip(blocks, seeds, strict=True)),
+            self._threads,
+        )
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+    def _generate(self, rows: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+        with scratch_folder(self._folder.name) as folder:
+            fitted, output = folder / "fitted.csv", folder / "output.csv"
+            if self.n_params:
+                write_draws(fitted, self.constrain(rows), self._name)
+                method = ["generate_quantities", f"fitted_params={fitted}"]
+            else:  # generate_quantities wants parameters; the sampler can do without
+                method = ["sample", "algorithm=fixed_param", "num_warmup=0"]
+                method.append(f"num_samples={len(rows)}")
+            ended = self._run(*method, output=output, seed=seed)
+            columns, table = read_csv(output)
+        if ended.returncode or len(table) != len(rows):
+            raise failure(self._asked(method[0]), ended)
+        if self._layout is None:
+            self._layout = Layout.from_names(columns)
+        layout = self._layout
+        missing = [name for name in names if name not in layout.columns]
+        if missing:
+            raise EngineError(
+                f"'{self._name}' has no generated quantity {missing[0]}; it has "
+                f"{', '.join(layout.shapes) or 'none'}"
+            )
+        return {name: table[:, layout.columns[name]] for name in names}
+
+    def log_lik(self, draws: Float) -> Float:
+        """See `BoundModel.log_lik`."""
+        blocks = self._in_blocks(draws)
+        name = self._log_lik
+        parts = side_by_side(lambda rows: self._generate(rows, (name,)), blocks, self._threads)
+        return np.concatenate([part[name] for part in parts])
+
+    def constrain(self, draws: Float) -> dict[str, Float]:
+        """See `BoundModel.constrain`."""
+        return self._transforms.constrain(np.atleast_2d(draws))
+
+    def unconstrain(self, values: Mapping[str, Float]) -> Float:
+        """See `BoundModel.unconstrain`."""
+        return self._transforms.unconstrain(values)
+
+    # Fitting ---------------------------------------------------------------------------
+
+    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
+        """See `BoundModel.mode`; CmdStan's L-BFGS with jacobian=True."""
+        return self._fitter.mode(init, seed, max_iter)
+
+    def variational(self, *, draws: int, seed: int = 0) -> Float:
+        """Draws of Stan's mean-field ADVI, unconstrained, (draws, P).
+
+        Raises
+        ------
+        EngineError
+            If it fails or does not converge; with Stan's own message.
+        """
+        return self._fitter.variational(draws, seed)
+
+    def sample(
+        self,
+        *,
+        seed: int = 0,
+        inits: Float | None = None,
+        output_dir: str | None = None,
+        on_iteration: Callable[[int, int], object] | None = None,
+        **options: Any,
+    ) -> SampleResult:
+        """See `BoundModel.sample`."""
+        return self._fitter.sample(
+            NUTS.of(options),
+            seed=seed,
+            inits=inits,
+            output_dir=output_dir,
+            on_iteration=on_iteration,
+        )
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._cleanup()
+
+    def __enter__(self) -> CmdStanBound:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,159 @@
+"""The reference engine, CmdStan: found, and asked to compile programs.
+
+What a compiled program does with data is in `stancoreset.engines.cmdstan.bound`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stancoreset.engines.base import StanData
+from stancoreset.engines.cmdstan.bound import CmdStanBound
+from stancoreset.engines.cmdstan.compile import compile_program
+from stancoreset.engines.cmdstan.folder import cmdstan_folder
+from stancoreset.errors import EngineNotFoundError, OutputError
+from stancoreset.files import atomic_folder, content_key, remove_leftovers
+from stancoreset.parallel import available_cores
+from stancoreset.stan import StanProgram
+from stancoreset.stan.syntax import stanc
+from stancoreset.stan.transforms import Transforms
+
+__all__ = ["CmdStanCompiled", "CmdStanEngine"]
+
+
+def cache_root() -> Path:
+    """Folder of compiled programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "stancoreset"
+
+
+@dataclass(frozen=True)
+class CmdStanEngine:
+    """Stan through CmdStan's compiled executables.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Processes that a bound program evaluates draws with at the same time, unless `bind` says
+        otherwise; default: the available cores.
+    cpp_options, stanc_options : dict, optional
+        As in ``cmdstanpy.CmdStanModel``.
+
+    Raises
+    ------
+    EngineNotFoundError
+        If no CmdStan is found; `BrokenEngineError` if there is none in the folder that
+        the variable CMDSTAN names.
+    """
+
+    threads: int = field(default_factory=available_cores)
+    cpp_options: Mapping[str, Any] = field(default_factory=dict)
+    stanc_options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "cmdstan"
+    in_process: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.path
+
+    @property
+    def path(self) -> Path:
+        """CmdStan's folder."""
+        return cmdstan_folder()
+
+    @property
+    def version(self) -> str:
+        """Engine name and version, for reports."""
+        import cmdstanpy
+
+        found = cmdstanpy.utils.cmdstan_version()
+        return f"CmdStan {found[0]}.{found[1]}" if found else f"CmdStan in {self.path}"
+
+    @property
+    def stan_version(self) -> tuple[int, int]:
+        """Stan's version, whose constraining transforms the executables use."""
+        import cmdstanpy
+
+        found = cmdstanpy.utils.cmdstan_version()
+        if found is None:
+            raise EngineNotFoundError(
+                f"{self.path} is not a CmdStan folder: its makefile says no version"
+            )
+        return (int(found[0]), int(found[1]))
+
+    def compile(
+        self, code: str, *, name: str = "model", log_lik: str = "log_lik"
+    ) -> CmdStanCompiled:
+        """Compile, or take the executable from the cache, whose key is the content.
+
+        Raises
+        ------
+        CompileError
+            With Stan's or the C++ compiler's own words.
+        """
+        stanc.check(code)
+        return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
+
+    def _executable(self, code: str, name: str) -> Path:
+        stem = re.sub(r"\W", "_", name) or "model"
+        stem = f"m_{stem}" if stem[0].isdigit() else stem
+        options = dict(self.cpp_options), dict(self.stanc_options)
+        key = content_key(stem, code, str(self.path), self.version, *options)
+        folder = cache_root() / "models" / key
+        executable = folder / (f"{stem}.exe" if os.name == "nt" else stem)
+        if folder.parent.exists():
+            remove_leftovers(folder.parent)
+        if not executable.exists():
+            try:
+                with atomic_folder(folder, executable.name) as fresh:
+                    self._build(fresh / f"{stem}.stan", code)
+            except OutputError as error:
+                raise OutputError(
+                    f"{error}; set XDG_CACHE_HOME to a folder that can be written"
+                ) from None
+        return executable
+
+    def _build(self, stan_file: Path, code: str) -> None:
+        stan_file.write_text(code, encoding="utf-8")
+        compile_program(self.path, stan_file, self.cpp_options, self.stanc_options)
+
+
+@dataclass(frozen=True)
+class CmdStanCompiled:
+    """An executable."""
+
+    engine: CmdStanEngine = field(repr=False)
+    code: str = field(repr=False)
+    name: str
+    executable: Path
+    log_lik: str = "log_lik"
+
+    @cached_property
+    def program(self) -> StanProgram:
+        """The program's declarations."""
+        return StanProgram.from_code(self.code)
+
+    def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> CmdStanBound:
+        """Write the data to a temporary file, which `close` removes.
+
+        `threads` is the number of processes that evaluate draws at the same time; default: the
+        engine's.
+        """
+        return CmdStanBound(
+            self.name,
+            self.executable,
+            self.log_lik,
+            Transforms.from_program(self.program, data, version=self.engine.stan_version),
+            data,
+            seed=seed,
+            threads=threads or self.engine.threads,
+        )
+
+    def bind_density(self, data: StanData) -> CmdStanBound:
+        """The same with one process, which reads the data once."""
+        return self.bind(data, threads=1)

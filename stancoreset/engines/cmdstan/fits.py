@@ -1,0 +1,276 @@
+"""Modes, ADVI and NUTS of a CmdStan executable with its data.
+
+The executable is asked directly, with the arguments that cmdstanpy would give it. cmdstanpy waits
+for chains in threads that nobody can end, leaves an optimizer running when it is interrupted,
+writes its bars' last line to standard output, and tells of everything in a log. Chains become its
+``CmdStanMCMC`` when they are there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines.base import Float, SampleResult
+from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder
+from stancoreset.engines.cmdstan.process import Ended, failure, run
+from stancoreset.engines.layout import Layout
+from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.results import sample_result
+from stancoreset.errors import EngineError, OutputError
+from stancoreset.parallel import side_by_side
+from stancoreset.stan.transforms import Transforms
+from stancoreset.temporary import temporary_folder
+
+__all__ = ["SIG_FIGS", "Fitter", "hushed"]
+
+#: Log likelihoods are differenced: every digit of a double is wanted.
+SIG_FIGS = 18
+
+_ITERATION = re.compile(r"Iteration:\s+(\d+)")
+# CmdStan's names of what NUTS is asked for.
+_ADAPTATION = {
+    "adapt_delta": "delta",
+    "adapt_init_phase": "init_buffer",
+    "adapt_metric_window": "window",
+    "adapt_step_size": "term_buffer",
+}
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """An executable and its data, with draws in unconstrained coordinates.
+
+    Parameters
+    ----------
+    name : str
+        The program's, for messages.
+    executable, data_file : Path
+    transforms : Transforms
+    threads : int
+        Chains at a time, unless `sample` is told otherwise.
+    """
+
+    name: str
+    executable: Path
+    data_file: Path
+    transforms: Transforms
+    threads: int
+
+    def _run(
+        self,
+        what: str,
+        method: list[str],
+        output: Path,
+        *,
+        seed: int,
+        chain: int = 1,
+        init: Path | None = None,
+        refresh: int | None = None,
+        on_line: Callable[[str], object] | None = None,
+    ) -> Ended:
+        # CmdStan's seeds start at 1.
+        command = [str(self.executable), f"id={chain}", "random", f"seed={seed + 1}"]
+        command += ["data", f"file={self.data_file}"]
+        command += [] if init is None else [f"init={init}"]
+        command += ["output", f"file={output}", f"sig_figs={SIG_FIGS}"]
+        command += [] if refresh is None else [f"refresh={refresh}"]
+        ended = run([*command, *method], what, on_line)
+        if ended.returncode:
+            raise failure(what, ended)
+        return ended
+
+    def mode(self, init: Float | None, seed: int, max_iter: int) -> Float:
+        """See `BoundModel.mode`; CmdStan's L-BFGS."""
+        what = f"CmdStan's optimizer of '{self.name}'"
+        with scratch_folder() as folder:
+            start = None if init is None else self._write_init(folder / "init.json", init)
+            method = ["method=optimize", f"iter={max_iter}", "jacobian=1"]
+            self._run(what, method, folder / "mode.csv", seed=seed, init=start)
+            return self._parameters(*read_csv(folder / "mode.csv"))[-1]
+
+    def variational(self, draws: int, seed: int) -> Float:
+        """Draws of Stan's mean-field ADVI, unconstrained, (draws, P)."""
+        what = f"ADVI of '{self.name}'"
+        method = ["method=variational", "algorithm=meanfield", f"output_samples={draws}"]
+        with scratch_folder() as folder:
+            ended = self._run(what, method, folder / "advi.csv", seed=seed)
+            if "may not have converged" in ended.stdout:
+                raise EngineError(f"{what} failed: the algorithm may not have converged")
+            # The first row is the approximation's mean.
+            return self._parameters(*read_csv(folder / "advi.csv"))[1:]
+
+    def _parameters(self, names: list[str], table: Float) -> Float:
+        """A table's rows as unconstrained parameters."""
+        columns = Layout.from_names(names).columns
+        return self.transforms.unconstrain(
+            {name: table[:, columns[name]] for name in self.transforms.shapes}
+        )
+
+    def _write_init(self, path: Path, init: Float) -> Path:
+        values = self.transforms.constrain(np.atleast_2d(init))
+        path.write_text(json.dumps({name: value[0].tolist() for name, value in values.items()}))
+        return path
+
+    def sample(
+        self,
+        nuts: NUTS,
+        *,
+        seed: int,
+        inits: Float | None,
+        output_dir: str | None,
+        on_iteration: Callable[[int, int], object] | None,
+    ) -> SampleResult:
+        """See `BoundModel.sample`."""
+        shape = nuts.chains, self.transforms.n_params
+        starts = None if inits is None else np.broadcast_to(np.atleast_2d(inits), shape)
+        what, started = f"NUTS of '{self.name}'", time.perf_counter()
+        temporary = temporary_folder() if output_dir is None else None
+        folder = Path(temporary.name if temporary is not None else str(output_dir))
+        stem = f"{self.executable.stem}-{time.strftime('%Y%m%d%H%M%S')}"
+        files = [folder / f"{stem}_{chain}.csv" for chain in range(1, nuts.chains + 1)]
+        methods = [_nuts_arguments(nuts, chain) for chain in range(nuts.chains)]
+
+        def run_chain(chain: int) -> None:
+            with scratch_folder() as scratch:
+                start = None
+                if starts is not None:
+                    start = self._write_init(scratch / "init.json", starts[chain])
+                self._run(
+                    what,
+                    methods[chain],
+                    files[chain],
+                    seed=seed,
+                    chain=chain + 1,
+                    init=start,
+                    refresh=nuts.refresh,
+                    on_line=_Listener(chain, nuts.show_console, on_iteration),
+                )
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
+        side_by_side(
+            run_chain,
+            range(nuts.chains),
+            nuts.parallel_chains or min(nuts.chains, self.threads),
+        )
+        seconds = time.perf_counter() - started
+        native = _chains(files, what)
+        if temporary is not None:  # the files stay as long as the object that reads them
+            weakref.finalize(native, temporary.cleanup)
+        return sample_result(
+            {name: _by_chain(native, name, nuts) for name in native.metadata.stan_vars},
+            {name: np.asarray(value).T for name, value in native.method_variables().items()},
+            nuts.draws,
+            self.transforms.unconstrain,
+            self.transforms.shapes,
+            seconds=seconds,
+            settings={**nuts.settings(), "seed": seed},
+            native=native,
+        )
+
+
+def _nuts_arguments(nuts: NUTS, chain: int) -> list[str]:
+    sizes = nuts.step_sizes()
+    method = [
+        "method=sample",
+        f"num_samples={nuts.iter_sampling}",
+        f"num_warmup={nuts.iter_warmup}",
+        f"save_warmup={int(nuts.save_warmup)}",
+        f"thin={nuts.thin}",
+        "algorithm=hmc",
+        "engine=nuts",
+        f"max_depth={nuts.max_treedepth}",
+        *([] if sizes is None else [f"stepsize={sizes[chain]}"]),
+        f"metric={nuts.metric}",
+    ]
+    given = {name: getattr(nuts, ours) for ours, name in _ADAPTATION.items()}
+    return [
+        *method,
+        "adapt",
+        "engaged=1",
+        *(f"{name}={value}" for name, value in given.items() if value is not None),
+    ]
+
+
+@dataclass(frozen=True)
+class _Listener:
+    """Hears what a chain says."""
+
+    chain: int
+    show_console: bool
+    on_iteration: Callable[[int, int], object] | None
+
+    def __call__(self, line: str) -> None:
+        if self.show_console:
+            print(f"Chain [{self.chain + 1}] {line.rstrip()}", flush=True)
+        found = _ITERATION.match(line)
+        if self.on_iteration is not None and found:
+            self.on_iteration(self.chain, int(found[1]))
+
+
+def _chains(files: list[Path], what: str) -> Any:
+    """The chains as cmdstanpy's ``CmdStanMCMC``."""
+    import cmdstanpy
+
+    try:
+        with hushed():
+            return cmdstanpy.from_csv([str(file) for file in files], method="sample")
+    except ValueError as error:
+        raise EngineError(f"{what} has left files that cannot be read: {error}") from None
+    except OSError as error:
+        raise cannot_write(error) from None
+
+
+def _by_chain(native: Any, name: str, nuts: NUTS) -> Float:
+    """A variable's draws, warm-up first where it is kept: (chains, draws, *shape)."""
+    value = native.stan_variable(name, inc_warmup=nuts.save_warmup)
+    value = np.asarray(value, dtype=np.float64)
+    return value.reshape(nuts.chains, -1, *value.shape[1:])
+
+
+class _Hush(logging.Filter):
+    """Holds back what a logger is told while any thread wants it to.
+
+    A switch of the logger would be set back by the thread that ends last to what it was when
+    that one began, which is off. This is counted, and changes nothing that a user may set.
+    """
+
+    def __init__(self, logger: str) -> None:
+        super().__init__()
+        self._logger = logging.getLogger(logger)
+        self._lock = threading.Lock()
+        self._wanted = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._wanted += 1
+            self._logger.addFilter(self)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                if self._wanted == 0:
+                    self._logger.removeFilter(self)
+
+
+#: For the length of a block, cmdstanpy logs nothing; it tells of every chain at level INFO.
+hushed = _Hush("cmdstanpy")

@@ -1,0 +1,67 @@
+"""The engine by its name."""
+
+from __future__ import annotations
+
+import warnings
+
+from stancoreset.checks import check_whole, shown
+from stancoreset.engines.base import Engine
+from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
+from stancoreset.parallel import available_cores
+
+__all__ = ["resolve_engine"]
+
+_HOW_TO = (
+    'install the embedded engine with  pip install "stancoreset[embedded]"  or CmdStan with  '
+    "install_cmdstan  (comes with cmdstanpy; needs a C++ compiler); "
+    "stancoreset doctor  says what is there"
+)
+
+
+def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) -> Engine:
+    """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
+
+    ``"auto"`` is CmdStan if it is installed, else stanli; a variable CMDSTAN that names no
+    CmdStan is warned of. `threads` is how many draws it
+    evaluates at the same time; default: the available cores.
+
+    Raises
+    ------
+    OptionError
+        If the name is not known.
+    EngineNotFoundError
+        If the engine, or with ``"auto"`` any engine, is not installed.
+
+    Examples
+    --------
+    >>> resolve_engine("stanli").name
+    'stanli'
+    """
+    if threads is not None:
+        check_whole("threads", threads, 1)
+    if not isinstance(engine, str):
+        if isinstance(engine, type) or not isinstance(engine, Engine):
+            raise OptionError(
+                f"engine is {shown(engine)}, expected 'auto', 'cmdstan', 'stanli' or an Engine"
+            )
+        return engine
+    if engine == "cmdstan":
+        from stancoreset.engines.cmdstan import CmdStanEngine
+
+        return CmdStanEngine(threads=threads or available_cores())
+    if engine == "stanli":
+        from stancoreset.engines.stanli import StanliEngine
+
+        return StanliEngine(threads=threads or available_cores())
+    if engine != "auto":
+        raise OptionError(f"engine is {shown(engine)}, expected 'auto', 'cmdstan' or 'stanli'")
+    try:
+        return resolve_engine("cmdstan", threads)
+    except BrokenEngineError as error:
+        warnings.warn(f"{error}; engine 'auto' goes on without CmdStan", stacklevel=2)
+    except EngineNotFoundError:
+        pass
+    try:
+        return resolve_engine("stanli", threads)
+    except EngineNotFoundError:
+        raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}") from None

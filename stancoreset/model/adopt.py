@@ -1,0 +1,148 @@
+"""Any Stan program → a weighted one: recognised if it has weights, woven if it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import BoundModel, Engine, Float
+from stancoreset.errors import EngineError
+from stancoreset.stan import (
+    LOG_LIK,
+    WEIGHTS,
+    StanProgram,
+    WeightedProgram,
+    uses_weights,
+    weighted_program,
+)
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import printer
+from stancoreset.stan.weave import Woven, frozen_values, weave, with_count
+
+__all__ = ["Adopted", "adopt"]
+
+# Parameter values that frozen variables, which do not depend on them, are computed at: tries.
+_POINTS = 8
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A program as the user gave it, and its weighted twin.
+
+    Attributes
+    ----------
+    original : StanProgram
+        With the number of observations as data, if the user's program writes it as a number.
+    weighted : WeightedProgram
+    woven : Woven or None
+        How the twin came about; None if the user wrote the weights.
+    """
+
+    original: StanProgram
+    weighted: WeightedProgram
+    woven: Woven | None = field(default=None, repr=False)
+
+    @cached_property
+    def density(self) -> StanProgram:
+        """The original up to its model block, and what weaving computes of all rows with it.
+
+        One executable for its density, which the weighted twin is compared with, and for the
+        frozen variables.
+        """
+        frozen = "" if self.woven is None else self.woven.frozen_code
+        return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
+
+    def complete(self, data: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+        """Checked data with the frozen variables, computed from all the rows given.
+
+        Transformed data that reduce over rows (centring, scaling) would change if the rows
+        were cut; the woven program takes them as data instead.
+        """
+        if self.woven is None or not self.woven.frozen:
+            return dict(data)
+        woven = self.woven
+        names = {d.name for d in self.original.data}
+        given = {name: value for name, value in data.items() if name in names}
+        compiled = engine.compile(self.density.code, name=self.original.name)
+        with compiled.bind(given) as bound:
+            rows = _anywhere(bound, tuple(woven.frozen.values()))
+        types: dict[str, n.Type] = {d.name: d.type for d in self.weighted.program.data}
+        values = frozen_values(woven.frozen, {k: v[0] for k, v in rows.items()}, types)
+        return {**data, **values}
+
+
+def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
+    """Generated quantities that do not depend on the parameters, at the first point that serves.
+
+    Transformed parameters are computed on the way, and may not exist everywhere.
+    """
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, (_POINTS, bound.n_params)) * np.linspace(0, 1, _POINTS)[:, None]
+    for point in points[:-1]:
+        with suppress(EngineError):
+            return bound.generated(point[None], names)
+    return bound.generated(points[-1:], names)
+
+
+def _weighs_its_rows(program: StanProgram) -> bool:
+    """Whether data called ``weights`` are those of the rows, not something of the user's.
+
+    The model uses them, and ``log_lik`` has as many entries; survey weights as brms has them
+    come without it, weights of something else (prior, classes) have a size of their own.
+    """
+    data = {d.name: d for d in program.data}
+    log_lik = [d for d in program.generated_quantities if d.name == LOG_LIK]
+    if not log_lik or WEIGHTS not in data or not uses_weights(program.tree):
+        return False
+    sizes = [tuple(map(printer.expression, d.size.dims)) for d in (data[WEIGHTS], *log_lik)]
+    return sizes[0] == sizes[1]
+
+
+def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
+    """Recognise a hand-weighted program, or weave an unweighted one.
+
+    Parameters
+    ----------
+    program : StanProgram
+    obs : str, optional
+        Name of the data integer that counts observations.
+
+    Raises
+    ------
+    ProgramError
+        A hand-weighted program does not meet the contract.
+    WeaveError
+        An unweighted program cannot be weighted row by row; line and reason say why.
+
+    Examples
+    --------
+    >>> program = StanProgram.from_code(
+    ...     "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }"
+    ... )
+    >>> adopt(program).weighted.origin
+    'woven'
+    """
+    if _weighs_its_rows(program):
+        return Adopted(program, weighted_program(program, obs=obs))
+    woven = weave(program.tree, obs)
+    if woven.written:  # sizes that are numbers there are data here
+        counted, _ = with_count(program.tree)
+        program = StanProgram.from_code(printer.program(counted), name=program.name)
+    weighted = WeightedProgram(
+        StanProgram.from_code(woven.code, name=program.name),
+        woven.obs,
+        woven.rows,
+        weights=woven.weights,
+        log_lik=woven.log_lik,
+        origin="woven",
+        frozen=frozenset(woven.frozen),
+        shared=woven.shared,
+        outcome_statistics=woven.outcome_statistics,
+        written=woven.written,
+    )
+    return Adopted(program, weighted, woven)

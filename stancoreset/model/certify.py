@@ -1,0 +1,201 @@
+"""A certificate from end to end: the full and the coreset density where either may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import Float, StanData
+from stancoreset.model.session import Session
+from stancoreset.posterior import (
+    Certificate,
+    arviz,
+    certify,
+    leaves_no_doubt,
+    moment_match,
+    moved_by,
+    unseen_mass,
+    unvisited_mass,
+)
+from stancoreset.reference import Reference
+from stancoreset.selection import Coreset
+
+__all__ = ["CERTIFIED_DRAWS", "Judge"]
+
+#: Draws that a certificate looks at, at most.
+CERTIFIED_DRAWS = 1_000
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Certificates of one coreset's posterior.
+
+    Attributes
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    coreset : Coreset
+    references : tuple of Reference
+        Where else than at its own draws the coreset posterior is looked at: first the reference
+        that rows were matched at, then those of earlier rounds, whose modes are not forgotten.
+    """
+
+    session: Session
+    checked: StanData
+    coreset: Coreset
+    references: tuple[Reference, ...] = field(default=(), repr=False)
+
+    def certificate(
+        self,
+        posterior: Any,
+        count: int = CERTIFIED_DRAWS,
+        *,
+        staged: bool = False,
+        tick: Callable[[int], object] | None = None,
+    ) -> Certificate:
+        """The certificate of draws from the coreset posterior.
+
+        Parameters
+        ----------
+        posterior : ArviZ container, cmdstanpy fit or dict of arrays
+        count : int
+            How many draws are looked at, evenly spaced.
+        staged : bool
+            Whether a quarter of them is enough where it leaves no doubt.
+        tick : callable, optional
+            Called with the number of draws evaluated since the last call.
+        """
+        density = self.session.witnessed(self.checked)
+        draws, index = self.session.unconstrained(self.checked, posterior, count)
+        approximate = self._log_density(draws)
+        log_p = np.empty(len(draws))
+        unseen = self._unseen()
+        diagnostics = nuts_diagnostics(posterior)
+        monte_carlo = arviz.worst_monte_carlo(self._parameters(posterior))
+
+        def look(at: np.ndarray) -> None:
+            log_p[at] = density(draws[at], tick)
+
+        def judge(at: np.ndarray) -> Certificate:
+            log_weights = log_p[at] - approximate[at]
+            return certify(
+                log_weights,
+                self.coreset.heldout_error,
+                index[at],
+                unseen=unseen(log_weights),
+                unvisited=self._unvisited(draws[at], log_p[at]),
+                moved=moved_by(log_weights, draws[at]),
+                against=self.session.against,
+                witness=density.told,
+                monte_carlo=monte_carlo,
+                **diagnostics,
+            )
+
+        everything = np.ones(len(draws), dtype=bool)
+        if staged and len(draws) >= count:
+            first = np.arange(len(draws)) % 4 == 0
+            look(first)
+            certificate = judge(first)
+            if leaves_no_doubt(certificate):
+                return certificate
+            look(~first)
+        else:
+            look(everything)
+        return judge(everything)
+
+    def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
+        """Certified draws moved to where the full posterior is, and their certificate.
+
+        None where affine maps do not make the weights usable, or where the draws have diverged or
+        missed a part of the full posterior, which no map makes up for.
+        """
+        density = self.session.witnessed(self.checked)
+        draws, _ = self.session.unconstrained(self.checked, posterior, certificate.n_draws)
+        proposal = self._log_density(draws)
+        match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
+        density.check(match.draws)  # which are elsewhere now
+        matched = certify(
+            match.log_weights,
+            certificate.heldout_error,
+            divergences=certificate.divergences,
+            n_transitions=certificate.n_transitions,
+            unseen=certificate.unseen,
+            moved=moved_by(match.log_weights, match.draws),
+            against=certificate.against,
+            rhat=certificate.rhat,
+            unvisited=certificate.unvisited,
+            witness=density.told,
+            monte_carlo=self._of_one_chain(match.draws),
+        )
+        return None if matched.verdict == "rejected" else (match.draws, matched)
+
+    def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
+        """Draws of the program's parameters, chain by chain; whoever drew them."""
+        declared = self.session.program.program.parameters
+        return arviz.finite_variables_of(posterior, [d.name for d in declared])
+
+    def _of_one_chain(self, draws: Float) -> arviz.MonteCarlo:
+        """Monte-Carlo errors of unconstrained draws in their order."""
+        values = self.session.full_data(self.checked).prior.constrain(draws)
+        return arviz.worst_monte_carlo(
+            self._parameters({name: value[None] for name, value in values.items()})
+        )
+
+    def _log_density(self, draws: Float) -> Float:
+        """Log density of the coreset posterior, up to a constant: (S, P) → (S,)."""
+        with self.session.bind(self.checked, self.coreset) as bound:
+            return bound.log_density(draws)
+
+    def _unseen(self) -> Callable[[Float], float]:
+        """The `unseen_mass` of log weights, as the reference that rows were matched at sees it."""
+        if not self.references:
+            return lambda _log_weights: float("nan")
+        reference = self.references[0]
+        ratio = reference.log_p - self._log_density(reference.draws)
+        log_q = reference.log_q
+        importance = np.zeros(len(ratio)) if log_q is None else reference.log_p - log_q
+        return lambda log_weights: unseen_mass(log_weights, ratio, importance)
+
+    def _unvisited(self, draws: Float, log_p: Float) -> float:
+        """The largest `unvisited_mass`, as references see it that know of modes; NaN without any.
+
+        Those are draws, and Gaussians beside which other modes were found.
+        """
+        shares = []
+        for r in self.references:
+            if r.log_q is None:
+                there = self.session.canonical(self.checked, r.draws)
+                shares.append(unvisited_mass(draws, log_p, there, r.log_p))
+            elif r.elsewhere is not None:  # summits all of them, however high
+                share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
+                there = self.session.canonical(self.checked, r.elsewhere)
+                shares.append(share * unvisited_mass(draws, log_p, there))
+        return max(shares, default=float("nan"))
+
+
+def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
+    """Divergent transitions, all transitions and the largest R̂, for a certificate.
+
+    Draws of which nobody knows the sampler are taken as they are.
+    """
+    diverging = arviz.sample_stats_of(posterior).get("diverging")
+    if diverging is None:
+        return {}
+    return {
+        "divergences": int(np.sum(diverging)),
+        "n_transitions": int(np.size(diverging)),
+        "rhat": arviz.worst_rhat(_as_two_chains(posterior)),
+    }
+
+
+def _as_two_chains(posterior: Any) -> Mapping[str, np.ndarray]:
+    """Draws; of a single chain its halves, which must agree as chains must."""
+    variables = arviz.variables_of(posterior)
+    if any(len(value) > 1 for value in variables.values()):
+        return variables
+    half = min((value.shape[1] for value in variables.values()), default=0) // 2
+    return {n: np.concatenate([v[:, :half], v[:, half : 2 * half]]) for n, v in variables.items()}

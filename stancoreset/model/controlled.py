@@ -1,0 +1,163 @@
+"""Rows and quadratic chosen together: the selection for coresets with a control variate.
+
+Rows that bend the log likelihood more than all the data do leave the quadratic a negative
+curvature to cancel, which outlives theirs far from the centre. A heavier penalty on the
+second-order part, and at last smaller weights, keep the corrected density where the posterior
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import Float, StanData
+from stancoreset.errors import ControlError
+from stancoreset.model.session import Session
+from stancoreset.rows import FullData
+from stancoreset.selection import (
+    LEAST_CURVATURE,
+    PENALTIES,
+    Coreset,
+    Expansion,
+    TaylorProjection,
+    heldout_error,
+    select,
+    stable_share,
+)
+
+__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection", "corrected_error"]
+
+#: What ``method="auto"`` chooses from, by the held-out error of the corrected density.
+AUTO_METHODS = ("pursuit", "importance")
+#: These draw rows by chance, whatever the penalty.
+BY_CHANCE = ("uniform", "importance")
+# Relative agreement of Stan's quadratic with ours.
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class ControlledSelection:
+    """Selects a coreset and completes it with its control variate.
+
+    Attributes
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    expansion : Expansion
+        Of the full log likelihood.
+    """
+
+    session: Session
+    checked: StanData
+    full: FullData
+    expansion: Expansion
+
+    def select(
+        self,
+        projection: TaylorProjection,
+        size: int,
+        method: str,
+        seed: int,
+        options: Mapping[str, Any],
+        fewer: Coreset | None = None,
+    ) -> Coreset:
+        """The coreset of one method, or of the best of `AUTO_METHODS`.
+
+        `fewer` is one of fewer rows, if there was one: no smaller penalty is tried than it took.
+        """
+        methods = AUTO_METHODS if method == "auto" else (method,)
+        least = 0.0
+        if fewer is not None and fewer.control is not None and fewer.method == method:
+            least = fewer.control.penalty
+        chosen = [self._of_method(projection, size, m, seed, options, least) for m in methods]
+        return min(chosen, key=lambda coreset: coreset.heldout_error)
+
+    def _of_method(
+        self,
+        projection: TaylorProjection,
+        size: int,
+        method: str,
+        seed: int,
+        options: Mapping[str, Any],
+        least: float,
+    ) -> Coreset:
+        penalties = PENALTIES[-1:] if method in BY_CHANCE else PENALTIES
+        for penalty in (p for p in penalties if p >= least):
+            bare = select(projection, size, method, seed=seed, penalty=penalty, **options)
+            coreset = self.complete(bare, penalty)
+            assert coreset.control is not None
+            if method not in BY_CHANCE and coreset.control.least_eigenvalue >= LEAST_CURVATURE:
+                return coreset
+        return self._lighter(projection, coreset)
+
+    def complete(self, coreset: Coreset, penalty: float = 0.0) -> Coreset:
+        """The coreset with its control variate."""
+        done = self.session.with_control(self.checked, coreset, self.full, self.expansion)
+        assert done.control is not None
+        return replace(done, control=replace(done.control, penalty=penalty))
+
+    def _lighter(self, projection: TaylorProjection, coreset: Coreset) -> Coreset:
+        """Weights times ρ ≤ 1: what fits the draws best, and keeps R well behaved.
+
+        ρ = ⟨b̃, Φ̃ w⟩ / ‖Φ̃ w‖² is the least-squares factor beyond second order.
+        """
+        assert coreset.control is not None
+        penalised = projection.penalised(coreset.control.penalty)
+        columns = np.searchsorted(projection.candidates, coreset.indices)
+        fitted = (penalised.phi[:, columns] @ coreset.weights)[: penalised.scored]
+        target = penalised.target[: penalised.scored]
+        best = float(fitted @ target) / max(float(fitted @ fitted), 1e-300)
+        stable = stable_share(coreset.control, self.expansion)
+        share = min(1.0, max(best, 1e-3), max(stable, 1e-3))
+        weights = share * coreset.weights
+        lighter = replace(
+            coreset,
+            weights=weights,
+            relative_error=penalised.error(columns, weights),
+            heldout_error=heldout_error(penalised, columns, weights),
+        )
+        done = self.complete(lighter, coreset.control.penalty)
+        assert done.control is not None
+        return replace(done, control=replace(done.control, share=share))
+
+    def verify(self, coreset: Coreset, draws: Float) -> None:
+        """Raise unless Stan adds the quadratic that was computed here.
+
+        Raises
+        ------
+        ControlError
+            A parameter's coordinates in the program are not those of the engine.
+        """
+        if coreset.control is None:
+            return
+        bare = replace(coreset, control=None)
+        with self.session.bind(self.checked, bare) as bound:
+            without = bound.log_density(draws)
+        with self.session.bind(self.checked, coreset) as bound:
+            added = bound.log_density(draws) - without
+        # Up to a constant, like every log density.
+        expected = coreset.control.value(draws)
+        added = added - added[0] + expected[0]
+        size = np.maximum(1.0, np.maximum(np.abs(expected), 1e-4 * np.abs(without)))
+        worst = int(np.argmax(np.abs(added - expected) / size))
+        if not np.abs(added[worst] - expected[worst]) <= _TOLERANCE * size[worst]:
+            raise ControlError(
+                f"the control variate is {added[worst]:.10g} in Stan and should be "
+                f"{expected[worst]:.10g}: an engine whose unconstrained coordinates are not "
+                "Stan's; use control_variate=False, and please report the program"
+            )
+
+
+def corrected_error(
+    session: Session, checked: StanData, full: FullData, coreset: Coreset, draws: Float
+) -> float:
+    """Relative error of rows and quadratic together at draws that they were not fitted to."""
+    target = full.log_likelihood(draws)
+    gap = target - session.coreset_log_likelihood(checked, coreset, draws)
+    return float(np.std(gap) / np.std(target))

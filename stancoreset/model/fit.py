@@ -1,0 +1,371 @@
+"""The result of a fit: coreset, posterior, certificate, and where they came from."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stancoreset.checks import check_flag, check_number, check_path, check_whole, shown
+from stancoreset.engines import Float
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path, reading
+from stancoreset.model.folder import COMPANION, RunFolder, enlist, load_part, load_stage, results_in
+from stancoreset.model.refinement import Round
+from stancoreset.posterior import Certificate, arviz, corrected_posterior
+from stancoreset.reference import Reference
+from stancoreset.selection import Coreset
+from stancoreset.stan.data import json_text, read_data
+
+__all__ = ["CoresetFit", "load_fit"]
+
+
+@dataclass(frozen=True)
+class CoresetFit:
+    """What `CoresetModel.fit` returns.
+
+    Attributes
+    ----------
+    coreset : Coreset
+        Rows and weights.
+    posterior : arviz.InferenceData or xarray.DataTree
+        NUTS draws on the coreset, with sampler statistics.
+    certificate : Certificate
+        The verdict, computed on the full data.
+    reference : Reference
+        Draws that the rows were selected with.
+    laplace : arviz.InferenceData or xarray.DataTree
+        The reference draws on the parameters' own scale, to be compared with.
+    timings : dict of str to float
+        Seconds of each stage.
+    settings : dict
+        What `fit` was called with.
+    provenance : dict
+        Versions, seeds, hashes of program and data.
+    passes : dict
+        How often the full data were evaluated: ``densities`` and ``gradients``; and, where
+        rows stay on disk, how often they were read: ``reads``. ``likelihood`` says by what, if
+        not by Stan alone; ``engines``, who evaluated Stan for CmdStan, and how far they were
+        apart; ``distinct_rows``, how many rows are different, if at most half are:
+        equal rows are evaluated once.
+    data : dict or None
+        The coreset's rows as data of the weighted program, where the full data are not in
+        memory; saved as ``coreset_data.json``.
+    native : object
+        The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
+        in this session.
+    rounds : tuple of Round
+        What was tried, one record a round; more than one only where the first pass was not
+        certified.
+    """
+
+    coreset: Coreset
+    posterior: Any = field(repr=False)
+    certificate: Certificate
+    reference: Reference = field(repr=False)
+    laplace: Any = field(repr=False)
+    timings: Mapping[str, float] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+    provenance: Mapping[str, Any] = field(repr=False)
+    passes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    data: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    native: Any = field(default=None, repr=False, compare=False)
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all stages together."""
+        return float(sum(self.timings.values()))
+
+    @property
+    def weights(self) -> Float | None:
+        """Importance weights of `certified_draws` if the verdict asks for them, else None."""
+        return self.certificate.weights if self.certificate.verdict == "corrected" else None
+
+    def certified_draws(self) -> dict[str, Float]:
+        """The draws that the certificate looked at, (n_draws, *shape) by name.
+
+        With ``fit.certificate.expectation(f(draws))`` they give expectations under the
+        full posterior, corrected by the smoothed weights.
+        """
+        variables = arviz.variables_of(self.posterior)
+        index = self.certificate.draw_index
+        return {
+            name: value.reshape(-1, *value.shape[2:])[index] for name, value in variables.items()
+        }
+
+    def corrected(self, resample: bool | int = True) -> Any:
+        """The posterior with its importance weights applied, if the verdict asks for them.
+
+        Parameters
+        ----------
+        resample : bool or int
+            True: as many draws as the certificate looked at, each as often as its weight says
+            (one chain); a number: that many. False: the draws with their weights as
+            ``importance_weight`` in ``sample_stats``.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            `posterior` itself if the verdict is ``"certified"``.
+
+        Raises
+        ------
+        CertificateError
+            If the verdict is ``"rejected"``.
+        """
+        if not isinstance(resample, bool):
+            check_whole("resample", resample, 1)
+        return corrected_posterior(self.posterior, self.certificate, resample)
+
+    def summary(self, **options: Any) -> Any:
+        """ArviZ's summary table; of the `corrected` posterior where the verdict asks for it."""
+        wanted = self.certificate.verdict == "corrected"
+        return arviz.summary(self.corrected() if wanted else self.posterior, **options)
+
+    def report(self) -> dict[str, Any]:
+        """Everything worth telling, as plain values: what ``report.json`` holds.
+
+        Numbers that are not known or not finite are None.
+        """
+        certificate = self.certificate
+        report = {
+            "certificate": {
+                "verdict": certificate.verdict,
+                "khat": certificate.khat,
+                "ess": certificate.ess,
+                "n_draws": certificate.n_draws,
+                "heldout_error": certificate.heldout_error,
+                "divergences": certificate.divergences,
+                "unseen": certificate.unseen,
+                "unvisited": certificate.unvisited,
+                "rhat": certificate.rhat,
+                "mean_shift": certificate.mean_shift,
+                "sd_change": certificate.sd_change,
+                "mcse_mean": certificate.mcse_mean,
+                "mcse_sd": certificate.mcse_sd,
+                "ess_bulk": certificate.ess_bulk,
+                "ess_tail": certificate.ess_tail,
+                "reasons": list(certificate.reasons),
+                "against": certificate.against or None,
+                "witness": certificate.witness or None,
+            },
+            "rounds": [asdict(record) for record in self.rounds],
+            "coreset": self.coreset.describe(),
+            "reference": {"method": self.reference.method, "draws": len(self.reference.draws)},
+            "seconds": self.seconds,
+            "timings": dict(self.timings),
+            "passes": dict(self.passes),
+            "settings": dict(self.settings),
+            "provenance": dict(self.provenance),
+        }
+        return {name: _plain(part) for name, part in report.items()}
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fit into a folder; `load_fit` reads it back whole.
+
+        ``coreset.csv`` (row, weight), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
+        ``certificate.csv``, ``reference.npz``, ``report.json`` and ``report.md``.
+
+        Parameters
+        ----------
+        path : path
+            An empty or new folder; a folder that `fit` has written its stages to is
+            completed.
+        overwrite : bool
+            Replace an earlier fit of ours, once this one is written whole.
+
+        Raises
+        ------
+        OutputError
+            If the folder is not ours, or holds another fit.
+        """
+        path = check_path("path", path)
+        check_flag("overwrite", overwrite)
+        folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
+        folder.keep("reference", self.reference)
+        folder.keep("coreset", self.coreset)
+        folder.keep("posterior", self.posterior)
+        folder.keep("certificate", self.certificate)
+        here = folder.path
+        assert here is not None
+        arviz.save(self.laplace, here / "laplace.nc")
+        if self.data is not None:
+            _write(here / COMPANION, json_text(self.data) + "\n")
+        _write(here / "report.md", self.markdown())
+        enlist(here, ("laplace.nc", COMPANION, "report.md"))
+        _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
+        enlist(here, ("report.json",))  # now the run is complete
+        folder.publish()
+        return path
+
+    def markdown(self) -> str:
+        """The report in prose and tables, what ``report.md`` holds."""
+        certificate, coreset = self.certificate, self.coreset
+        lines = [
+            f"# Coreset posterior of {self.provenance.get('program', 'a Stan program')}",
+            "",
+            f"**{certificate.verdict}** — {coreset.size} weighted rows of {coreset.n_obs:,}. "
+            f"Pareto k̂ {certificate.khat:.2f}; {certificate.ess:.1f} effective draws of "
+            f"{certificate.n_draws}; held-out error {certificate.heldout_error:.2g}"
+            f"{certificate.precision}.",
+            "",
+        ]
+        lines += [f"- {reason}" for reason in certificate.reasons]
+        if certificate.witness:
+            lines += ["", f"Compared with {certificate.witness}."]
+        lines += self._rounds_table()
+        lines += ["", "| stage | seconds |", "|---|---|"]
+        lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
+        lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
+        lines += [*self._passes_lines(), ""]
+        lines += _markdown_table(self.summary())
+        lines += ["", "| provenance | |", "|---|---|"]
+        lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
+        return "\n".join(lines) + "\n"
+
+    def _passes_lines(self) -> list[str]:
+        passes = self.passes
+        reads, distinct = passes.get("reads"), passes.get("distinct_rows")
+        lines = [
+            f"Full-data evaluations: {passes.get('densities', 0)} log densities, "
+            f"{passes.get('gradients', 0)} gradients"
+            + ("." if reads is None else f"; the rows were read {reads} times.")
+        ]
+        if "likelihood" in passes:
+            lines.append(f"Likelihood: {passes['likelihood']}.")
+        if "engines" in passes:
+            lines.append(f"Stan evaluated by: {passes['engines']}.")
+        if distinct is not None:
+            lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
+        return lines
+
+    def _rounds_table(self) -> list[str]:
+        if len(self.rounds) < 2:
+            return []
+        heads = (
+            "round", "what was tried", "rows", "held-out error", "k̂", "ESS", "draws of NUTS",
+            "mcse of a mean, of an sd", "verdict", "s",
+        )  # fmt: skip
+        lines = ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        lines += [
+            f"| {r.round} | {r.action} | {r.size} | {r.heldout_error:.2g} | {r.khat:.2f} | "
+            f"{r.ess:.1f} | {r.n_transitions:,} | {r.mcse_mean:.2g}, {r.mcse_sd:.2g} | "
+            f"{r.verdict} | {r.seconds:.1f} |"
+            for r in self.rounds
+        ]
+        return lines
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
+        # The bytes of names that the locale could not read are written as they came.
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that are not finite as None, for JSON has no word for them."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _markdown_table(table: Any) -> list[str]:
+    """A DataFrame as Markdown."""
+    lines = ["| parameter | " + " | ".join(map(str, table.columns)) + " |"]
+    lines.append("|---" * (1 + len(table.columns)) + "|")
+    for name, row in zip(table.index, table.to_numpy().tolist(), strict=True):
+        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def load_fit(path: str | Path) -> CoresetFit:
+    """Read a fit that `CoresetFit.save`, ``fit(output_dir=…)`` or the command line wrote.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    CoresetFit
+
+    Raises
+    ------
+    OutputError
+        If the folder does not exist, is not ours, the run in it was not finished, or a file is
+        damaged, is missing, or is not the one that was written.
+    """
+    folder = check_path("path", path)
+    if not os.path.isdir(folder):
+        raise OutputError(f"{folder} holds no finished fit: there is no such folder")
+    with reading(folder):
+        here = results_in(folder)
+        finished = (here / "report.json").exists()
+        kept = (here / COMPANION).exists()
+    if not finished:
+        raise OutputError(
+            f"{folder} holds no finished fit (no report.json); resume the run with --resume"
+        )
+    report = load_part(here, "report.json", _read_report)
+    fit = CoresetFit(
+        coreset=load_stage(here, "coreset"),
+        posterior=load_stage(here, "posterior"),
+        certificate=load_stage(here, "certificate"),
+        reference=load_stage(here, "reference"),
+        laplace=load_part(here, "laplace.nc", arviz.load),
+        timings=report["timings"],
+        settings=report["settings"],
+        provenance=report["provenance"],
+        passes=report["passes"],
+        rounds=tuple(Round.of_report(record) for record in report.get("rounds", ())),
+        data=load_part(here, COMPANION, read_data) if kept else None,
+    )
+    _require_consistent(fit, report, here)
+    return fit
+
+
+def _read_report(file: Path) -> dict[str, Any]:
+    """A report with everything in it that a fit is made of."""
+    report = json.loads(file.read_text(encoding="utf-8"))
+    parts = ("certificate", "coreset", "timings", "settings", "provenance", "passes")
+    for name in parts:
+        if not isinstance(report[name], dict):
+            raise TypeError(f"{name} is {shown(report[name])}")
+    for stage, seconds in report["timings"].items():
+        check_number(f"timings.{stage}", seconds)
+    for part, name in (("coreset", "size"), ("coreset", "n_obs"), ("certificate", "n_draws")):
+        check_whole(f"{part}.{name}", report[part][name], 1)
+    for record in report.get("rounds", ()):
+        Round.of_report(record)
+    return report
+
+
+def _require_consistent(fit: CoresetFit, report: Mapping[str, Any], here: Path) -> None:
+    """Refuse files that are whole, each for itself, and do not belong together."""
+    draws = next(iter(arviz.variables_of(fit.posterior).values())).shape
+    total, certificate, about = draws[0] * draws[1], fit.certificate, report["coreset"]
+    index = certificate.draw_index
+    for file, what, seen, expected in (
+        ("coreset.csv", "rows", fit.coreset.size, about["size"]),
+        ("coreset.json", "n_obs", fit.coreset.n_obs, about["n_obs"]),
+        ("certificate.csv", "draws", certificate.n_draws, report["certificate"]["n_draws"]),
+    ):
+        if seen != expected:
+            raise OutputError(
+                f"{here / file} has {seen} {what}, but report.json says {expected}: one of them "
+                "is damaged, or belongs to another run"
+            )
+    if not 0 <= index.min() <= index.max() < total:
+        raise OutputError(
+            f"{here / 'certificate.csv'} names draw {index.max()}, but posterior.nc has {total} "
+            "draws: one of them is damaged, or belongs to another run"
+        )

@@ -1,0 +1,640 @@
+"""A folder that keeps what is finished, so that an interrupted run can go on.
+
+Each stage is written once, whole, when it ends: `RunFolder.once` computes a stage or
+reads it back. Without a folder it only computes.
+
+A run that overwrites another is made in a folder within the other's, and takes its place when it
+is finished: until then the earlier results are there, whole, and afterwards the new ones are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stancoreset.checks import check_flag, check_path
+from stancoreset.errors import OptionError, OutputError, StancoresetError
+from stancoreset.files import atomic_path, is_temporary, read_numbers, reading, remove_leftovers
+from stancoreset.model.checksums import CHECKSUMS, read_checksums, record, require_unchanged
+from stancoreset.posterior import Certificate, arviz, certify
+from stancoreset.posterior.arviz import MonteCarlo
+from stancoreset.reference import GaussianFit, Reference
+from stancoreset.selection import Coreset
+
+__all__ = [
+    "RunFolder",
+    "enlist",
+    "load_part",
+    "load_stage",
+    "recorded_seed",
+    "require_files",
+    "results_in",
+]
+
+T = TypeVar("T")
+
+_MARKER = ".stancoreset.json"
+# Says that the run in the folder ended with an error: what it left is in nobody's way.
+_FAILED = ".failed"
+# A run that is to take the place of the one that it lies in, and what is left when it has.
+_NEXT, _PAST = ".overwriting", ".overwritten"
+# A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
+_MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
+# Of a value in a message.
+_LONGEST = 120
+
+
+def _round(number: int | str) -> str:
+    return f"round_{number}"
+
+
+#: The coreset's rows, where the full data are too large to be given again.
+COMPANION = "coreset_data.json"
+
+
+class RunFolder:
+    """Finished stages of one run in a folder of their own.
+
+    Parameters
+    ----------
+    path : Path or None
+        None keeps nothing.
+    fingerprint : mapping
+        What the stages depend on: program, data, settings.
+    replaces : Path, optional
+        The folder whose run this one takes the place of, see `publish`.
+    """
+
+    def __init__(
+        self, path: Path | None, fingerprint: Mapping[str, Any], replaces: Path | None = None
+    ) -> None:
+        self.path = path
+        self._fingerprint = json.loads(json.dumps(fingerprint, default=str))
+        self._replaces = replaces
+
+    @classmethod
+    def check(
+        cls, path: str | Path | None, *, resume: bool = False, overwrite: bool = False
+    ) -> None:
+        """Raise if there is no way that `open` could use the folder; nothing is changed.
+
+        Raises
+        ------
+        OutputError, OptionError
+            As `open`.
+        """
+        check_flag("resume", resume)
+        check_flag("overwrite", overwrite)
+        if resume and overwrite:
+            raise OptionError(
+                "resume keeps the stages that are there and overwrite drops them; give one of them"
+            )
+        if path is None:
+            return
+        folder = check_path("output_dir", path)
+        with _writing(folder):
+            _require_writable(folder)
+            if (folder / _MARKER).exists():
+                if _holds_run(folder) and not (resume or overwrite or _failed(folder)):
+                    raise OutputError(
+                        f"{folder} holds an earlier run; resume it (resume=True, --resume), "
+                        "replace it (overwrite=True, --overwrite), or name another folder"
+                    )
+            elif folder.exists() and any(not is_temporary(path) for path in folder.iterdir()):
+                raise OutputError(
+                    f"{folder} is not empty and was not made by stancoreset; name another folder"
+                )
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None,
+        fingerprint: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> RunFolder:
+        """Take an empty folder, or one of ours.
+
+        What a run left that ended with an error is in nobody's way: it is gone on with if it is
+        the same run, else dropped.
+
+        Parameters
+        ----------
+        path : path or None
+        fingerprint : mapping
+        resume : bool
+            Use the stages that are there; they must come from the same program, data and
+            settings. Of a run that was to overwrite another, they are those of the new one.
+        overwrite : bool
+            Begin anew; what is there is replaced when the new run is finished, see `publish`.
+
+        Raises
+        ------
+        OutputError
+            If the folder holds something that is not ours, or a run of ours and neither
+            `resume` nor `overwrite` is set, or the run there differs from this one.
+        OptionError
+            If both are set.
+        """
+        cls.check(path, resume=resume, overwrite=overwrite)
+        if path is None:
+            return cls(None, fingerprint)
+        place = check_path("output_dir", path)
+        folder, instead = cls(place, fingerprint), cls(place / _NEXT, fingerprint, place)
+        with _writing(place):
+            if place.is_dir():
+                _tidy(place)
+            if resume or (_failed(place) and not overwrite):
+                for there in (instead, folder):
+                    if there._is_same():
+                        there._go_on()
+                        return there
+            if overwrite and _holds_run(place):
+                folder = instead
+            elif _holds_run(place) and not _failed(place):
+                folder._require_same()
+            folder._begin()
+        return folder
+
+    def _begin(self) -> None:
+        """An empty folder with our marker in it."""
+        assert self.path is not None
+        self.clear()
+        self.path.mkdir(parents=True, exist_ok=True)
+        with atomic_path(self.path / _MARKER) as temporary:
+            temporary.write_text(json.dumps(self._fingerprint, indent=2) + "\n", encoding="utf-8")
+        record(self.path, ())
+
+    def _go_on(self) -> None:
+        """Finished stages count, those of a version without checksums too."""
+        assert self.path is not None
+        (self.path / _FAILED).unlink(missing_ok=True)
+        if read_checksums(self.path) is None:
+            record(self.path, [*_STAGE_FILES, *_RESULTS])
+
+    def _is_same(self) -> bool:
+        """Whether there is a run in the folder, and it is this one."""
+        assert self.path is not None
+        return (self.path / _MARKER).exists() and self._settings_there() == self._fingerprint
+
+    def _settings_there(self) -> dict[str, Any]:
+        assert self.path is not None
+        marker = self.path / _MARKER
+        with reading(marker):
+            there = json.loads(marker.read_text(encoding="utf-8"))
+        if not isinstance(there, dict):
+            raise OutputError(f"{marker} is damaged: it holds no settings; name another folder")
+        return there
+
+    def _require_same(self) -> None:
+        there, asked = self._settings_there(), self._fingerprint
+        different = sorted(k for k in {*there, *asked} if there.get(k) != asked.get(k))
+        if different:
+            pairs = ", ".join(
+                f"{k} was {_shown(there.get(k))}, now {_shown(asked.get(k))}" for k in different
+            )
+            raise OutputError(
+                f"{self.path} holds another run, it cannot be resumed: {pairs}; name another "
+                "folder, or replace what is in this one (overwrite=True, --overwrite)"
+            )
+
+    @contextmanager
+    def remembering_failure(self) -> Iterator[None]:
+        """Note in the folder that the run in it ended with an error of ours, if it does."""
+        try:
+            yield
+        except StancoresetError as error:
+            if self.path is not None and not isinstance(error, OutputError):
+                with suppress(OSError):
+                    (self.path / _FAILED).write_text(f"{error}\n", encoding="utf-8")
+            raise
+
+    def publish(self) -> None:
+        """A finished run takes the place of the one that it is to replace.
+
+        The new results count from the moment that they are whole, see `results_in`: a process that
+        is killed while they are moved leaves the rest to the next.
+
+        Raises
+        ------
+        OutputError
+            If there is no room.
+        """
+        if self._replaces is not None and self.path is not None:
+            with _writing(self._replaces):
+                _take_place(self.path, self._replaces)
+            self.path, self._replaces = self._replaces, None
+
+    def clear(self) -> None:
+        """Remove the files that a run of ours leaves in the folder, and nothing else."""
+        if self.path is None or not self.path.is_dir():
+            return
+        for name in _written_in(self.path):
+            (self.path / name).unlink(missing_ok=True)
+        for below in _runs_below(self.path):
+            RunFolder(below, {}).clear()
+            with suppress(OSError):  # something else is in it, too
+                below.rmdir()
+
+    def round(self, number: int, action: str) -> RunFolder:
+        """The folder of one round: this one for the first, one below it for each further one."""
+        if self.path is None:
+            return self
+        if number == 0:
+            settled = self.path / _round(0)
+            return RunFolder(settled, {}) if _holds_run(settled) else self
+        fingerprint = {**self._fingerprint, "round": number, "action": action}
+        return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
+
+    def settle(self, best: int) -> None:
+        """Make the stages of the best round those of the run; the first pass is kept aside.
+
+        Raises
+        ------
+        OutputError
+            If there is no room.
+        """
+        if self.path is None or best == 0:
+            return
+        with _writing(self.path / _round(0)):
+            self._set_aside()
+        _copy(self.path / _round(best), self.path, _stage_files(self.path / _round(best)))
+
+    def _set_aside(self) -> None:
+        """Keep the stages of the first pass."""
+        assert self.path is not None
+        aside, partial = self.path / _round(0), self.path / f"{_round(0)}.tmp"
+        if aside.exists():
+            return
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        _copy(self.path, partial, _stage_files(self.path))
+        partial.rename(aside)
+
+    def once(self, stage: str, compute: Callable[[], T]) -> T:
+        """The stage's result: read back if it is finished, else computed and written.
+
+        Parameters
+        ----------
+        stage : {"reference", "coreset", "posterior", "certificate"}
+        compute : callable
+        """
+        if self.path is not None and self.finished(stage):
+            return load_stage(self.path, stage)  # type: ignore[no-any-return]
+        value = compute()
+        self.keep(stage, value)
+        return value
+
+    def keep(self, stage: str, value: Any) -> None:
+        """Write a stage's result, unless it is there."""
+        if self.path is not None and not self.finished(stage):
+            _SAVE[stage](value, self.path)
+            record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run in it came to its end: its report is written last."""
+        return self.path is not None and _is_complete(self.path)
+
+    def finished(self, stage: str) -> bool:
+        """Whether every file of a stage is there (each appears only when it is whole)."""
+        return self.path is not None and _all_there(self.path, _FILES[stage])
+
+
+def results_in(path: Path) -> Path:
+    """The folder that results are read from: that of a finished run about to take this one's place.
+
+    >>> results_in(Path("run"))
+    PosixPath('run')
+    """
+    return path / _NEXT if _is_complete(path / _NEXT) else path
+
+
+def enlist(path: Path, names: Iterable[str]) -> None:
+    """Count further files of a run's folder among those that we wrote.
+
+    A folder without a run of ours is left as it is.
+    """
+    if (path / _MARKER).exists():
+        record(path, names)
+
+
+def load_part(path: Path, name: str, load: Callable[[Path], T]) -> T:
+    """Read a file of a run's folder.
+
+    Raises
+    ------
+    OutputError
+        If it is missing, damaged, or not the one that was written.
+    """
+    require_files(path, (name,))
+    with reading(path / name):
+        return load(path / name)
+
+
+def require_files(path: Path, names: Iterable[str]) -> None:
+    """Refuse a folder unless files are in it as they were written.
+
+    Raises
+    ------
+    OutputError
+    """
+    listed = read_checksums(path)
+    for name in names:
+        if not os.path.exists(path / name):
+            raise OutputError(f"{path} has no {name}: the run in it is not finished, or not whole")
+        require_unchanged(path / name, listed)
+
+
+def recorded_seed(path: str | Path | None) -> int | None:
+    """The seed of the run in a folder, if there is one."""
+    try:
+        found = json.loads((Path(path or "") / _MARKER).read_text()).get("seed")
+    except (OSError, ValueError, AttributeError):  # what is wrong, `RunFolder.open` says
+        return None
+    return found if isinstance(found, int) else None
+
+
+def load_stage(path: Path, stage: str) -> Any:
+    """Read a finished stage.
+
+    Raises
+    ------
+    OutputError
+        If its files are missing, damaged, or not those that were written.
+    """
+    require_files(path, _files_of(path, stage))
+    with reading(path / _FILES[stage][0]):
+        return _LOAD[stage](path)
+
+
+def _save_reference(reference: Reference, path: Path) -> None:
+    arrays: dict[str, Any] = {
+        "draws": reference.draws,
+        "mean": reference.gaussian.mean,
+        "chol": reference.gaussian.chol,
+        "log_prior": reference.log_prior,
+        "log_likelihood": reference.log_likelihood,
+        "log_q": reference.log_q,
+        "spare": reference.spare,
+        "elsewhere": reference.elsewhere,
+    }
+    with atomic_path(path / "reference.npz") as temporary, temporary.open("wb") as stream:
+        np.savez(
+            stream,
+            method=reference.method,
+            seed=reference.seed,
+            param_names=np.array(reference.param_names),
+            **{name: value for name, value in arrays.items() if value is not None},
+        )
+
+
+def _load_reference(path: Path) -> Reference:
+    with np.load(path / "reference.npz", allow_pickle=False) as stored:
+        reference = Reference(
+            method=str(stored["method"]),
+            draws=stored["draws"],
+            param_names=tuple(stored["param_names"].tolist()),
+            seed=int(stored["seed"]),
+            gaussian=GaussianFit(stored["mean"], stored["chol"]),
+            log_prior=stored["log_prior"],
+            log_likelihood=stored["log_likelihood"],
+            log_q=stored.get("log_q"),
+            spare=stored.get("spare"),
+            elsewhere=stored.get("elsewhere"),
+        )
+    _require_shapes(reference)
+    return reference
+
+
+def _require_shapes(reference: Reference) -> None:
+    """Refuse arrays that do not belong together."""
+    count, width = len(reference.draws), len(reference.param_names)
+    expected: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "draws": (reference.draws, (count, width)),
+        "mean": (reference.gaussian.mean, (width,)),
+        "chol": (reference.gaussian.chol, (width, width)),
+        "log_prior": (reference.log_prior, (count,)),
+        "log_likelihood": (reference.log_likelihood, (count,)),
+    }
+    for name, (array, shape) in expected.items():
+        if array.shape != shape or array.dtype.kind != "f":
+            raise OutputError(
+                f"{name} has shape {array.shape} and type {array.dtype}, expected numbers of shape "
+                f"{shape}"
+            )
+    if not np.isfinite(reference.draws).all():
+        raise OutputError("some draws are not finite")
+
+
+def _save_certificate(certificate: Certificate, path: Path) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(
+        {
+            "draw": certificate.draw_index,
+            "log_weight": certificate.log_weights,
+            "weight": certificate.weights,
+            "heldout_error": certificate.heldout_error,
+            "divergences": certificate.divergences,
+            "n_transitions": certificate.n_transitions,
+            "unseen": certificate.unseen,
+            "mean_shift": certificate.mean_shift,
+            "sd_change": certificate.sd_change,
+            "rhat": certificate.rhat,
+            "unvisited": certificate.unvisited,
+            **{name: getattr(certificate, name) for name in _MONTE_CARLO},
+            **({"against": certificate.against} if certificate.against else {}),
+            **({"witness": certificate.witness} if certificate.witness else {}),
+        }
+    )
+    with atomic_path(path / "certificate.csv") as temporary:
+        table.to_csv(temporary, index=False)
+
+
+def _load_certificate(path: Path) -> Certificate:
+    table = read_numbers(path / "certificate.csv")
+    draws = table["draw"].to_numpy()
+    if draws.dtype.kind != "i" or not np.isfinite(table["weight"].to_numpy(float)).all():
+        raise OutputError("its draws are no whole numbers, or its weights are not finite")
+
+    def kept(name: str) -> float:
+        return float(table[name].iloc[0]) if name in table else float("nan")
+
+    return certify(
+        table["log_weight"].to_numpy(),
+        heldout_error=float(table["heldout_error"].iloc[0]),
+        draw_index=draws,
+        divergences=int(table["divergences"].iloc[0]),
+        n_transitions=int(table["n_transitions"].iloc[0]),
+        unseen=kept("unseen"),
+        moved=(kept("mean_shift"), kept("sd_change")),
+        against=str(table["against"].iloc[0]) if "against" in table else "",
+        rhat=kept("rhat"),
+        unvisited=kept("unvisited"),
+        witness=str(table["witness"].iloc[0]) if "witness" in table else "",
+        monte_carlo=MonteCarlo(*(kept(name) for name in _MONTE_CARLO)),
+    )
+
+
+_FILES: dict[str, tuple[str, ...]] = {
+    "reference": ("reference.npz",),
+    "coreset": ("coreset.csv", "coreset.json"),
+    "posterior": ("posterior.nc",),
+    "certificate": ("certificate.csv",),
+}
+# A coreset's control variate, if it has one.
+_BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
+_STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
+_RESULTS = (COMPANION, "report.json", "report.md", "laplace.nc")
+# What the command line adds. Versions without checksums did not say whether they had.
+_PICTURES = (
+    "comparison.csv",
+    "density.png",
+    "forest.png",
+    "weights.png",
+    "certificate.png",
+)
+_SAVE: dict[str, Callable[[Any, Path], object]] = {
+    "reference": _save_reference,
+    "coreset": lambda coreset, path: coreset.save(path / "coreset.csv"),
+    "posterior": lambda posterior, path: arviz.save(posterior, path / "posterior.nc"),
+    "certificate": _save_certificate,
+}
+_LOAD: dict[str, Callable[[Path], Any]] = {
+    "reference": _load_reference,
+    "coreset": lambda path: Coreset.load(path / "coreset.csv"),
+    "posterior": lambda path: arviz.load(path / "posterior.nc"),
+    "certificate": _load_certificate,
+}
+
+
+def _files_of(path: Path, stage: str) -> list[str]:
+    """The files of a stage: those that it must have, and those that it may have and has."""
+    beside = [name for name in _BESIDE.get(stage, ()) if os.path.exists(path / name)]
+    return [*_FILES[stage], *beside]
+
+
+def _all_there(path: Path, names: Iterable[str]) -> bool:
+    """Whether files are there and were written whole."""
+    if not all(os.path.exists(path / name) for name in names):
+        return False
+    listed = read_checksums(path)
+    return listed is None or all(name in listed for name in names)
+
+
+def _is_complete(path: Path) -> bool:
+    return _all_there(path, ("report.json",))
+
+
+def _failed(path: Path) -> bool:
+    """Whether the run in a folder ended with an error, and left no results."""
+    return (path / _FAILED).exists() and not _is_complete(path)
+
+
+def _stage_files(path: Path) -> list[str]:
+    return [name for name in _STAGE_FILES if (path / name).exists()]
+
+
+def _holds_run(path: Path) -> bool:
+    """Whether anything was computed, and kept, in a folder."""
+    return bool(_stage_files(path)) or _is_complete(path) or (path / _NEXT).is_dir()
+
+
+def _written_in(path: Path) -> list[str]:
+    """Names of the files of a folder that we wrote."""
+    try:
+        listed = read_checksums(path)
+    except OutputError:  # damaged: then by their names
+        listed = None
+    others = _PICTURES if listed is None else listed
+    return [*dict.fromkeys((_MARKER, CHECKSUMS, _FAILED, *_STAGE_FILES, *_RESULTS, *others))]
+
+
+def _runs_below(path: Path) -> list[Path]:
+    """Folders of rounds, and of a run that was to replace this one."""
+    named = [below for below in path.iterdir() if re.fullmatch(r"round_\d+(\.tmp)?", below.name)]
+    # The first round, set aside, was not marked by earlier versions.
+    ours = [r for r in named if (r / _MARKER).exists() or r.stem == _round(0)]
+    found = [*ours, path / _NEXT, path / _PAST]
+    return [below for below in found if below.is_dir() and not below.is_symlink()]
+
+
+def _require_writable(folder: Path) -> None:
+    """A folder, or a place where one can be made."""
+    nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not nearest.is_dir():
+        raise OutputError(f"{nearest} is a file; name a folder for the results")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"cannot make the folder {folder}: Permission denied; name one that you may write to"
+            if nearest != folder
+            else f"cannot write to the folder {folder}: Permission denied"
+        )
+
+
+def _copy(source: Path, target: Path, names: Iterable[str]) -> None:
+    """Files of one folder into another, each whole or not at all."""
+    names = list(names)
+    for name in names:
+        with atomic_path(target / name) as temporary:
+            shutil.copyfile(source / name, temporary)
+    record(target, names)
+
+
+def _take_place(new: Path, old: Path) -> None:
+    """The files of a finished run become those of the folder that it lies in."""
+    kept = RunFolder(old, {})
+    for below in _runs_below(old):
+        if below != new:
+            RunFolder(below, {}).clear()
+            with suppress(OSError):
+                below.rmdir()
+    listed = read_checksums(new) or {}
+    for name in set(_written_in(old)) - {*listed, _MARKER, CHECKSUMS}:
+        (kept.path / name).unlink(missing_ok=True)  # type: ignore[operator]
+    for below in _runs_below(new):
+        (old / below.name).mkdir(exist_ok=True)
+        _copy(
+            below,
+            old / below.name,
+            [name for name in _written_in(below) if (below / name).exists()],
+        )
+    _copy(new, old, [*listed])
+    with atomic_path(old / _MARKER) as temporary:
+        shutil.copyfile(new / _MARKER, temporary)
+    shutil.rmtree(old / _PAST, ignore_errors=True)
+    os.replace(new, old / _PAST)
+    shutil.rmtree(old / _PAST, ignore_errors=True)
+
+
+def _tidy(path: Path) -> None:
+    """Finish what a process that was killed has left to be done."""
+    remove_leftovers(path)
+    shutil.rmtree(path / _PAST, ignore_errors=True)
+    if _is_complete(path / _NEXT):
+        _take_place(path / _NEXT, path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system refuses, as one error that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _shown(value: Any) -> str:
+    """For a message: a list of five hundred files need not be in it."""
+    words = repr(value)
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -1,0 +1,355 @@
+"""Coreset posteriors of a weighted Stan program, for the methods with the model in the loop.
+
+Every change of the weights is a new posterior to draw from: by its Laplace fit (Newton steps
+from the previous mode, exact gradients of k rows, no matter how large the data), or by a
+short NUTS run that starts where the last one ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.errors import EngineError, OptionError, ReferenceFitError, SolverError
+from stancoreset.model.session import Session
+from stancoreset.reference import GaussianFit, curvature_width, gaussian_at
+from stancoreset.rows import FullData, central_hessian
+from stancoreset.selection import Coreset
+from stancoreset.selection.in_the_loop import METHODS, CoresetPosterior, tangent
+
+__all__ = ["EnginePosterior", "check_options", "follow_mode", "select_in_the_loop"]
+
+SAMPLERS = ("laplace", "nuts")
+# Parameters of a method that are not options.
+_GIVEN = {"model", "size", "draws", "seed", "callback"}
+_HELDOUT_DRAWS = 200
+# Newton steps from the last coreset's mode before the search starts afresh.
+_NEWTON_STEPS = 50
+_RANDOM_STARTS = 3
+# A Newton decrement of 1e-4 leaves the mode within 0.01 posterior standard deviations.
+_DECREMENT = 1e-4
+
+
+def select_in_the_loop(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    size: int,
+    method: str,
+    *,
+    draws: int | None = None,
+    candidates: int,
+    seed: int = 0,
+    sampler: str = "laplace",
+    subsample: int | None = None,
+    warmup: int = 100,
+    progress: Callable[[int], object] | None = None,
+    **options: Any,
+) -> Coreset:
+    """Choose rows and weights under draws of the coreset's own posterior.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        Checked data, every row.
+    full : FullData
+        The same, bound to the engine.
+    size : int
+        At most this many rows, k.
+    method : {"sparse_vi", "quasi_newton"}
+    draws : int, optional
+        Draws of each coreset posterior; default: the method's own.
+    candidates : int
+        Rows M that may enter; ``quasi_newton`` looks at `size` of them only.
+    seed : int
+    sampler : {"laplace", "nuts"}
+        How a coreset posterior is drawn from.
+    subsample : int, optional
+        Estimate the log likelihood of all rows from so many random ones, new for each
+        posterior, N/B times as heavy; default: all rows, which costs S log densities a step.
+    warmup : int
+        Warm-up iterations of each NUTS run.
+    progress : callable, optional
+        Called with the number of rounds done since the last call.
+    **options
+        Of the method: see `stancoreset.selection.in_the_loop.sparse_vi` and `quasi_newton`.
+
+    Returns
+    -------
+    Coreset
+        With its errors measured under its own posterior: ``relative_error`` on the last
+        draws of the method, ``heldout_error`` on new ones and all rows.
+
+    Raises
+    ------
+    OptionError
+        An unknown method or sampler, or numbers that make no sense.
+    SolverError
+        An option that the method does not know, a log likelihood that is not finite, or a
+        coreset posterior that cannot be drawn from.
+    """
+    check_options(method, options)
+    if method == "quasi_newton":
+        candidates = min(candidates, size)  # a random subset of a random pool is a random subset
+    if draws is not None:
+        options["draws"] = draws
+
+    def tick(*_: object) -> None:
+        if progress is not None:
+            progress(1)
+
+    with EnginePosterior(
+        session,
+        checked,
+        full,
+        candidates=candidates,
+        seed=seed,
+        sampler=sampler,
+        subsample=subsample,
+        warmup=warmup,
+    ) as posterior:
+        model = posterior.model()
+        result = METHODS[method](model, size, seed=seed, callback=tick, **options)
+        if len(result.indices) == 0:
+            raise SolverError(
+                f"method {method!r} left no row with a positive weight; give more rows, more "
+                "draws or another method"
+            )
+        rng = np.random.default_rng([seed, 19])
+        unseen = tangent(
+            posterior.model(exact=True), result.indices, result.weights, _HELDOUT_DRAWS, rng
+        )
+        return Coreset(
+            indices=posterior.rows[result.indices],
+            weights=result.weights,
+            n_obs=full.n_obs,
+            method=method,
+            relative_error=result.relative_error,
+            heldout_error=unseen.relative_error,
+            trace=tuple(float(e) for e in result.trace),
+            sizes=tuple(int(k) for k in result.sizes),
+            rows=session.program.rows,
+            obs=session.program.obs,
+        )
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Raise unless there is such a method and it knows the options, before any work is done.
+
+    Raises
+    ------
+    OptionError, SolverError
+    """
+    if method not in METHODS:
+        raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
+    own = set(inspect.signature(METHODS[method]).parameters) - _GIVEN
+    known = sorted(own | {"sampler", "subsample", "warmup"})
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise SolverError(
+            f"option {unknown[0]!r} is not known to method {method!r}; its options are "
+            f"{', '.join(known)}"
+        )
+
+
+class EnginePosterior:
+    """Draws and log likelihoods of the coresets of a pool of candidate rows.
+
+    Parameters
+    ----------
+    session, checked, full, candidates, seed, sampler, subsample, warmup
+        See `select_in_the_loop`.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (M,)
+        Row numbers of the candidates.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        checked: StanData,
+        full: FullData,
+        *,
+        candidates: int,
+        seed: int = 0,
+        sampler: str = "laplace",
+        subsample: int | None = None,
+        warmup: int = 100,
+    ) -> None:
+        if sampler not in SAMPLERS:
+            raise OptionError(f"sampler is {sampler!r}, expected one of {', '.join(SAMPLERS)}")
+        if subsample is not None and not 1 <= subsample <= full.n_obs:
+            raise OptionError(
+                f"subsample is {subsample}, expected a number from 1 to {full.n_obs}, the rows of "
+                "the data"
+            )
+        if warmup < 1:
+            raise OptionError(f"warmup is {warmup}, expected at least 1")
+        self._session = session
+        self._checked = checked
+        self._full = full
+        self._sampler = sampler
+        self._subsample = None if subsample == full.n_obs else subsample
+        self._warmup = warmup
+        self._seed = seed
+        self.rows, self._pool = session.pool(checked, candidates, seed)
+        self._fit: GaussianFit | None = None
+        self._last: Float | None = None
+        self._bound: tuple[bytes, BoundModel] | None = None
+
+    def model(self, *, exact: bool = False) -> CoresetPosterior:
+        """What the methods work on; with `exact`, the target is that of all rows."""
+        exact = exact or self._subsample is None
+        return CoresetPosterior(
+            n_candidates=len(self.rows),
+            total_weight=self._full.total_weight,
+            draw=self.draw,
+            log_lik=self.log_lik,
+            target=self._exact_target if exact else self._estimated_target,
+            exact=exact,
+        )
+
+    def draw(
+        self, columns: np.ndarray, weights: Float, count: int, rng: np.random.Generator
+    ) -> Float:
+        """Draws of the posterior of some candidates under weights, (S, P)."""
+        if len(columns) == 0:
+            return self._draw(self._full.prior, 0, count, rng)
+        data = self._session.program.subset(self._checked, self.rows[columns], weights)
+        with self._session.density().bind(data) as bound:
+            return self._draw(bound, len(columns), count, rng)
+
+    def _draw(self, bound: BoundModel, size: int, count: int, rng: np.random.Generator) -> Float:
+        try:
+            if self._sampler == "laplace":
+                self._fit = follow_mode(bound, self._fit, self._seed)
+                return self._fit.draw(count, rng)
+            result = bound.sample(
+                chains=1,
+                iter_warmup=self._warmup,
+                iter_sampling=count,
+                seed=int(rng.integers(1, 2**31 - 1)),
+                inits=self._last,
+            )
+        except (EngineError, ReferenceFitError) as error:
+            whose = f"the posterior of {size} rows" if size else "the prior (no rows yet)"
+            other = "nuts" if self._sampler == "laplace" else "laplace"
+            advice = "" if size else "; proper priors, or method='quasi_newton', which needs none"
+            raise SolverError(
+                f"{whose} cannot be drawn from with sampler={self._sampler!r}: {error}; try "
+                f"sampler={other!r}{advice}"
+            ) from None
+        draws = result.unconstrained[0]
+        self._last = draws[-1]
+        return draws
+
+    def log_lik(self, draws: Float, columns: np.ndarray | None = None) -> Float:
+        """Unweighted log likelihood of candidates, (S, k); of all of them for None."""
+        if columns is None or len(columns) == len(self.rows):
+            values = self._pool.log_lik(draws)
+            return values if columns is None else values[:, columns]
+        key = columns.tobytes()
+        if self._bound is None or self._bound[0] != key:
+            self._release()
+            rows = self.rows[columns]
+            data = self._session.program.subset(self._checked, rows, np.ones(len(rows)))
+            self._bound = key, self._session.with_log_lik().bind(data)
+        return self._bound[1].log_lik(draws)
+
+    def _exact_target(self, draws: Float, rng: np.random.Generator) -> Float:
+        return self._full.log_likelihood(draws)
+
+    def _estimated_target(self, draws: Float, rng: np.random.Generator) -> Float:
+        assert self._subsample is not None
+        with self._full.subsample(self._subsample, rng) as small:
+            return small.log_density(draws) - self._full.log_prior(draws)
+
+    def _release(self) -> None:
+        if self._bound is not None:
+            self._bound[1].close()
+            self._bound = None
+
+    def close(self) -> None:
+        """Release the engine's copies of the candidates."""
+        self._release()
+        self._pool.close()
+
+    def __enter__(self) -> EnginePosterior:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> GaussianFit:
+    """Laplace fit of a bound model, by Newton steps from the fit of one much like it.
+
+    Without a start, or where Newton's method does not arrive, the mode is the one that Stan's
+    optimizer finds from a random point.
+
+    Raises
+    ------
+    EngineError, ReferenceFitError
+        No mode is found, or the Hessian there is not negative definite.
+    """
+    fit = None if start is None else _newton(bound, start)
+    if fit is not None:
+        return fit
+    mode = _mode(bound, None if start is None else start.mean, seed)
+    width = curvature_width(bound.log_density_gradient, mode)
+    precision = -central_hessian(bound.log_density_gradient, mode, width)
+    return gaussian_at(mode, precision, bound.param_names)
+
+
+def _mode(bound: BoundModel, near: Float | None, seed: int) -> Float:
+    """The mode by Stan's optimizer, from the last one and then from random points."""
+    starts: list[Float | None] = [None] * _RANDOM_STARTS
+    if near is not None:
+        starts.insert(0, near)
+    for attempt, start in enumerate(starts):
+        try:
+            return bound.mode(init=start, seed=seed + attempt)
+        except EngineError:
+            if attempt == len(starts) - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _newton(bound: BoundModel, start: GaussianFit) -> GaussianFit | None:
+    """Damped Newton ascent; None if it does not arrive at a mode.
+
+    Where the density is not concave, the curvatures' signs are changed (saddle-free Newton), so
+    that every step goes up.
+    """
+    theta, scale = start.mean, start.sd
+    for _ in range(_NEWTON_STEPS):
+        try:
+            precision = -central_hessian(bound.log_density_gradient, theta, scale)
+        except ReferenceFitError:
+            return None
+        value, gradient = (part[0] for part in bound.log_density_gradient(theta[None]))
+        curvature, axes = eigh(precision)
+        size = np.maximum(np.abs(curvature), 1e-10 * np.abs(curvature).max())
+        step = axes @ ((axes.T @ gradient) / size)
+        decrement = float(gradient @ step)
+        if not np.isfinite(decrement):
+            return None
+        if decrement < _DECREMENT:
+            return gaussian_at(theta + step, precision, bound.param_names)
+        scale = np.sqrt(np.sum(axes**2 / size, axis=1))
+        lengths = 0.5 ** np.arange(12)
+        values = bound.log_density(theta + lengths[:, None] * step)
+        # Armijo's rule; the whole ladder at once, because k rows are cheap and calls are not.
+        enough = values >= value + 1e-4 * lengths * decrement
+        if not np.any(enough):
+            return None
+        theta = theta + lengths[int(np.argmax(enough))] * step
+    return None

@@ -1,0 +1,10 @@
+"""Coresets of parts become one, for data that arrive in pieces: merge and reduce.
+
+May import model's files, but not the model itself. Hands out `keep_rows` and `merge_parts`.
+"""
+
+from __future__ import annotations
+
+from stancoreset.model.merging.reduce import keep_rows, merge_parts
+
+__all__ = ["keep_rows", "merge_parts"]

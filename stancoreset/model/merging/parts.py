@@ -1,0 +1,144 @@
+"""Parts of the data: what is at hand of each, and data sets laid end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import StanData
+from stancoreset.errors import DataError, OptionError
+from stancoreset.model.fit import CoresetFit
+from stancoreset.model.session import Session
+from stancoreset.rows.tables import StoredRows, content_hash
+from stancoreset.selection import Coreset
+from stancoreset.stan import WeightedProgram
+
+__all__ = ["Part", "laid_end_to_end", "read_part", "require_same_data", "union_rows"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: checked data of all its rows, or of the coreset's rows only."""
+
+    coreset: Coreset
+    data: StanData = field(repr=False)
+    full: bool
+
+
+def read_part(session: Session, part: Any, number: int) -> Part:
+    """A part as it is given to `CoresetModel.merge`, read and checked.
+
+    Raises
+    ------
+    OptionError, DataError
+        Nothing that can be merged; the message says which part.
+    """
+    data, coreset = part if isinstance(part, tuple) and len(part) == 2 else (None, part)
+    if isinstance(coreset, CoresetFit):
+        data = coreset.data if data is None else data
+        coreset = coreset.coreset
+    if not isinstance(coreset, Coreset) or data is None:
+        raise OptionError(
+            f"part {number} is {_kind(part)}; expected (data, coreset), (data, fit), or a fit that "
+            "has kept its rows: model.keep(data, fit)"
+        )
+    try:
+        checked = session.read(data)
+    except DataError as error:
+        raise DataError(f"part {number}: {error}") from None
+    count = session.program.n_obs(checked)
+    if count not in (coreset.n_obs, coreset.size):
+        raise DataError(
+            f"part {number} has {count} rows of data, but its coreset was selected from "
+            f"{coreset.n_obs} rows and has {coreset.size}: expected the data of either"
+        )
+    full = count == coreset.n_obs
+    frozen = sorted(session.program.frozen)
+    if frozen and not full:
+        raise DataError(
+            f"part {number} has kept the {coreset.size} rows of its coreset only, but the program "
+            f"computes {', '.join(frozen[:3])} from all rows of the data, which these do not tell: "
+            "give the full data of every part, or compute it once for all parts and pass it as data"
+        )
+    return Part(coreset, checked, full)
+
+
+def require_same_data(coreset: Coreset, data: StanData) -> None:
+    """Refuse rows that a coreset was not selected from, such as those of another day.
+
+    Where the rows are kept and the rest goes, no certificate would ever tell.
+
+    Raises
+    ------
+    DataError
+    """
+    about = coreset.provenance
+    # Rows in files have a hash of their own, and those of a union one of all their parts.
+    if isinstance(data, StoredRows) or {"data", "parts"} & set(about):
+        return
+    if about.get("data_hash") not in (None, content_hash(data)):
+        raise DataError(
+            f"these data are not those that the coreset was selected from, though they have as "
+            f"many rows ({coreset.n_obs}): expected the data of the fit, unchanged since"
+        )
+
+
+def _kind(part: Any) -> str:
+    if isinstance(part, CoresetFit):
+        return "a fit without its rows"
+    return f"a {type(part).__name__}"
+
+
+def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any]:
+    """The rows of all coresets as one weighted data set.
+
+    Raises
+    ------
+    DataError
+        Something that is not a row differs between parts.
+    """
+    cuts = [
+        program.subset(
+            part.data,
+            part.coreset.indices if part.full else slice(None),
+            part.coreset.weights,
+        )
+        for part in parts
+    ]
+    return laid_end_to_end(program, [d.name for d in program.program.data], cuts)
+
+
+def laid_end_to_end(
+    program: WeightedProgram, names: Collection[str], pieces: Sequence[StanData]
+) -> dict[str, Any]:
+    """Data sets as one: rows after one another, all else as it is in each of them.
+
+    Raises
+    ------
+    DataError
+        Something that is not a row differs between them.
+    """
+    row_wise = {**program.rows, program.weights: 0}
+    whole: dict[str, Any] = {}
+    for name in names:
+        values = [np.asarray(piece[name]) for piece in pieces]
+        if name == program.obs or name in program.shared:
+            whole[name] = sum(int(value) for value in values)
+        elif name in row_wise and values[0].size:
+            whole[name] = np.concatenate(values, axis=row_wise[name])
+        else:
+            for number, value in enumerate(values[1:], 2):
+                if not np.array_equal(value, values[0]):
+                    raise DataError(
+                        f"'{name}' is {_shown(values[0])} in part 1 and {_shown(value)} in part "
+                        f"{number}: what is not a row must be the same in all parts"
+                    )
+            whole[name] = pieces[0][name]
+    return whole
+
+
+def _shown(value: np.ndarray) -> str:
+    return str(value.item()) if value.size == 1 else f"an array of shape {value.shape}"

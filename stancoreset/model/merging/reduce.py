@@ -1,0 +1,191 @@
+"""Coresets of parts become one: for data that arrive in pieces (merge and reduce).
+
+With L = Σ_i L_i over the parts i, and a coreset of each, L_i ≈ L̂_i = Σ_n w_n L_n + q_i (q_i its
+control variate, if it has one), the union of the coresets stands for all the data. Its error
+is a sum of vectors, so that by Minkowski's inequality, in any one reference,
+
+    ‖L − Σ L̂_i‖ ≤ Σ_i ‖L_i − L̂_i‖ = Σ_i ε_i ‖L_i‖                                           (1)
+
+with ‖·‖ the standard deviation over the reference and ε_i the relative error of part i. The
+quadratics add exactly. A second selection, from the union down to k rows, adds its own error:
+
+    ‖L − L̂‖ ≤ ‖Σ L̂_i − L̂‖ + Σ_i ε_i ‖L_i‖,      ‖L‖ ≥ ‖Σ L̂_i‖ − Σ_i ε_i ‖L_i‖              (2)
+
+Where the program computes something from all rows (centring, scaling), the rows of one part
+mean something else in another, and so do the parts' weights and quadratics. Given the full data
+of every part it is computed anew from all of them, and the rows of the coresets are candidates
+of an ordinary selection on all the data.
+
+The parts' errors are known under the parts' own posteriors. These are wider than the posterior
+of all data, which they cover as long as the parts are alike; where they are not, only the full
+data can tell, and as long as the parts' data are at hand they are asked: error and certificate
+are then measured like any other, one part in memory at a time.
+
+References
+----------
+Merge and reduce: Bentley & Saxe (1980), Journal of Algorithms 1; of Hilbert coresets: Campbell
+& Broderick (2019), JMLR 20(15), whose bound for data on several machines is (1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stancoreset.checks import check_is
+from stancoreset.engines import StanData
+from stancoreset.engines.cmdstan import require_csv_folder
+from stancoreset.errors import DataError, OptionError
+from stancoreset.files import content_key
+from stancoreset.model.fit import CoresetFit
+from stancoreset.model.folder import RunFolder
+from stancoreset.model.merging.parts import (
+    Part,
+    laid_end_to_end,
+    read_part,
+    require_same_data,
+    union_rows,
+)
+from stancoreset.model.merging.reduction import Reduction
+from stancoreset.model.merging.sessions import PartsSession, UnionSession, WholeSession
+from stancoreset.model.plan import Plan
+from stancoreset.model.rounds import Rounds
+from stancoreset.model.session import Session
+from stancoreset.model.steps import Pipeline
+from stancoreset.progress import Stages
+from stancoreset.rows.tables import content_hash
+from stancoreset.selection import Coreset, merge
+
+__all__ = ["keep_rows", "merge_parts"]
+
+
+def keep_rows(session: Session, data: Any, fit: CoresetFit) -> CoresetFit:
+    """The fit together with its coreset's rows, so that the full data may go.
+
+    Parameters
+    ----------
+    session : Session
+    data : mapping or path
+        The full data that the fit is of.
+    fit : CoresetFit
+
+    Returns
+    -------
+    CoresetFit
+        With ``fit.data``; ``save`` writes it along.
+
+    Raises
+    ------
+    DataError
+        These are not the data that the fit is of.
+    """
+    check_is("fit", fit, CoresetFit, "a fit, as model.fit returns it")
+    checked = session.read(data)
+    count = session.program.n_obs(checked)
+    if count != fit.coreset.n_obs:
+        raise DataError(
+            f"the data have {count} rows, but the fit is of {fit.coreset.n_obs}: expected its data"
+        )
+    require_same_data(fit.coreset, checked)
+    return replace(fit, data=session.rows(checked, fit.coreset))
+
+
+def merge_parts(
+    session: Session,
+    parts: Sequence[Any],
+    plan: Plan,
+    stages: Stages,
+    *,
+    output_dir: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> CoresetFit:
+    """Join the coresets of parts and select anew; see `CoresetModel.merge`.
+
+    Parameters
+    ----------
+    session : Session
+        Of the model that the parts were fitted with.
+    parts : sequence
+    plan : Plan
+    stages : Stages
+    output_dir, resume, overwrite
+        As in `CoresetModel.fit`.
+    """
+    with stages("read data"):
+        check_is("parts", parts, Sequence, "a list with an entry for each part")
+        read = [read_part(session, part, number) for number, part in enumerate(parts, 1)]
+        union = merge([part.coreset for part in read])
+        _require_program(session, union)
+        plan.require(union.n_obs)
+        join = _in_one_place if session.program.frozen else _where_they_are
+        joined = join(session, read, union, plan, stages)
+    require_csv_folder(plan.engine_output_dir, "engine_output_dir", session.engine.name)
+    folder = RunFolder.open(output_dir, joined.provenance, resume=resume, overwrite=overwrite)
+    with stages("compile"):
+        joined.session.compile()
+    try:
+        return Rounds(replace(joined, folder=folder), same_rows=True).run()
+    finally:
+        joined.session.close()
+
+
+def _where_they_are(
+    session: Session, parts: Sequence[Part], union: Coreset, plan: Plan, stages: Stages
+) -> Pipeline:
+    """Select on the union of the coresets; judge on whatever there is of the parts."""
+    rows = union_rows(session.program, parts)
+    selecting = UnionSession(session, union)
+    on_union = {**rows, **selecting.base_data()}
+    joined = PartsSession(session, union, parts, selecting, on_union)
+    hashes = [content_hash(part.data) for part in parts if part.full]
+    provenance = {
+        **_provenance(joined, rows, plan, union, len(parts)),
+        "data_hash": content_key(content_hash(on_union), hashes),
+    }
+    return Reduction(joined, rows, plan, stages, RunFolder(None, {}), provenance)
+
+
+def _in_one_place(
+    session: Session, parts: Sequence[Part], union: Coreset, plan: Plan, stages: Stages
+) -> Pipeline:
+    """Put all rows together, as the program would have had them; select from the coresets'."""
+    given = {d.name: None for d in (*session.adopted.original.data, *session.program.program.data)}
+    names = [name for name in given if name not in session.program.frozen]
+    whole = session.read(laid_end_to_end(session.program, names, [part.data for part in parts]))
+    joined = WholeSession(session, union)
+    provenance = {
+        **_provenance(joined, whole, plan, union, len(parts)),
+        "candidates": content_key(union.indices.tolist()),
+    }
+    return Pipeline(joined, whole, plan, stages, RunFolder(None, {}), provenance)
+
+
+def _provenance(
+    session: Session, data: StanData, plan: Plan, union: Coreset, parts: int
+) -> dict[str, Any]:
+    certified = f"all {union.n_obs} rows of {parts} parts"
+    if session.against:
+        certified = (
+            f"{session.against}, which are not at hand: the parts' own errors are in the held-out "
+            "error as a bound, valid as far as the parts' posteriors cover that of all data"
+        )
+    about = session.provenance(data, {**plan.settings(), "parts": parts})
+    return {**about, "n_obs": union.n_obs, "certified_against": certified}
+
+
+def _require_program(session: Session, union: Coreset) -> None:
+    if union.rows and dict(union.rows) != dict(session.program.rows):
+        raise OptionError(
+            f"the coresets were not selected with {session.program.program.name!r}: their rows are "
+            f"{', '.join(union.rows)}, the program's {', '.join(session.program.rows)}"
+        )
+    hashes = (union.provenance.get("program_hash"), content_key(session.program.code))
+    if None not in hashes and hashes[0] != hashes[1]:
+        raise OptionError(
+            f"the coresets were selected with another program than {session.program.program.name!r}"
+            f" ({union.provenance.get('program', 'unknown')!r}, or an earlier version); fit the "
+            "parts again with this one"
+        )

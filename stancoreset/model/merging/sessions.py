@@ -1,0 +1,212 @@
+"""What Stan is asked about parts: on the union of their coresets, and on all of their data.
+
+`UnionSession` selects: its density is that of the coresets' rows, with the parts' quadratics
+beside the prior. `PartsSession` samples and judges: a coreset counts its rows through all
+parts, and the full log likelihood is the sum of the parts' own, of which only the rows of the
+coresets need be in one place. `WholeSession` has all rows in one place, and selects from those
+of the coresets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import BoundModel, Float, RowModel, StanData
+from stancoreset.model.merging.parts import Part
+from stancoreset.model.session import Session
+from stancoreset.progress import Stages
+from stancoreset.rows import FullData, FullDensity, WitnessedDensity
+from stancoreset.selection import ControlVariate, Coreset, joined_controls
+
+__all__ = ["PartsSession", "UnionSession", "WholeSession"]
+
+
+class _Derived(Session):
+    """A session with the program, engine and compiled code of another."""
+
+    def __init__(self, session: Session, union: Coreset) -> None:
+        super().__init__(
+            session.adopted, session.engine, session.threads, session.glm, session.passes
+        )
+        self._compiled = session._compiled
+        self.union = union
+
+
+class UnionSession(_Derived):
+    """The union of the parts' coresets: its rows as data, the parts' quadratics as exact."""
+
+    def base_data(self) -> StanData:
+        """The parts' quadratics as data."""
+        base = self.union.control
+        return {} if base is None else super().control_data(base)
+
+    def control_data(self, control: ControlVariate) -> StanData:
+        """A further quadratic, and the parts'."""
+        return super().control_data(self._completed(control))
+
+    def _completed(self, control: ControlVariate) -> ControlVariate:
+        total = joined_controls([(control, 1.0), (self.union.control, 0.0)])
+        assert total is not None
+        return total
+
+    def through_all_parts(self, coreset: Coreset) -> Coreset:
+        """A coreset that was selected here, with every quadratic and rows of all parts."""
+        base = self.union.control
+        return replace(
+            coreset,
+            indices=self.union.indices[coreset.indices],
+            n_obs=self.union.n_obs,
+            control=base if coreset.control is None else self._completed(coreset.control),
+        )
+
+
+class PartsSession(_Derived):
+    """All rows of all parts, or their coresets where these are all that is at hand.
+
+    Parameters
+    ----------
+    session : Session
+    union : Coreset
+    parts : sequence of Part
+    selecting : UnionSession
+    on_union : mapping
+        The data of `selecting`: the coresets' rows, and the parts' quadratics.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        union: Coreset,
+        parts: Sequence[Part],
+        selecting: UnionSession,
+        on_union: StanData,
+    ) -> None:
+        super().__init__(session, union)
+        self.parts = parts
+        self.selecting = selecting
+        self.on_union = on_union
+        self._sum: _SumOfParts | None = None
+        self._sessions: list[_Derived] = []
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row is at hand."""
+        return all(part.full for part in self.parts)
+
+    @property
+    def against(self) -> str:
+        """What stands for the full data."""
+        if self.whole:
+            return ""
+        count = len(self.parts)
+        union = f"the union of {count} coresets" if count > 1 else "a coreset"
+        return f"{union} ({self.union.size} rows), not all {self.union.n_obs} rows"
+
+    def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
+        """A coreset's rows, counted through all parts, among those of the union."""
+        if coreset is None:
+            return super().rows(checked, None)
+        within = np.searchsorted(self.union.indices, coreset.indices)
+        return super().rows(checked, replace(coreset, indices=within, n_obs=self.union.size))
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows, so that it may be merged again."""
+        return self.rows(checked, coreset)
+
+    def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
+        """All rows of all parts; or, as it stands for them, the union of their coresets."""
+        if self._sum is None:
+            prior = self.density().bind(self.program.prior_data(checked))
+            data = [part.data for part in self.parts] if self.whole else [self.on_union]
+            self._sessions = [
+                _Derived(self if self.whole else self.selecting, self.union) for _ in data
+            ]
+            pairs = zip(self._sessions, data, strict=True)
+            self._sum = _SumOfParts(prior, [own.full_data(rows, stages) for own, rows in pairs])
+        return self._sum
+
+    def witnessed(self, checked: StanData) -> FullDensity:
+        """The sum over the parts, each checked by the author's program where its rows are."""
+        full = self.full_data(checked)
+        if not self.whole:
+            return WitnessedDensity(full)
+        pairs = zip(self._sessions, self.parts, strict=True)
+        return _WitnessedParts(full.prior, [own.witnessed(part.data) for own, part in pairs])
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        for session in self._sessions:
+            session.close()
+        self._sessions = []
+        if self._sum is not None:
+            self._sum.prior.close()
+            self._sum = None
+
+
+class _SumOfParts(FullData):
+    """Σ_i L_i(θ) over the parts, and the prior once; densities only."""
+
+    def __init__(self, prior: BoundModel, parts: Sequence[FullData]) -> None:
+        self.prior = prior
+        self.n_params, self.param_names = prior.n_params, prior.param_names
+        self.n_obs = sum(part.n_obs for part in parts)
+        self.passes = parts[0].passes  # each part is evaluated as often as every other
+        self._parts = parts
+
+    def log_likelihood(
+        self, draws: Float, progress: Callable[[int], object] | None = None
+    ) -> Float:
+        """Σ_i [log p_i(θ) − log prior(θ)]: what is not the prior is a part's, quadratic or row."""
+        draws = np.atleast_2d(draws)
+        prior = self.log_prior(draws)
+        with np.errstate(invalid="ignore"):
+            total = np.sum([part.log_density(draws) - prior for part in self._parts], axis=0)
+        if progress is not None:
+            progress(len(draws))
+        return np.where(np.isfinite(prior), total, -np.inf)
+
+
+@dataclass(frozen=True)
+class _WitnessedParts:
+    """The full log density as the sum over parts, each with its own witness; see `FullDensity`."""
+
+    prior: BoundModel
+    parts: Sequence[FullDensity]
+
+    @property
+    def told(self) -> str:
+        """What was compared, part by part."""
+        return "; ".join(f"part {i}: {part.told}" for i, part in enumerate(self.parts, 1))
+
+    def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
+        """Σ_i log p_i(θ) less the prior that is once too often for each part but one."""
+        prior = self.prior.log_density(draws)
+        with np.errstate(invalid="ignore"):
+            total = np.sum([part(draws) - prior for part in self.parts], axis=0) + prior
+        if tick is not None:
+            tick(len(draws))
+        return np.where(np.isfinite(prior), total, -np.inf)
+
+    def check(self, draws: Float) -> None:
+        """Compare each part once more."""
+        for part in self.parts:
+            part.check(draws)
+
+
+class WholeSession(_Derived):
+    """All rows of all parts in one place; the coresets' rows are the candidates."""
+
+    def pool(
+        self, checked: StanData, *_random: Any, **_options: Any
+    ) -> tuple[np.ndarray, RowModel]:
+        """The rows of the coresets."""
+        rows = self.union.indices
+        return rows, self.bind_rows(checked, rows)
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows."""
+        return self.rows(checked, coreset)

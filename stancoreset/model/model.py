@@ -1,0 +1,542 @@
+"""CoresetModel: what a user does with a Stan program, all at once; see `steps` for one by one."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never
+
+from stancoreset.checks import check_flag, check_path, check_seed, check_text, check_whole, shown
+from stancoreset.engines import (
+    Engine,
+    StanData,
+    include_paths,
+    refuse_arguments,
+    resolve_engine,
+    with_options,
+)
+from stancoreset.engines.cmdstan import require_csv_folder
+from stancoreset.errors import OptionError, ProgramError
+from stancoreset.model.adopt import adopt
+from stancoreset.model.fit import CoresetFit
+from stancoreset.model.folder import RunFolder, recorded_seed
+from stancoreset.model.identities import (
+    SOLVER_TOLERANCE,
+    TOLERANCE,
+    Identity,
+    check_identities,
+    identity_table,
+    require_identities,
+)
+from stancoreset.model.merging import keep_rows, merge_parts
+from stancoreset.model.model_steps import Steps
+from stancoreset.model.passes import check_passes
+from stancoreset.model.plan import Plan
+from stancoreset.model.refinement import MAX_ROUNDS
+from stancoreset.model.rounds import Rounds
+from stancoreset.model.session import Session
+from stancoreset.model.steps import Pipeline
+from stancoreset.progress import Stages
+from stancoreset.rows.tables import StoredRows
+from stancoreset.stan import StanProgram
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CoresetModel"]
+
+
+class CoresetModel(Steps):
+    """A Stan program whose posterior is to be had from a few weighted rows.
+
+    Parameters
+    ----------
+    stan_file : str or Path, optional
+        A Stan program, as it is: every row's contribution to the log density gets a weight.
+        A program that is weighted already (see Notes) is used unchanged.
+    stan_code : str, optional
+        The program's text, instead of a file.
+    engine : {"auto", "cmdstan", "stanli"} or Engine
+        How Stan is run; ``"auto"`` takes CmdStan if it is installed, else stanli.
+    obs : str, optional
+        Name of the data integer that counts observations; found by itself unless
+        ambiguous.
+    threads : int, optional
+        Chunks of the full data that are evaluated at the same time, by threads of this process
+        or by processes of CmdStan; default: the available cores.
+    glm : bool
+        Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal; also with
+        effects of groups) on the full data by matrix products, once their values have equalled
+        Stan's; False: always by Stan.
+    passes : {"auto", "engine"}
+        Who evaluates Stan programs where CmdStan samples: ``"auto"``, stanli, in this process,
+        if it is installed and its densities, gradients and rows' log likelihoods have equalled
+        CmdStan's on your data to 1e-9; ``"engine"``, always CmdStan. `CoresetFit.passes` says
+        what was done.
+    cpp_options, stanc_options : dict, optional
+        As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` says where
+        ``#include`` looks, besides the program's own folder; all else is for CmdStan only.
+
+    Attributes
+    ----------
+    program : WeightedProgram
+    engine : Engine
+
+    Raises
+    ------
+    DataError
+        If there is no such file.
+    ProgramError
+        If the program's own weights do not meet the contract, or it cannot be cut to rows;
+        a `WeaveError` if its rows cannot be weighted one by one, with line and reason.
+    CompileError
+        If Stan refuses the program; the message carries Stan's line and words.
+    EngineNotFoundError
+        If the engine is not installed.
+
+    Notes
+    -----
+    A weighted program declares the number of observations and
+    ``vector<lower=0>[N] weights`` in its data block, adds ``weights[n] *`` the log density
+    of each row in the model block, and defines ``vector[N] log_lik`` without weights in
+    generated quantities.
+
+    Examples
+    --------
+    >>> import numpy as np, stancoreset as sc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5000, 2))
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> data = dict(N=5000, D=2, X=X, y=y.astype(int), alpha_scale=5.0, beta_scale=2.5)
+    >>> model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    >>> fit = model.fit(data, size=50, seed=1)
+    >>> fit.certificate.verdict
+    'certified'
+    """
+
+    def __init__(
+        self,
+        stan_file: str | Path | None = None,
+        *,
+        stan_code: str | None = None,
+        engine: str | Engine = "auto",
+        obs: str | None = None,
+        threads: int | None = None,
+        glm: bool = True,
+        passes: str = "auto",
+        cpp_options: Mapping[str, Any] | None = None,
+        stanc_options: Mapping[str, Any] | None = None,
+        **others: Never,
+    ) -> None:
+        refuse_arguments(others)
+        if (stan_file is None) == (stan_code is None):
+            raise OptionError("give either stan_file or stan_code, and not both")
+        check_flag("glm", glm)
+        if obs is not None:
+            check_text("obs", obs, "the name of a data variable")
+        if threads is not None:
+            check_whole("threads", threads, 1)
+        check_passes(passes)
+        folders = include_paths(stanc_options)
+        self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
+        try:
+            program = (
+                StanProgram.from_file(check_path("stan_file", stan_file), include_paths=folders)
+                if stan_file is not None
+                else StanProgram.from_code(_text(stan_code), include_paths=folders)
+            )
+            self._adopted = adopt(program, obs=obs)
+        except RecursionError:
+            raise ProgramError(
+                f"{stan_file or 'stan_code'} has expressions nested too deeply to be read; write "
+                "them in several statements"
+            ) from None
+        self.program = self._adopted.weighted
+        self._session = Session(self._adopted, self.engine, threads, glm, passes)
+
+    def __repr__(self) -> str:
+        return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        size: int | str = "auto",
+        method: str = "pursuit",
+        reference: Any = "laplace",
+        projection: str | None = None,
+        control_variate: bool = True,
+        refine: bool | str = "auto",
+        max_rounds: int = MAX_ROUNDS,
+        draws: int | None = None,
+        candidates: int | None = None,
+        seed: int | None = 0,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        parallel_chains: int | None = None,
+        inits: Any = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        engine_output_dir: str | Path | None = None,
+        stages: Stages | None = None,
+        **options: Any,
+    ) -> CoresetFit:
+        """Reference, projection, selection, NUTS on the coreset, certificate.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data: a dict of arrays, a path to Stan JSON, ``.npz`` or ``.parquet``, or
+            a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
+            they are (counts of equal rows, survey weights), they belong to the full posterior.
+        size : int or "auto"
+            At most this many rows in the coreset, k; ``"auto"``: the fewest whose held-out
+            error is small enough, see `stancoreset.model.sizes`.
+        method : str
+            Selection algorithm, one of ``stancoreset.selection.solvers.METHODS``, which work on a
+            projection; ``"auto"``, the best of several with a control variate; or of
+            ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"`` and
+            ``"sparse_vi"``, which draw from the coreset's own posterior as it grows: the
+            reference then only starts the chains.
+        reference : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
+            Where the log likelihood is matched: a Gaussian at the mode; Gaussians on the way
+            to it; mean-field variational inference (CmdStan only); NUTS on a weighted
+            subsample, moved to the full data; or draws that you have (ArviZ container,
+            cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
+        projection : {"taylor", "loglik", "fisher"}, optional
+            What the rows match there: the log likelihood beyond second order (the default
+            with a control variate; see `stancoreset.selection.taylor`), its values (the default
+            without), or its gradient (the weighted Fisher information norm; see
+            `stancoreset.selection.fisher`).
+        control_variate : bool
+            Add to the rows what they lack up to second order, as a quadratic around the
+            posterior's centre: a hundred rows then do what thousands could not, in many
+            dimensions above all. See `stancoreset.selection.control_variates`.
+        refine : {"auto", False}
+            What to do when the result is not certified: ``"auto"`` tries, round by round,
+            the coreset posterior's own draws as the reference, more rows and draws, a pilot
+            run and Pathfinder; and chains as much longer than `iter_sampling` as their
+            Monte-Carlo error asks for. False leaves it at one pass. `CoresetFit.rounds` tells
+            what was tried. See `stancoreset.model.refinement`.
+        max_rounds : int
+            Rounds at most, the first pass included.
+        draws : int, optional
+            Reference draws S that selection sees; default: five times `size`, at least 250;
+            of a Laplace fit they are doubled until the held-out error stops improving, up to
+            2,000. In the loop: draws of each coreset posterior.
+        candidates : int, optional
+            Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
+        seed : int or None
+            Seed of everything random; None takes one that nobody has chosen, which is in the
+            report, and in `output_dir` for a run that goes on.
+        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
+            As in cmdstanpy's ``sample``.
+        inits : float, dict, list of dict, path, list of path, or ndarray, optional
+            Where the chains start, as in cmdstanpy: constrained values by parameter, from which
+            some may be missing, for all chains or each; a radius; or an array (P,) or
+            (chains, P) of unconstrained points. Default: where the reference has mass.
+        coords, dims : dict, optional
+            Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
+            ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
+            say ``beta[age]``.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
+        output_dir : path, optional
+            Folder for the results; finished stages are written as they end.
+        resume : bool
+            Go on in `output_dir` from the stages that an interrupted run has finished.
+        overwrite : bool
+            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
+        engine_output_dir : path, optional
+            Where CmdStan's own CSV files are kept, those of further rounds in ``round_1``, …
+            below it; default: they are temporary.
+        stages : Stages, optional
+            A stopwatch of your own.
+        **options
+            Of NUTS, as in cmdstanpy's ``sample``: ``thin``, ``save_warmup`` (in the group
+            ``warmup_posterior``), ``metric``, ``step_size``, ``adapt_init_phase``,
+            ``adapt_metric_window``, ``adapt_step_size``, ``show_console``, ``refresh``; see
+            `stancoreset.engines.nuts.NUTS`. All else is passed to the selection algorithm; for
+            methods in the loop also ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and
+            ``warmup``, see `stancoreset.model.in_the_loop.select_in_the_loop`.
+
+        Returns
+        -------
+        CoresetFit
+
+        Raises
+        ------
+        DataError, OptionError, IdentityError, ReferenceFitError, SolverError, EngineError
+            Each names what is at fault and what to do.
+        """
+        RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
+        stages = Stages.given(stages, show_progress)
+        plan = Plan.of(
+            {
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+                "parallel_chains": parallel_chains,
+                **options,
+            },
+            size=size,
+            method=method,
+            reference=reference,
+            projection=projection,
+            control_variate=control_variate,
+            refine=_refines(refine),
+            max_rounds=max_rounds,
+            draws=draws,
+            candidates=candidates,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
+            engine_output_dir=engine_output_dir,
+            coords=coords,
+            dims=dims,
+        )
+        plan.nuts.require_engine(self.engine.name)
+        plan.require(sys.maxsize)  # before data are read, which may take long
+        with stages("read data"):
+            checked = self.read(data)
+            plan.require(self.program.n_obs(checked))
+            provenance = self._session.provenance(checked, plan.settings())
+        require_csv_folder(engine_output_dir, "engine_output_dir", self.engine.name)
+        folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
+        with stages("compile"):
+            self._session.compile()
+        if not folder.finished("reference"):
+            with stages("check program"):
+                self._identities(require_identities, checked, seed=plan.seed)
+        pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
+        return Rounds(pipeline).run()
+
+    def merge(
+        self,
+        parts: Sequence[Any],
+        *,
+        size: int | str = 200,
+        method: str = "pursuit",
+        control_variate: bool = True,
+        seed: int | None = 0,
+        chains: int = 4,
+        iter_warmup: int = 1000,
+        iter_sampling: int = 1000,
+        adapt_delta: float = 0.8,
+        max_treedepth: int = 10,
+        parallel_chains: int | None = None,
+        inits: Any = None,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        engine_output_dir: str | Path | None = None,
+        stages: Stages | None = None,
+        **options: Any,
+    ) -> CoresetFit:
+        """Join the coresets of parts and select anew: merge and reduce.
+
+        Parameters
+        ----------
+        parts : sequence
+            One for each part, in order: ``(data, coreset)`` or ``(data, fit)``, where `data` are
+            the part's full data or, if they are gone, the coreset's rows alone; or a fit that has
+            kept its rows (`keep`, or a fit that was merged itself).
+        size : int or "auto"
+            At most this many rows, k; ``"auto"``: the fewest whose held-out error is small enough.
+        method, control_variate, seed
+            See `fit`.
+        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
+            As in cmdstanpy's ``sample``. Chains that are too short become longer, as in a fit.
+        output_dir : path, optional
+            Folder for the results, with the data of the rows; finished stages are written as they
+            end.
+        resume : bool
+            Go on in `output_dir` from the stages that an interrupted merge has finished.
+        overwrite : bool
+            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
+        inits, coords, dims, show_progress, engine_output_dir, stages
+            See `fit`.
+        **options
+            Of NUTS and of the selection algorithm, see `fit`.
+
+        Returns
+        -------
+        CoresetFit
+            Its coreset counts rows from the first row of the first part. If every part's full
+            data are given, held-out error and certificate are measured on all of them. If not,
+            the certificate compares with the union of the parts' coresets, the held-out error is
+            the bound (2) of `stancoreset.model.merging.reduce`, and ``certificate.against``,
+            ``certificate.reasons`` and ``provenance["certified_against"]`` say so. ``fit.data``
+            holds the rows, so that the fit may be merged again.
+
+        Raises
+        ------
+        DataError
+            Data that are neither the part's nor its coreset's, or parts whose other data differ;
+            a program that computes something from all rows, and not all are given.
+        OptionError
+            No parts, or coresets of different programs.
+        OutputError
+            As `fit`.
+
+        Examples
+        --------
+        >>> import stancoreset as sc
+        >>> model = sc.CoresetModel("model.stan")                                 # doctest: +SKIP
+        >>> fits = [model.keep(day, model.fit(day, size=100)) for day in days]    # doctest: +SKIP
+        >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
+        """
+        RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
+        stages = Stages.given(stages, show_progress)
+        plan = Plan.of(
+            {
+                "chains": chains,
+                "iter_warmup": iter_warmup,
+                "iter_sampling": iter_sampling,
+                "adapt_delta": adapt_delta,
+                "max_treedepth": max_treedepth,
+                "parallel_chains": parallel_chains,
+                **options,
+            },
+            size=size,
+            method=method,
+            control_variate=control_variate,
+            refine=True,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
+            engine_output_dir=engine_output_dir,
+            coords=coords,
+            dims=dims,
+        )
+        plan.nuts.require_engine(self.engine.name)
+        plan.require(sys.maxsize)  # before data are read, which may take long
+        return merge_parts(
+            self._session,
+            parts,
+            plan,
+            stages,
+            output_dir=output_dir,
+            resume=resume,
+            overwrite=overwrite,
+        )
+
+    def keep(self, data: Any, fit: CoresetFit) -> CoresetFit:
+        """The fit together with its coreset's rows, so that the full data may go.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data that the fit is of.
+        fit : CoresetFit
+
+        Returns
+        -------
+        CoresetFit
+            With ``fit.data``; ``save`` writes it along.
+
+        Raises
+        ------
+        DataError
+            These are not the data that the fit is of.
+        """
+        return keep_rows(self._session, data, fit)
+
+    def explain(self) -> pd.DataFrame:
+        """What became of each statement that adds to the log density.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``line``, ``statement``, ``role`` (likelihood, prior, …) and ``why``; empty for a
+            program that had its weights already.
+        """
+        import pandas as pd
+
+        woven = self._adopted.woven
+        rows = [] if woven is None else [vars(entry) for entry in woven.explanation]
+        table = pd.DataFrame(rows, columns=["line", "text", "role", "why"])
+        return table.rename(columns={"text": "statement"})
+
+    def identities(self, data: Any, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
+        """Check numerically that the weights do what weights must do.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data; a few random rows of them are used.
+        points : int
+            Random parameter values to check at.
+        seed : int
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``name``, ``statement``, worst relative ``error`` and ``passed`` of each identity.
+        """
+        check_whole("points", points, 2)  # what is compared is known up to a constant
+        check_seed(seed)
+        checked = self.read(data)
+        return identity_table(self._identities(check_identities, checked, points, seed))
+
+    def close(self) -> None:
+        """Release the engine's copy of the full data."""
+        self._session.close()
+
+    def __enter__(self) -> CoresetModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _identities(
+        self,
+        check: Callable[..., list[Identity]],
+        checked: StanData,
+        points: int = 5,
+        seed: int = 0,
+    ) -> list[Identity]:
+        """A woven program is compared with its original too."""
+        woven = self._adopted.woven
+        if isinstance(checked, StoredRows):  # a random sample of the rows serves as well
+            checked = checked.sample
+        if woven is not None and woven.uses_solver:
+            warnings.warn(
+                f"'{self.program.program.name}' solves equations numerically: its identities are "
+                f"checked to {SOLVER_TOLERANCE:.0e} instead of {TOLERANCE:.0e}",
+                stacklevel=3,
+            )
+        return check(
+            self.program,
+            self.engine,
+            checked,
+            original=None if woven is None else self._adopted.density,
+            freeze=lambda rows: self._adopted.complete(rows, self.engine),
+            numbered=woven is not None and woven.numbered,
+            points=points,
+            seed=seed,
+            tolerance=TOLERANCE if woven is None or not woven.uses_solver else SOLVER_TOLERANCE,
+        )
+
+
+def _refines(refine: bool | str) -> bool:
+    if refine is False or (isinstance(refine, str) and refine == "auto"):
+        return bool(refine)
+    raise OptionError(f"refine is {shown(refine)}, expected 'auto' or False")
+
+
+def _text(code: object) -> str:
+    check_text("stan_code", code, "the text of a Stan program")
+    return str(code)

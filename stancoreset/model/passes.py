@@ -1,0 +1,120 @@
+"""Which engine evaluates the full data: another than that of NUTS, if both agree on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stancoreset.checks import check_choice
+from stancoreset.engines import (
+    TOLERANCE,
+    Compiled,
+    CompiledForBoth,
+    CompiledWithControl,
+    Engine,
+    Float,
+    StanData,
+    agreement,
+    embedded,
+)
+from stancoreset.errors import StancoresetError
+from stancoreset.model.identity_values import random_points
+from stancoreset.stan import Controlled, WeightedProgram
+
+__all__ = ["PASSES", "Passes", "check_passes", "choose_passes"]
+
+#: Who evaluates: stanli where it equals the engine, or always the engine.
+PASSES = ("auto", "engine")
+
+_POINTS = 5
+# Rows whose log likelihoods are compared one by one; their sum is compared on all rows.
+_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What evaluates densities and rows' log likelihoods.
+
+    Attributes
+    ----------
+    compiled : CompiledForBoth or None
+        None: the engine that samples does everything.
+    said : str
+        Which engines, and how far they were apart, for the report; empty if there is but one.
+    """
+
+    compiled: CompiledForBoth | None = field(default=None, repr=False)
+    said: str = ""
+
+
+def check_passes(passes: str) -> None:
+    """Refuse what is none of `PASSES`."""
+    check_choice("passes", passes, PASSES)
+
+
+def choose_passes(
+    chosen: Compiled,
+    engine: Engine,
+    program: WeightedProgram,
+    controlled: Controlled,
+    data: StanData,
+    threads: int,
+) -> Passes:
+    """Compare stanli with the engine on the data; stanli evaluates if they are equal.
+
+    Parameters
+    ----------
+    chosen : Compiled
+        The controlled program by the user's engine.
+    engine : Engine
+    program : WeightedProgram
+    controlled : Controlled
+    data : mapping
+        All rows that are in memory.
+    threads : int
+    """
+    other = embedded(threads)
+    if engine.in_process or other is None:
+        return Passes()
+    try:
+        passes = other.compile(controlled.code, name=chosen.name, log_lik=program.log_lik)
+        apart = _apart(chosen, passes, program, controlled, data)
+    except StancoresetError as error:  # what the engine itself refuses, it will say again
+        why = str(error).splitlines()[0].rstrip(".")
+        return Passes(said=f"{engine.version} alone, since {other.version} cannot: {why}")
+    if not apart <= TOLERANCE:
+        return Passes(
+            said=f"{engine.version} alone; {other.version} differs from it by {apart:.0e}"
+        )
+    said = f"{other.version}, equal to {engine.version} within {apart:.0e}"
+    return Passes(CompiledForBoth(chosen, passes), said)
+
+
+def _apart(
+    chosen: Compiled,
+    passes: Compiled,
+    program: WeightedProgram,
+    controlled: Controlled,
+    data: StanData,
+) -> float:
+    """Largest relative difference: densities and gradients of all rows, some rows one by one."""
+    rng = np.random.default_rng(0)
+    both = [CompiledWithControl(compiled, controlled) for compiled in (passes, chosen)]
+    with both[0].bind(data) as fast, both[1].bind(data) as slow:
+        points = random_points(fast, _POINTS, rng)
+        apart = agreement(slow, fast, points)
+    if not apart <= TOLERANCE:  # other coordinates: the rows' values would differ as well
+        return apart
+    n_obs = program.n_obs(data)
+    some = program.subset(data, rng.permutation(n_obs)[:_ROWS])
+    rows = [
+        _log_lik(CompiledWithControl(c, controlled, log_lik=True), some, points)
+        for c in (passes, chosen)
+    ]
+    return max(apart, float(np.max(np.abs(rows[0] - rows[1]) / (np.abs(rows[0]) + 1))))
+
+
+def _log_lik(compiled: Compiled, data: StanData, points: Float) -> Float:
+    with compiled.bind(data) as bound:
+        return bound.log_lik(points)

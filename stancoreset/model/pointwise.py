@@ -1,0 +1,316 @@
+"""What draws of a coreset posterior say of every row, for LOO and predictive checks.
+
+Leave-one-out cross-validation and posterior predictive checks are about the full data. The
+draws are those of the coreset posterior (corrected, if its verdict asks for it), which the
+certificate has shown to be draws of the full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stancoreset.checks import check_names, check_whole, shown
+from stancoreset.engines import Float, StanData
+from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.model.fit import CoresetFit
+from stancoreset.model.session import Session
+from stancoreset.posterior.arviz import (
+    Container,
+    add_group,
+    attrs_of,
+    build,
+    groups_of,
+    is_container,
+)
+from stancoreset.stan import StanProgram
+from stancoreset.stan.syntax import names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import suffix
+
+__all__ = [
+    "generated_quantities",
+    "outcomes",
+    "quantity_names",
+    "thinned",
+    "with_log_likelihood",
+    "with_replications",
+]
+
+# What the log likelihoods may take if nothing is said about the number of draws.
+_BYTES = 1_000_000_000
+_MIN_DRAWS = 100
+
+
+def with_log_likelihood(
+    session: Session, original: StanProgram, checked: StanData, posterior: Any, draws: int | None
+) -> Container:
+    """A container with the log likelihood of every row, and the data that were observed.
+
+    Parameters
+    ----------
+    session : Session
+    original : StanProgram
+        The program as the user gave it: says what is observed.
+    checked : mapping
+        The full data.
+    posterior : ArviZ container or CoresetFit
+    draws : int or None
+
+    Returns
+    -------
+    InferenceData or DataTree
+        See `stancoreset.CoresetModel.log_likelihood`.
+    """
+    if session.program.outcome_statistics:
+        raise ProgramError(
+            f"'{original.name}' has no pointwise likelihood: in the density of every row stands "
+            f"{', '.join(session.program.outcome_statistics)}, computed from the outcomes of all "
+            "rows, so LOO would leave no row out; write the model without it, or compare on rows "
+            "that were not fitted"
+        )
+    n_obs = _rows_in_memory(session, checked, "the log likelihood")
+    container = _container(posterior)
+    container = thinned(container, _draws(draws, n_obs, container))
+    drawn = groups_of(container)["posterior"]
+    sizes = drawn.sizes
+    theta, _ = session.unconstrained(checked, container, None)
+    values = _log_lik(session, checked, theta, n_obs)
+    observed = outcomes(original, session.program.rows)
+    name = observed[0] if len(observed) == 1 else "log_lik"
+    container = add_group(
+        container,
+        "log_likelihood",
+        {name: values.reshape(sizes["chain"], sizes["draw"], n_obs)},
+        dims={name: ["row"]},
+        coords=_labels(drawn, n_obs),
+        overwrite=True,
+    )
+    return _with_observed(container, session, checked, observed)
+
+
+def with_replications(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    replicated: Mapping[str, str],
+    *,
+    draws: int | None,
+    seed: int,
+) -> Container:
+    """A container with replicated outcomes of every row beside the observed ones.
+
+    Parameters are those of `stancoreset.CoresetModel.posterior_predictive`; `original` is the
+    program as the user gave it, which alone has generated quantities.
+    """
+    n_obs = _rows_in_memory(session, checked, "a predictive check")
+    if not isinstance(replicated, Mapping) or not replicated:
+        raise OptionError(
+            f"replicated is {shown(replicated)}, expected a dict of a data variable's name to that "
+            'of the generated quantity that replicates it, {"y": "y_rep"}'
+        )
+    axes = session.program.rows
+    for name in replicated:
+        if name not in axes:
+            raise OptionError(
+                f"{name!r} is replicated by {replicated[name]!r}, but is no data variable with one "
+                f"value a row; those are {', '.join(axes)}"
+            )
+    wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
+    container = _container(posterior)
+    container = thinned(container, _draws(draws, n_obs, container))
+    drawn = groups_of(container)["posterior"]
+    values = generated_quantities(
+        session, original, checked, container, wanted, draws=None, seed=seed
+    )
+    copies: dict[str, Float] = {}
+    for name, quantity in replicated.items():
+        shape, value = np.shape(checked[name]), values[quantity][0]
+        if value.shape[1:] != shape:
+            raise DataError(
+                f"{quantity!r} has shape {value.shape[1:]}, {name!r} has {shape}: it is no "
+                "replication of it"
+            )
+        value = np.moveaxis(value, 1 + axes[name], 1)
+        copies[name] = value.reshape(drawn.sizes["chain"], drawn.sizes["draw"], *value.shape[1:])
+    container = add_group(
+        container,
+        "posterior_predictive",
+        copies,
+        dims={name: ["row"] for name in copies},
+        coords=_labels(drawn, n_obs),
+        overwrite=True,
+    )
+    return _with_observed(container, session, checked, tuple(copies))
+
+
+def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:
+    n_obs = session.program.n_obs(checked)
+    if not isinstance(checked, dict):
+        raise DataError(
+            f"{what} of all {n_obs} rows needs them in memory, and they are on disk: "
+            "load them, or pass the data of some of the rows"
+        )
+    return n_obs
+
+
+def _labels(drawn: Any, n_obs: int) -> dict[str, Any]:
+    """Rows by number, draws as the posterior's are: xarray joins by labels."""
+    labels = {dim: drawn[dim].values for dim in ("chain", "draw")}
+    return {"row": np.arange(n_obs), **labels}
+
+
+def _with_observed(
+    container: Container, session: Session, checked: StanData, names: Sequence[str]
+) -> Container:
+    if not names:
+        return container
+    axes = session.program.rows
+    data = {name: np.moveaxis(np.asarray(checked[name]), axes[name], 0) for name in names}
+    return add_group(
+        container,
+        "observed_data",
+        data,
+        dims={name: ["row"] for name in data},
+        coords={"row": np.arange(session.program.n_obs(checked))},
+        overwrite=True,
+    )
+
+
+def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Those of the program's generated quantities that are asked for; default: all.
+
+    Raises
+    ------
+    OptionError
+        If the program has no generated quantities, or not those.
+    """
+    if names is not None:
+        check_names("names", names, "generated quantities")
+    defined = [declared.name for declared in original.generated_quantities]
+    wanted = tuple(defined if names is None else names)
+    unknown = [name for name in wanted if name not in defined]
+    if unknown or not wanted:
+        raise OptionError(
+            f"the program has no generated quantity {unknown[0] if unknown else 'at all'}; "
+            f"it defines {', '.join(defined) or 'none'}"
+        )
+    return wanted
+
+
+def generated_quantities(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    names: tuple[str, ...],
+    *,
+    draws: int | None,
+    seed: int,
+) -> dict[str, np.ndarray]:
+    """Generated quantities on the full data, each (1, draws, *shape).
+
+    Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
+    program as the user gave it, since the weighted one has none of its generated quantities.
+    """
+    if isinstance(posterior, CoresetFit):
+        posterior = _container(posterior)
+    theta, _ = session.unconstrained(checked, posterior, draws)
+    compiled = session.engine.compile(original.code, name=original.name)
+    given = {declared.name: checked[declared.name] for declared in original.data}
+    with compiled.bind(given, seed=seed) as bound:
+        values = bound.generated(theta, names, seed)
+    return {name: value[None] for name, value in values.items()}
+
+
+def _container(posterior: Any) -> Container:
+    if isinstance(posterior, CoresetFit):
+        if posterior.certificate.verdict == "rejected":
+            raise CertificateError(
+                "the fit was rejected: its draws are not those of the full posterior, and what "
+                "LOO or predictive checks say of them is not about the model; use a larger size= "
+                "or another reference= (fit.posterior can be passed, at your own risk)"
+            )
+        return posterior.corrected()
+    if not is_container(posterior):
+        raise DataError(
+            f"the posterior is a {type(posterior).__name__}, expected a fit of ours or an ArviZ "
+            "container, to which what is said of the rows can be added"
+        )
+    return posterior
+
+
+def _draws(draws: int | None, n_obs: int, container: Container) -> int:
+    sizes = groups_of(container)["posterior"].sizes
+    total = sizes["chain"] * sizes["draw"]
+    if draws is not None:
+        check_whole("draws", draws, 0)
+        if draws < sizes["chain"]:
+            raise OptionError(f"draws is {draws}, expected at least one for each chain")
+        return min(draws, total)
+    fit = max(_MIN_DRAWS, _BYTES // (8 * n_obs))
+    return min(total, fit)
+
+
+def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
+    """(S, N), rows in chunks: the engine never holds more than one chunk's values."""
+    out = np.empty((len(theta), n_obs))
+    for rows, log_lik in session.row_log_lik(checked, theta):
+        out[:, rows] = log_lik
+    return out
+
+
+def thinned(container: Container, draws: int) -> Container:
+    """At most `draws` draws, evenly spaced in every chain; groups without draws stay.
+
+    Examples
+    --------
+    >>> from stancoreset.posterior.arviz import posterior_container, variables_of
+    >>> post = posterior_container({"mu": np.zeros((4, 1000))})
+    >>> variables_of(thinned(post, 200))["mu"].shape
+    (4, 50)
+    """
+    groups = groups_of(container)
+    sizes = groups["posterior"].sizes
+    keep = max(1, draws // sizes["chain"])
+    if keep >= sizes["draw"]:
+        return container
+    index = np.linspace(0, sizes["draw"] - 1, keep).round().astype(int)
+    fewer = {
+        name: dataset.isel(draw=index) if "draw" in dataset.dims else dataset
+        for name, dataset in groups.items()
+    }
+    return build(fewer, attrs_of(container))
+
+
+def outcomes(program: StanProgram, rows: Any) -> tuple[str, ...]:
+    """Data of the rows that a density of the model block is a density of.
+
+    Parameters
+    ----------
+    program : StanProgram
+    rows : collection of str
+        Names of the data that have a row axis.
+
+    Examples
+    --------
+    >>> code = "data { int N; vector[N] x; vector[N] y; } parameters { real b; } "
+    >>> program = StanProgram.from_code(code + "model { y ~ normal(b * x, 1); }")
+    >>> outcomes(program, ["x", "y"])
+    ('y',)
+    """
+    found: dict[str, None] = {}
+    for statement in program.tree.model:
+        for node in n.walk(statement):
+            if isinstance(node, n.Tilde):
+                outcome: Sequence[n.Node] = (node.arg,)
+            elif isinstance(node, n.Call) and suffix(node.name)[1]:
+                outcome = node.args[:1]
+            else:
+                continue
+            for expression in outcome:
+                found.update(dict.fromkeys(sorted(names_in(expression) & set(rows))))
+    return tuple(found)

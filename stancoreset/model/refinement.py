@@ -1,0 +1,300 @@
+"""What to try next when a coreset posterior is not certified.
+
+Each round is a whole fit. What failed says what to change: a large held-out error asks for
+rows and draws; a small one with a bad certificate says that the rows were matched in the wrong
+place, and asks for another reference. The coreset posterior's own draws are the first: they
+lie where the prior and the expanded likelihood put them, funnels and boundaries included,
+where a Gaussian does not. A pilot run on a subsample and Pathfinder come after. Where only the
+chains are at fault, the coreset is left as it is: if they disagree, or are too short for their
+Monte-Carlo error, they become longer, and if they diverge their steps become smaller. Longer
+chains of a few rows are cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from stancoreset.checks import check_flag, check_is, check_whole
+from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate
+from stancoreset.selection import Coreset
+
+__all__ = [
+    "LONGER_CHAINS",
+    "MATCHING",
+    "MAX_ROUNDS",
+    "OWN_DRAWS",
+    "SMALLER_STEPS",
+    "Change",
+    "Round",
+    "best_round",
+    "next_change",
+]
+
+#: Rounds at most, the first pass included.
+MAX_ROUNDS = 5
+#: The reference that consists of the last coreset posterior's draws.
+OWN_DRAWS = "own draws"
+#: The action that lets the same coreset be sampled by longer chains.
+LONGER_CHAINS = "longer chains"
+#: The action that lets the same coreset be sampled by smaller steps.
+SMALLER_STEPS = "smaller steps"
+#: The action that moves the draws of a rejected posterior.
+MATCHING = "moment matching"
+# How often steps may become smaller.
+_SMALLER = 2
+# How often chains may become longer, and by which factors at a time: three at least where they
+# disagree. The error of short chains is not well known, hence the margin and the upper bound.
+_LENGTHENED = 4
+_UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
+# Chains that would have to be so many times longer than they may become stay as they are.
+_HOPELESS = 3.0
+# Chains that were lengthened are so once more unless their effective size, which is noisy, has
+# fallen below this share of what it was: then they have found what shorter ones had not seen.
+_HELPED = 0.9
+# Own draws are used again only while they raise the effective sample size by this factor.
+_WORTHWHILE = 1.5
+_REFERENCES = ("pilot", "pathfinder")
+# Rows, draws and candidates grow by this factor; rows to this multiple of the first size.
+_GROWTH = 2
+_MAX_GROWTH = 8
+_MAX_DRAWS = 4_000
+_VERDICTS = ("rejected", "corrected", "certified")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a fit.
+
+    Attributes
+    ----------
+    round : int
+        Zero for the first pass.
+    action : str
+        What was changed, in words.
+    reference : str
+        Where the log likelihood was matched.
+    size : int
+        Rows of the coreset.
+    draws : int
+        Reference draws.
+    heldout_error, khat, ess, n_draws, divergences, verdict
+        Of the coreset and its certificate.
+    seconds : float
+        Wall-clock time of the round.
+    rhat, mcse_mean, mcse_sd, ess_bulk, longer : float
+    unmixed, diverged, short : bool
+        Of the certificate.
+    n_transitions : int
+        Of NUTS, after warm-up, all chains together.
+    lengthened : float
+        How many times as long as the round's before the chains are.
+    """
+
+    round: int
+    action: str
+    reference: str
+    size: int
+    draws: int
+    heldout_error: float
+    khat: float
+    ess: float
+    n_draws: int
+    divergences: int
+    verdict: str
+    seconds: float
+    rhat: float = float("nan")
+    unmixed: bool = False
+    diverged: bool = False
+    mcse_mean: float = float("nan")
+    mcse_sd: float = float("nan")
+    ess_bulk: float = float("nan")
+    longer: float = float("nan")
+    short: bool = False
+    n_transitions: int = 0
+    lengthened: float = 1.0
+
+    @classmethod
+    def of_report(cls, record: Mapping[str, Any]) -> Round:
+        """A record as a report holds it, where numbers that are not known are None.
+
+        Raises
+        ------
+        OptionError
+            A value is of another type than that of the field.
+        """
+        known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in record.items()}
+        found = cls(**known)
+        for member in fields(cls):
+            name, value = f"rounds.{member.name}", getattr(found, member.name)
+            if member.type == "int":
+                check_whole(name, value, 0)
+            elif member.type == "bool":
+                check_flag(name, value)
+            elif member.type == "str":
+                check_is(name, value, str, "a text")
+            else:
+                check_is(name, value, Real, "a number")
+        return found
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        change: Change,
+        draws: int,
+        coreset: Coreset,
+        certificate: Certificate,
+        seconds: float,
+    ) -> Round:
+        """The record of what a round gave."""
+        return cls(
+            round=number,
+            action=change.action,
+            reference=change.reference,
+            size=coreset.size,
+            draws=draws,
+            heldout_error=certificate.heldout_error,
+            khat=certificate.khat,
+            ess=certificate.ess,
+            n_draws=certificate.n_draws,
+            divergences=certificate.divergences,
+            verdict=certificate.verdict,
+            seconds=seconds,
+            rhat=certificate.rhat,
+            unmixed=certificate.unmixed,
+            diverged=certificate.diverged,
+            mcse_mean=certificate.mcse_mean,
+            mcse_sd=certificate.mcse_sd,
+            ess_bulk=certificate.ess_bulk,
+            longer=certificate.longer,
+            short=certificate.short,
+            n_transitions=certificate.n_transitions,
+            lengthened=change.lengthened,
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the next round does differently.
+
+    Attributes
+    ----------
+    action : str
+    reference : str
+        A reference by name, or `OWN_DRAWS`.
+    settings : mapping
+        New values of ``size``, ``draws`` and ``candidates``.
+    grows : bool
+        Whether more rows are asked for than the last round had.
+    lengthened : float
+        How many times as long as before chains are.
+    """
+
+    action: str
+    reference: str
+    settings: Mapping[str, int]
+    grows: bool = False
+    lengthened: float = 1.0
+
+
+def next_change(
+    rounds: Sequence[Round],
+    candidates: int,
+    n_obs: int,
+    max_rounds: int,
+    room: float = _MOST_LONGER,
+) -> Change | None:
+    """What to try after these rounds; None if certified or the budget is spent.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+    candidates : int
+        Rows that the last selection chose from.
+    n_obs : int
+    max_rounds : int
+    room : float
+        How many times as long chains may become at most.
+
+    Examples
+    --------
+    >>> first = Round(0, "first pass", "laplace", 100, 250, 0.02, 1.2, 40.0, 1000, 0, "rejected", 3)
+    >>> next_change([first], 20_000, 100_000, 5).reference
+    'own draws'
+    """
+    last, first = rounds[-1], rounds[0]
+    if last.verdict == "certified" or len(rounds) >= max_rounds:
+        return None
+    if last.unmixed:  # other rows do not help
+        return _longer_chains(rounds, room)
+    if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
+        return Change(SMALLER_STEPS, last.reference, {})
+    tried = [r.reference for r in rounds]
+    if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
+        # In the wrong place no number of rows helps: look where the posterior is as well.
+        larger = _larger(last, first, candidates, n_obs)
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
+    if last.heldout_error > HELDOUT_CERTIFIED:
+        larger = _larger(last, first, candidates, n_obs)
+        if larger["size"] > last.size:
+            return Change(
+                f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True
+            )
+    elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
+        kept = {"size": last.size, "draws": max(last.draws, 1_000)}
+        return Change("own draws as reference", OWN_DRAWS, kept)
+    for name in _REFERENCES:
+        if name not in tried:
+            return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})
+    larger = _larger(last, first, candidates, n_obs)
+    if larger["size"] > last.size:
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
+    return None
+
+
+def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
+    """Chains as much longer as their error asks for; None where longer ones were no help."""
+    last = rounds[-1]
+    done = sum(r.action == LONGER_CHAINS for r in rounds)
+    helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
+    if done and not (helped and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk):
+        return None
+    hopeless = last.longer > _HOPELESS * room
+    if last.short and hopeless:
+        return None
+    # Chains that disagree do not know their own error.
+    least = 1.0 if last.short else _UNMIXED_LONGER
+    wanted = least if hopeless else max(_MARGIN * np.nan_to_num(last.longer), least)
+    factor = float(min(wanted, _MOST_LONGER, room))
+    return Change(LONGER_CHAINS, last.reference, {}, lengthened=factor) if factor > 1 else None
+
+
+def _larger(last: Round, first: Round, candidates: int, n_obs: int) -> dict[str, int]:
+    return {
+        "size": min(n_obs, _GROWTH * last.size, _MAX_GROWTH * first.size),
+        "draws": min(_MAX_DRAWS, max(1_000, _GROWTH * last.draws)),
+        "candidates": min(n_obs, _GROWTH * candidates),
+    }
+
+
+def _words(larger: Mapping[str, Any]) -> str:
+    return f"{larger['size']} rows, {larger['draws']} draws"
+
+
+def best_round(rounds: Sequence[Round]) -> int:
+    """Number of the round to keep: the best verdict, then the most effective draws.
+
+    Where chains alone were at fault, the longest are kept.
+    """
+
+    def merit(i: int) -> tuple[float, ...]:
+        r = rounds[i]
+        length = r.n_transitions if r.unmixed else 0
+        return (_VERDICTS.index(r.verdict), length, r.ess / r.n_draws)
+
+    return max(range(len(rounds)), key=merit)

@@ -1,0 +1,219 @@
+"""Round after round of a fit, until it is certified or the budget is spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.model.certify import Judge
+from stancoreset.model.fit import CoresetFit, load_fit
+from stancoreset.model.influence import influential_rows
+from stancoreset.model.plan import Plan, reference_name
+from stancoreset.model.refinement import (
+    LONGER_CHAINS,
+    MATCHING,
+    OWN_DRAWS,
+    SMALLER_STEPS,
+    Change,
+    Round,
+    best_round,
+    next_change,
+)
+from stancoreset.model.sizes import AUTO
+from stancoreset.model.steps import Attempt, Pipeline
+from stancoreset.posterior import arviz
+from stancoreset.rows import FullData
+from stancoreset.selection import default_candidates
+from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
+
+__all__ = ["Rounds"]
+
+# Rows found by their influence, for so many random candidates one.
+_INFLUENTIAL = 10
+# How much closer to one adapt_delta is where steps are to be smaller.
+_CLOSER = 10
+# How many times as long warm-up becomes at most where chains become longer.
+_WARMER = 3
+# Draws of all chains, and numbers in them, that longer chains may come to (160 MB).
+_MOST_DRAWS, _MOST_NUMBERS = 100_000, 20_000_000
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of one fit.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        The steps, and the plan of the first pass.
+    same_rows : bool
+        Whether rounds may only sample again what was selected first, as where parts are merged.
+    """
+
+    pipeline: Pipeline
+    same_rows: bool = False
+
+    def run(self) -> CoresetFit:
+        """Round after round until certified or the budget is spent; the best one is the fit."""
+        with self.pipeline.folder.remembering_failure():
+            return self._run()
+
+    def _run(self) -> CoresetFit:
+        pipeline, asked = self.pipeline, self.pipeline.plan
+        full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
+        full.passes.reset()
+        pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
+        complete = pipeline.folder.complete
+        change: Change | None = Change("first pass", reference_name(asked.reference), {})
+        attempts: list[Attempt] = []
+        while change is not None:
+            number = len(attempts)
+            plan = self._plan(change, attempts)
+            folder = pipeline.folder.round(number, change.action)
+            extra = self._influential(attempts, plan) if change.grows else None
+            earlier = tuple(a.reference for a in attempts)
+            here = replace(pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
+            try:
+                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
+                like = attempts[-1] if again else None
+                attempts.append(here.attempt(full, number, change, like))
+            except StancoresetError as error:
+                if not attempts:
+                    change = self._instead(change, error)
+                    continue
+                attempts.append(attempts[-1].failed(number, change, error))
+            change = self._next(attempts, full)
+        self._match(attempts, full)
+        if complete and pipeline.folder.path is not None:
+            there = load_fit(pipeline.folder.path)
+            if len(there.rounds) == len(attempts):
+                return there  # with the times that it took, not those of reading it back
+        best = _best(attempts)
+        fit = CoresetFit(
+            coreset=best.coreset,
+            posterior=best.posterior,
+            certificate=best.certificate,
+            reference=best.reference,
+            laplace=pipeline.session.reference_container(best.reference, full, asked.labels),
+            timings=pipeline.stages.seconds,
+            settings=asked.settings(),
+            provenance=pipeline.provenance,
+            passes=full.passes.as_dict(),
+            data=pipeline.session.kept(pipeline.checked, best.coreset),
+            native=best.native,
+            rounds=tuple(a.round for a in attempts),
+        )
+        if pipeline.folder.path is not None:
+            pipeline.folder.settle(best.round.round)
+            fit.save(pipeline.folder.path)
+            pipeline.folder.publish()
+        return fit
+
+    def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:
+        """What was asked for, as a round changes it."""
+        asked = self.pipeline.plan
+        settings: dict[str, Any] = dict(change.settings)
+        if asked.size == AUTO and not change.grows:
+            settings.pop("size", None)
+        actions = [change.action, *(a.round.action for a in attempts)]
+        nuts = asked.nuts
+        if SMALLER_STEPS in actions:
+            closer = _CLOSER ** actions.count(SMALLER_STEPS)
+            nuts = replace(nuts, adapt_delta=1 - (1 - nuts.adapt_delta) / closer)
+        longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
+        settings["nuts"] = replace(
+            nuts,
+            iter_warmup=math.ceil(min(longer, _WARMER) * nuts.iter_warmup),
+            iter_sampling=math.ceil(longer * nuts.iter_sampling),
+        )
+        if asked.engine_output_dir is not None and attempts:
+            below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
+            settings["engine_output_dir"] = below
+        if change.reference == OWN_DRAWS:
+            settings["reference"] = _best(attempts).posterior
+        elif attempts or change.reference != reference_name(asked.reference):
+            settings["reference"] = change.reference
+        return replace(asked, **settings)
+
+    def _match(self, attempts: list[Attempt], full: FullData) -> None:
+        """Moment matching as a last step before rejection: see `moment_matching`."""
+        pipeline, best = self.pipeline, _best(attempts)
+        refines = pipeline.plan.refine and not self.same_rows
+        if not refines or best.certificate.verdict != "rejected":
+            return
+        started = time.perf_counter()
+        number = len(attempts)
+        folder = pipeline.folder.round(number, MATCHING)
+        try:
+            judge = Judge(pipeline.session, pipeline.checked, best.coreset)
+            moved = judge.matched(best.posterior, best.certificate)
+        except StancoresetError:  # a last attempt: what there is stays as it is
+            return
+        if moved is None:
+            return
+        draws, certificate = moved
+        change = Change(MATCHING, best.round.reference, {})
+        container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
+        seconds = time.perf_counter() - started
+        record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
+        attempts.append(
+            replace(
+                best,
+                reference=folder.once("reference", lambda: best.reference),
+                coreset=folder.once("coreset", lambda: best.coreset),
+                posterior=folder.once("posterior", lambda: container),
+                certificate=folder.once("certificate", lambda: certificate),
+                native=None,
+                round=record,
+            )
+        )
+
+    def _instead(self, change: Change, error: StancoresetError) -> Change:
+        """What takes the place of a first pass whose Laplace fit failed; else the error."""
+        plan = self.pipeline.plan
+        failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
+        # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
+        other = plan.refine and not self.same_rows
+        if isinstance(error, ModeAtInfinityError) or not (failed and other):
+            raise error
+        return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+
+    def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:
+        """Rows that go along with what the best coreset so far gets wrong."""
+        best = _best(attempts)
+        session, checked = self.pipeline.session, self.pipeline.checked
+        candidates = plan.candidates or default_candidates(session.program.n_obs(checked), 0)
+        count = max(1, candidates // _INFLUENTIAL)
+        return influential_rows(session, checked, best.coreset, best.reference.draws, count)
+
+    def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
+        plan = self.pipeline.plan
+        if not plan.refine:
+            return None
+        rounds = [a.round for a in attempts]
+        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        room = _room(attempts[-1].posterior)
+        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
+        # What is selected in the loop has no reference that could be another.
+        fixed = self.same_rows or plan.method in IN_THE_LOOP
+        other_rows = change is not None and change.action != LONGER_CHAINS
+        return None if fixed and other_rows else change
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt:
+    return attempts[best_round([a.round for a in attempts])]
+
+
+def _room(posterior: Any) -> float:
+    """How many times as long the chains may become."""
+    variables = arviz.variables_of(posterior).values()
+    draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
+    numbers = max(1, sum(v.size for v in variables))
+    return min(_MOST_DRAWS / draws, _MOST_NUMBERS / numbers)

@@ -1,0 +1,538 @@
+"""A weighted program joined to an engine: what the workflow asks of Stan, in one place."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stancoreset.checks import check_path
+from stancoreset.engines import (
+    NUTS,
+    BoundModel,
+    Compiled,
+    CompiledWithControl,
+    Engine,
+    Float,
+    RowModel,
+    SampleResult,
+    StanData,
+    chain_bars,
+    controlled_for,
+    initial_points,
+)
+from stancoreset.errors import ControlError, DataError, OptionError
+from stancoreset.files import content_key
+from stancoreset.model.adopt import Adopted
+from stancoreset.model.identities import SOLVER_TOLERANCE
+from stancoreset.model.passes import Passes, choose_passes
+from stancoreset.parallel import side_by_side
+from stancoreset.posterior import arviz
+from stancoreset.progress import Stages
+from stancoreset.reference import Reference, fit_reference
+from stancoreset.rows import (
+    MAX_ROWS_PER_CHUNK,
+    TOLERANCE,
+    ArrayChunks,
+    FullData,
+    FullDensity,
+    StoredWitness,
+    Witness,
+    WitnessedDensity,
+    bind_rows,
+    repeats,
+    row_log_lik,
+)
+from stancoreset.rows.glm import FoundGlm, find_glm, rows_of
+from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
+from stancoreset.selection import ControlVariate, Coreset, Expansion, control_variate, expand
+from stancoreset.stan import NOT_ONE_TO_ONE, Controlled
+from stancoreset.version import __version__
+
+__all__ = ["Session"]
+
+_SHOWN_DRAWS = 4_000
+_CORESET_DIM = "coreset_dim"
+# Below, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
+_GLM_ROWS = 10_000
+# Parameter values at which one is compared with the author's program on all rows.
+_GLM_POINTS = 3
+
+
+class Session:
+    """Compiled programs, and the full data while they are in use.
+
+    Parameters
+    ----------
+    adopted : Adopted
+        The program as its author wrote it, and with weights.
+    engine : Engine
+    threads : int, optional
+        Chunks of the full data evaluated at the same time; default: as the engine has it.
+    glm : bool
+        Whether generalised linear models are evaluated by `stancoreset.rows.glm`.
+    passes : {"auto", "engine"}
+        Whether another engine may evaluate the full data, see `stancoreset.model.passes`.
+    """
+
+    def __init__(
+        self,
+        adopted: Adopted,
+        engine: Engine,
+        threads: int | None = None,
+        glm: bool = True,
+        passes: str = "auto",
+    ) -> None:
+        self.adopted = adopted
+        self.program = adopted.weighted
+        self.engine = engine
+        self.threads = threads or engine.threads
+        self.glm = glm
+        self.passes = passes
+        self._passes = Passes()
+        self._full: tuple[str, FullData] | None = None
+        self._glm: tuple[StanData, FoundGlm] | None = None
+        self._witness: tuple[StanData, Witness | StoredWitness] | None = None
+
+    @property
+    def against(self) -> str:
+        """What stands for the full data, where it is not all their rows; see `Certificate`."""
+        return ""
+
+    @property
+    def in_process(self) -> bool:
+        """Whether rows are evaluated in this process."""
+        return self.engine.in_process or self._passes.compiled is not None
+
+    @property
+    def processes(self) -> int:
+        """How many processes evaluate rows at the same time; 0 if this one does it itself."""
+        return 0 if self.in_process else self.threads
+
+    @cached_property
+    def controlled(self) -> Controlled:
+        """The program's density with room for a control variate."""
+        return controlled_for(self.program, self.engine)
+
+    def read(self, data: Any) -> StanData:
+        """The full data, checked; see `CoresetModel.read`."""
+        if isinstance(data, type) or not isinstance(data, Source):
+            return self.adopted.complete(self.program.check(data), self.engine)
+        opened = data.open_for(self.program, threads=self.threads)
+        if isinstance(opened, StoredRows):
+            return opened
+        return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
+
+    def density(self) -> Compiled:
+        """The program without rows' log likelihoods, with room for a control variate."""
+        return CompiledWithControl(self._evaluated, self.controlled)
+
+    def with_log_lik(self) -> Compiled:
+        """The same with rows' log likelihoods."""
+        return CompiledWithControl(self._evaluated, self.controlled, log_lik=True)
+
+    @property
+    def _evaluated(self) -> Compiled:
+        return self._passes.compiled or self._compiled
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return self.engine.compile(
+            self.controlled.code, name=self.program.program.name, log_lik=self.program.log_lik
+        )
+
+    def original(self) -> Compiled:
+        """The author's program, without generated quantities, by the engine of NUTS."""
+        if self._weighted_by_author:  # the same text, and a term that is absent
+            return CompiledWithControl(self._compiled, self.controlled)
+        return self._original
+
+    @property
+    def _weighted_by_author(self) -> bool:
+        """Whether one executable is both programs; in process a second one costs nothing."""
+        return self.adopted.woven is None and not self.engine.in_process
+
+    @cached_property
+    def _original(self) -> Compiled:
+        original = self.adopted.density
+        return self.engine.compile(original.code, name=original.name)
+
+    def compile(self) -> None:
+        """Compile side by side, now instead of on first use."""
+        ways = [self.density] if self._weighted_by_author else [self.density, self.original]
+        side_by_side(lambda way: way(), ways, len(ways))
+
+    def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
+        """The full data bound to the engine; kept until other data come."""
+        key = content_hash(checked)
+        if self._full is None or self._full[0] != key:
+            self.close()
+            with (stages or Stages(False))("bind data"):
+                self._passes = self._choose_passes(checked)
+                full = self._bound_full(checked, self.glm_of(checked)).bind()
+                full.passes.engines = self._passes.said
+            self._full = (key, full)
+        return self._full[1]
+
+    def _bound_full(self, checked: StanData, glm: FoundGlm | None) -> FullData:
+        return FullData(
+            self.density(),
+            self.program,
+            checked,
+            in_process=self.in_process,
+            threads=self.threads,
+            glm=glm,
+        )
+
+    def _choose_passes(self, checked: StanData) -> Passes:
+        if self.passes == "engine":
+            return Passes()
+        data = checked.sample if isinstance(checked, StoredRows) else checked
+        return choose_passes(
+            self._compiled, self.engine, self.program, self.controlled, data, self.threads
+        )
+
+    def glm_of(self, checked: StanData) -> FoundGlm | None:
+        """The likelihood as a matrix product, if it is one and there are rows enough."""
+        if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
+            return None
+        if self._glm is None or self._glm[0] is not checked:
+            data = checked.sample if isinstance(checked, StoredRows) else checked
+            found = find_glm(self.program, self.density(), self.with_log_lik(), data)
+            self._glm = (checked, self._confirmed(found, checked))
+        return self._glm[1]
+
+    def _confirmed(self, found: FoundGlm, checked: StanData) -> FoundGlm:
+        """A GLM that was found on some of the rows, compared with the author's program on all."""
+        if found.kernel is None or not self.engine.in_process:
+            return found  # processes read all rows anew: the certificate compares
+        witness = self.witness(checked)
+        rng = np.random.default_rng(29)
+        points = rng.uniform(-0.3, 0.3, size=(_GLM_POINTS, witness.prior.n_params))
+        if isinstance(witness, StoredWitness):
+            compared = witness.compare(found.kernel, points, rows=0)
+        else:
+            arrays = rows_of(self.program, witness.data)
+            rows = ArrayChunks(
+                arrays, witness.n_obs, MAX_ROWS_PER_CHUNK, found.kernel, self.threads
+            )
+            ours = rows.sums("log_density", points)[0] + witness.prior.log_density(points)
+            compared = witness.compare(points, ours)
+        if compared.error > TOLERANCE:
+            return FoundGlm(None, "on some rows its likelihood is not the GLM of the others")
+        return found
+
+    def witness(self, checked: StanData) -> Witness | StoredWitness:
+        """The author's program on all rows; kept until other data come."""
+        if self._witness is None or self._witness[0] is not checked:
+            one = checked.sample if isinstance(checked, StoredRows) else checked
+            prior = self.density().bind(self.program.prior_data(one))
+            original, adopted = self.original(), self.adopted
+            woven = adopted.woven
+            witness: Witness | StoredWitness
+            if isinstance(checked, StoredRows):
+                witness = StoredWitness(original, adopted.original, self.program, checked, prior)
+            else:
+                witness = Witness(
+                    original,
+                    adopted.original,
+                    self.program,
+                    checked,
+                    prior,
+                    whole=woven is not None and (woven.numbered or bool(woven.frozen)),
+                    threads=self.threads,
+                    blocks=1 if self.engine.in_process else self.threads,
+                )
+            self._close_witness()
+            self._witness = (checked, witness)
+        return self._witness[1]
+
+    def witnessed(self, checked: StanData) -> FullDensity:
+        """The full log density, by the author's program or checked by it."""
+        full, witness = self.full_data(checked), self.witness(checked)
+        unit = None
+        if isinstance(witness, Witness) and witness.data is not checked:
+            unit = partial(self._bound_full, witness.data, self.glm_of(checked))
+        woven = self.adopted.woven
+        solver = woven is not None and woven.uses_solver
+        return WitnessedDensity(
+            full,
+            witness,
+            unit,
+            self.program.program.name,
+            SOLVER_TOLERANCE if solver else TOLERANCE,
+        )
+
+    def pool(
+        self,
+        checked: StanData,
+        candidates: int,
+        seed: int,
+        extra: np.ndarray | None = None,
+        *,
+        different: bool = False,
+    ) -> tuple[np.ndarray, RowModel]:
+        """A random pool of candidate rows and some others, and the whole program bound to them.
+
+        Of rows that are equal, those that are `different` are enough: a weight stands for any
+        number of them. Not so for methods that draw rows, as often as they stand there.
+        """
+        n_obs = self.program.n_obs(checked)
+        if candidates < 1:
+            raise OptionError(f"candidates is {candidates}, expected at least 1")
+        count = min(candidates, n_obs)
+        rng = np.random.default_rng([seed, 7])
+        # Rows on disk: those of the random sample that is in memory, where it is large enough.
+        sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
+        among = n_obs if len(sampled) < count else sampled
+        rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
+        if different:
+            found = repeats(self.program, self.program.subset(checked, rows))
+            rows = rows if found is None else rows[found.first]
+        if extra is not None:
+            rows = np.union1d(rows, extra)
+        return rows, self.bind_rows(checked, rows)
+
+    def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
+        """The whole program bound to some rows, without weights; of a GLM, what equals it."""
+        found = self.glm_of(checked)
+        return bind_rows(
+            self.with_log_lik(),
+            self.program,
+            checked,
+            rows,
+            processes=self.processes,
+            threads=self.threads,
+            glm=None if found is None else found.kernel,
+        )
+
+    def row_log_lik(self, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
+        """Rows in memory and their unweighted log likelihoods, (S, rows), run by run."""
+        return row_log_lik(
+            self.with_log_lik(), self.program, checked, draws, processes=self.processes
+        )
+
+    def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
+        """The coreset's rows, or all rows as they came."""
+        n_obs = self.program.n_obs(checked)
+        if coreset is None and isinstance(checked, StoredRows):
+            raise DataError(
+                f"NUTS on all {n_obs} rows needs them in memory: give a coreset, or load them "
+                "with Table(memory=…)"
+            )
+        if coreset is None:
+            return checked
+        if coreset.n_obs != n_obs:
+            raise DataError(
+                f"the coreset was selected from {coreset.n_obs} rows, the data have {n_obs}: "
+                "these are not the data it was selected from"
+            )
+        rows = self.program.subset(checked, coreset.indices, coreset.weights)
+        return rows if coreset.control is None else {**rows, **self.control_data(coreset.control)}
+
+    def bind(self, checked: StanData, coreset: Coreset | None) -> BoundModel:
+        """The coreset's rows with its control variate, or all rows, bound to the engine.
+
+        Raises
+        ------
+        ControlError
+            The control variate belongs to other parameters.
+        """
+        bound = self.density().bind(self.rows(checked, coreset))
+        control = None if coreset is None else coreset.control
+        if control is None or control.param_names == bound.param_names:
+            return bound
+        bound.close()
+        raise _other_parameters(control, bound.param_names)
+
+    def control_data(self, control: ControlVariate) -> StanData:
+        """A control variate as data of the program."""
+        columns, start = self.controlled.coordinates(control.param_names)
+        if len(columns) != len(control.gradient):  # Stan would say it of sizes that nobody knows
+            raise _other_parameters(
+                control, [declared.name for declared in self.program.program.parameters]
+            )
+        return self.controlled.data(
+            start,
+            control.centre[columns],
+            control.gradient,
+            control.axes,
+            control.curvature,
+            control.width,
+            control.offset,
+            control.diagonal,
+        )
+
+    def expand(self, full: FullData, reference: Reference) -> Expansion:
+        """The full log likelihood to second order around the reference's centre."""
+        return expand(full, reference, self.controlled.coordinates(full.param_names)[0])
+
+    def with_control(
+        self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
+    ) -> Coreset:
+        """The coreset together with the quadratic that completes it to second order."""
+        bare = replace(coreset, control=None)
+        with self.bind(checked, bare) as bound:
+            control = control_variate(
+                bound, full.prior, expansion, left_out=self.controlled.left_out
+            )
+        return replace(coreset, control=control)
+
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData | None:
+        """The coreset's rows, if the full data are not in memory and cannot give them again."""
+        return self.rows(checked, coreset) if isinstance(checked, StoredRows) else None
+
+    def sample(
+        self,
+        checked: StanData,
+        coreset: Coreset | None,
+        *,
+        nuts: NUTS,
+        seed: int,
+        inits: Any = None,
+        output_dir: str | Path | None = None,
+        show_progress: bool = False,
+    ) -> SampleResult:
+        """NUTS on the coreset, or on all rows."""
+        folder = None if output_dir is None else str(check_path("output_dir", output_dir))
+        with (
+            self.bind(checked, coreset) as bound,
+            chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration,
+        ):
+            return bound.sample(
+                seed=seed,
+                inits=self.initial_points(bound, inits, nuts.chains, seed),
+                output_dir=folder,
+                on_iteration=on_iteration,
+                **vars(nuts),
+            )
+
+    def initial_points(self, bound: BoundModel, inits: Any, chains: int, seed: int) -> Float | None:
+        """Where chains start, see `stancoreset.engines.inits`."""
+        program = self.program.program
+        others = {d.name for d in (*program.transformed_parameters, *program.generated_quantities)}
+        return initial_points(bound, inits, chains, seed, others)
+
+    def unconstrained(
+        self, checked: StanData, posterior: Any, count: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`count` evenly spaced draws in unconstrained coordinates, and which they are."""
+        names = [declared.name for declared in self.program.program.parameters]
+        variables = arviz.finite_variables_of(posterior, names)
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
+        total = len(next(iter(flat.values())))
+        spaced = np.linspace(0, total - 1, min(count or total, total))
+        index = np.unique(spaced.round().astype(np.int64))
+        prior = self.full_data(checked).prior
+        return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
+
+    def canonical(self, checked: StanData, draws: Float) -> Float:
+        """Unconstrained draws as `unconstrained` gives them: unit vectors of length one."""
+        if not any(d.constraint.kind in NOT_ONE_TO_ONE for d in self.program.program.parameters):
+            return draws
+        prior = self.full_data(checked).prior
+        return prior.unconstrain(prior.constrain(draws))
+
+    def coreset_log_likelihood(self, checked: StanData, coreset: Coreset, draws: Float) -> Float:
+        """Σ_n w_n L_n(θ) and the control variate, up to a constant: (S, P) → (S,)."""
+        with self.bind(checked, coreset) as bound:
+            return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
+
+    def draws_container(self, draws: Float, full: FullData, labels: Mapping[str, Any]) -> Any:
+        """Unconstrained draws as an ArviZ container of one chain."""
+        values = full.prior.constrain(draws)
+        rows = {name: value[None] for name, value in values.items()}
+        return arviz.posterior_container(rows, **labels)
+
+    def reference(
+        self,
+        full: FullData,
+        method: Any,
+        draws: int,
+        seed: int,
+        tick: Callable[[int], object] | None = None,
+    ) -> Reference:
+        """The reference distribution: one of `stancoreset.reference.methods.METHODS`, or draws."""
+        return fit_reference(full, method, draws, seed, tick)
+
+    def container(
+        self,
+        result: SampleResult,
+        coreset: Coreset | None,
+        provenance: Mapping[str, Any],
+        labels: Mapping[str, Any],
+    ) -> Any:
+        """An ArviZ container without the variables that have one value per row."""
+        dropped = self.program.row_parameters
+        kept = {k: v for k, v in result.variables.items() if k not in dropped}
+        warmup = {k: v for k, v in result.warmup_variables.items() if k not in dropped}
+        constant = (
+            {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
+            if coreset is not None
+            else None
+        )
+        # One dimension for both: a row and its weight belong together.
+        shared = {name: [_CORESET_DIM] for name in constant or ()}
+        return arviz.from_result(
+            replace(result, variables=kept, warmup_variables=warmup),
+            constant_data=constant,
+            attrs=provenance,
+            coords=labels.get("coords"),
+            dims={**(labels.get("dims") or {}), **shared},
+        )
+
+    def reference_container(
+        self, reference: Reference, full: FullData, labels: Mapping[str, Any]
+    ) -> Any:
+        """The reference on the parameters' own scale, with enough draws to compare."""
+        draws = reference.draws
+        if reference.spare is None:
+            rng = np.random.default_rng([reference.seed, 13])
+            draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
+        return self.draws_container(draws, full, labels)
+
+    def provenance(self, checked: StanData, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Where a result comes from: program, data, versions, settings."""
+        return {
+            "program": self.program.program.name,
+            "program_hash": content_key(self.program.code),
+            "data_hash": content_hash(checked),
+            **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
+            "n_obs": self.program.n_obs(checked),
+            "engine": self.engine.version,
+            "stancoreset": __version__,
+            "python": platform.python_version(),
+            **settings,
+        }
+
+    def close(self) -> None:
+        """Release the engine's copies of the full data."""
+        if self._full is not None:
+            self._full[1].close()
+            self._full = None
+        self._glm = None
+        self._passes = Passes()
+        self._close_witness()
+
+    def _close_witness(self) -> None:
+        if self._witness is not None:
+            self._witness[1].close()
+        self._witness = None
+
+
+def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:
+    return ControlError(
+        f"the coreset's control variate belongs to {len(control.param_names)} other "
+        f"parameters ({_listed(control.param_names)}); program and data have "
+        f"{len(names)} ({_listed(names)}): select the coreset again "
+        "with this program and these data"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -1,0 +1,39 @@
+"""What draws say: the certificate, comparisons, distances between posteriors. No Stan program.
+
+May import rows, engines' types and the ground floor. Hands out `Certificate`, `certify`,
+`compare` and `summarise`; ArviZ and pictures are rooms within.
+"""
+
+from __future__ import annotations
+
+from stancoreset.posterior import divergences
+from stancoreset.posterior.certificate import (
+    HELDOUT_CERTIFIED,
+    RHAT_MIXED,
+    Certificate,
+    certify,
+    leaves_no_doubt,
+)
+from stancoreset.posterior.comparison import compare, summarise
+from stancoreset.posterior.corrected import corrected_posterior
+from stancoreset.posterior.divergences import gaussian_kl
+from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
+from stancoreset.posterior.moment_matching import moment_match
+
+__all__ = [
+    "HELDOUT_CERTIFIED",
+    "LEAST_DRAWS",
+    "RHAT_MIXED",
+    "Certificate",
+    "certify",
+    "compare",
+    "corrected_posterior",
+    "divergences",
+    "gaussian_kl",
+    "leaves_no_doubt",
+    "moment_match",
+    "moved_by",
+    "summarise",
+    "unseen_mass",
+    "unvisited_mass",
+]

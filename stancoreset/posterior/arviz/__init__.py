@@ -1,0 +1,74 @@
+"""The one place that knows which ArviZ is installed.
+
+May import engines' types and the ground floor. Hands out containers, diagnostics and plots that
+give the same answer on both lines: ArviZ 0.23 keeps posteriors in ``InferenceData``, ArviZ 1.x in
+xarray's ``DataTree``. A *container* is whichever of the two belongs to the installed ArviZ; a
+*posterior* is anything `dataset_of` reads: a container, an xarray ``Dataset``, a cmdstanpy or
+stanli fit, a table or a dict of draws, or an object whose attribute ``posterior`` is one of these.
+
+ArviZ, xarray and pandas are imported on first use, quietly.
+"""
+
+from __future__ import annotations
+
+from stancoreset.posterior.arviz.containers import (
+    add_group,
+    from_result,
+    load,
+    posterior_container,
+    save,
+)
+from stancoreset.posterior.arviz.diagnostics import (
+    MonteCarlo,
+    ess,
+    mcse,
+    psislw,
+    relative_efficiency,
+    rhat,
+    summary,
+    worst_monte_carlo,
+    worst_rhat,
+)
+from stancoreset.posterior.arviz.plotting import draw_density, draw_forest
+from stancoreset.posterior.arviz.reading import (
+    attrs_of,
+    dataset_of,
+    finite_variables_of,
+    group_of,
+    groups_of,
+    is_container,
+    listing,
+    sample_stats_of,
+    variables_of,
+)
+from stancoreset.posterior.arviz.versions import Container, build
+
+__all__ = [
+    "Container",
+    "MonteCarlo",
+    "add_group",
+    "attrs_of",
+    "build",
+    "dataset_of",
+    "draw_density",
+    "draw_forest",
+    "ess",
+    "finite_variables_of",
+    "from_result",
+    "group_of",
+    "groups_of",
+    "is_container",
+    "listing",
+    "load",
+    "mcse",
+    "posterior_container",
+    "psislw",
+    "relative_efficiency",
+    "rhat",
+    "sample_stats_of",
+    "save",
+    "summary",
+    "variables_of",
+    "worst_monte_carlo",
+    "worst_rhat",
+]

@@ -1,0 +1,302 @@
+"""ArviZ containers: made from draws, written to NetCDF, read back."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stancoreset.errors import DataError, OptionError
+from stancoreset.files import atomic_path
+from stancoreset.posterior.arviz.reading import (
+    SAMPLE_DIMS,
+    attrs_of,
+    counts,
+    groups_of,
+    listing,
+    make_dataset,
+)
+from stancoreset.posterior.arviz.versions import Container, build
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from stancoreset.engines import SampleResult
+
+__all__ = ["add_group", "from_result", "load", "posterior_container", "save"]
+
+
+def posterior_container(
+    variables: Mapping[str, ArrayLike],
+    sample_stats: Mapping[str, ArrayLike] | None = None,
+    *,
+    observed_data: Mapping[str, ArrayLike] | None = None,
+    constant_data: Mapping[str, ArrayLike] | None = None,
+    log_likelihood: Mapping[str, ArrayLike] | ArrayLike | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+) -> Container:
+    """Put draws into the container of the installed ArviZ.
+
+    Parameters
+    ----------
+    variables : mapping of str to array, shape (chains, draws, *shape)
+        Posterior draws.
+    sample_stats : mapping of str to array, shape (chains, draws), optional
+        Sampler statistics under ArviZ's names.
+    observed_data, constant_data : mapping of str to array, optional
+        Data, without chains and draws.
+    log_likelihood : mapping of str to array, or array, shape (chains, draws, n), optional
+        Pointwise log likelihood; a bare array is called ``log_lik``.
+    attrs : mapping, optional
+        Provenance. Anything but text and numbers is stored as JSON text.
+    coords, dims : mapping, optional
+        Labels of dimensions, and names of the dimensions of variables, as in ArviZ.
+
+    Returns
+    -------
+    InferenceData or DataTree
+
+    Raises
+    ------
+    DataError
+        No variables, or arrays with different numbers of chains or draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(4, 100, 2))
+    >>> from stancoreset.posterior.arviz import variables_of
+    >>> post = posterior_container({"beta": draws}, attrs={"seed": 0})
+    >>> variables_of(post)["beta"].shape
+    (4, 100, 2)
+    """
+    if not variables:
+        raise DataError("a posterior needs at least one variable, got none")
+    if log_likelihood is not None and not isinstance(log_likelihood, Mapping):
+        log_likelihood = {"log_lik": log_likelihood}
+    sampled = {
+        "posterior": variables,
+        "sample_stats": sample_stats,
+        "log_likelihood": log_likelihood,
+    }
+    fixed = {"observed_data": observed_data, "constant_data": constant_data}
+    groups = {
+        name: make_dataset(content, lead, coords=coords, dims=dims, group=name)
+        for contents, lead in ((sampled, SAMPLE_DIMS), (fixed, ()))
+        for name, content in contents.items()
+        if content
+    }
+    sizes = {name: _sample_shape(ds) for name, ds in groups.items() if name in sampled}
+    for name, size in sizes.items():
+        if size != sizes["posterior"]:
+            raise DataError(
+                f"{name} has {counts(size)}, but posterior has {counts(sizes['posterior'])}"
+            )
+    return build(groups, _plain_attrs(attrs))
+
+
+def _sample_shape(dataset: xr.Dataset) -> tuple[int, int]:
+    return dataset.sizes["chain"], dataset.sizes["draw"]
+
+
+def from_result(
+    result: SampleResult,
+    *,
+    observed_data: Mapping[str, ArrayLike] | None = None,
+    constant_data: Mapping[str, ArrayLike] | None = None,
+    log_likelihood: Mapping[str, ArrayLike] | ArrayLike | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    param_names: Sequence[str] | None = None,
+    keep_unconstrained: bool = True,
+) -> Container:
+    """Put an engine's `SampleResult` into a container.
+
+    The sampler's settings and wall-clock seconds (attribute ``sampling_time``, as ArviZ
+    calls it) become attributes. Draws of warm-up, where they are kept, go into the groups
+    ``warmup_posterior`` and ``warmup_sample_stats``. The unconstrained draws go into the group
+    ``unconstrained_posterior``, variable ``unconstrained``, unless `keep_unconstrained` is
+    false; `param_names` labels them. Other parameters as in `posterior_container`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stancoreset.engines.base import SampleResult
+    >>> z = np.random.default_rng(0).normal(size=(4, 100, 1))
+    >>> result = SampleResult({"mu": z[..., 0]}, {"lp": -z[..., 0] ** 2}, z, 1.5, {"seed": 1})
+    >>> attrs_of(from_result(result))["sampling_time"]
+    1.5
+    """
+    provenance = {**result.settings, "sampling_time": float(result.seconds), **(attrs or {})}
+    container = posterior_container(
+        result.variables,
+        result.stats,
+        observed_data=observed_data,
+        constant_data=constant_data,
+        log_likelihood=log_likelihood,
+        attrs=provenance,
+        coords=coords,
+        dims=dims,
+    )
+    if result.warmup_variables:
+        warmup = result.warmup_variables
+        container = add_group(container, "warmup_posterior", warmup, coords=coords, dims=dims)
+        container = add_group(container, "warmup_sample_stats", result.warmup_stats)
+    if not keep_unconstrained or result.unconstrained.shape[-1] == 0:
+        return container
+    dim = "unconstrained_dim"
+    return add_group(
+        container,
+        "unconstrained_posterior",
+        {"unconstrained": result.unconstrained},
+        dims={"unconstrained": [dim]},
+        coords=None if param_names is None else {dim: list(param_names)},
+    )
+
+
+def add_group(
+    container: Container,
+    name: str,
+    variables: Mapping[str, ArrayLike] | xr.Dataset,
+    *,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    overwrite: bool = False,
+) -> Container:
+    """A new container with one more group; the given one stays as it is.
+
+    Arrays start with (chains, draws), except in groups whose name contains ``data``.
+
+    Raises
+    ------
+    OptionError
+        The group exists and `overwrite` is false.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> post = posterior_container({"mu": np.zeros((2, 5))})
+    >>> post = add_group(post, "constant_data", {"weights": [3.0, 4.0]})
+    >>> sorted(groups_of(post))
+    ['constant_data', 'posterior']
+    """
+    import xarray as xr
+
+    groups = groups_of(container)
+    if name in groups and not overwrite:
+        raise OptionError(f"the container already has a group {name!r}; pass overwrite=True")
+    if not isinstance(variables, xr.Dataset):
+        lead = () if "data" in name else SAMPLE_DIMS
+        variables = make_dataset(variables, lead, coords=coords, dims=dims, group=name)
+    return build({**groups, name: variables}, attrs_of(container))
+
+
+def _plain_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes that NetCDF can hold: text and numbers as they are, the rest as JSON."""
+    plain: dict[str, Any] = {}
+    for key, value in (attrs or {}).items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            value = json.dumps(value, default=_jsonable)
+        if isinstance(value, str):  # names of files that the locale could not read
+            value = value.encode(errors="surrogateescape").decode(errors="replace")
+        plain[str(key)] = value
+    return plain
+
+
+def _jsonable(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def save(container: Container, path: str | os.PathLike[str]) -> Path:
+    """Write a container as NetCDF, whole or not at all; both ArviZ lines read it.
+
+    The file is written beside `path` under a temporary name and then moved, so that an
+    interrupted run leaves no half file.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from stancoreset.posterior.arviz import variables_of
+    >>> post = posterior_container({"mu": np.zeros((2, 5))})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     variables_of(load(save(post, folder + "/posterior.nc")))["mu"].shape
+    (2, 5)
+    """
+    path = Path(path)
+    content = _netcdf(container)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _netcdf(container: Container) -> bytes:
+    """A container as a NetCDF file in memory.
+
+    HDF5 writes to a disk that is full with errors that nobody can catch, and may take the
+    process down with it; from memory it is one plain write.
+    """
+    import h5netcdf
+    import xarray as xr
+    from xarray.backends import H5NetCDFStore
+
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        root = xr.Dataset(attrs=_plain_attrs(attrs_of(container)))
+        root.dump_to_store(H5NetCDFStore(file, mode="w"))
+        for name, dataset in groups_of(container).items():
+            dataset = dataset.assign_attrs(_plain_attrs(dataset.attrs))
+            encoding = {
+                key: {"zlib": True, "complevel": 1}
+                for key, values in dataset.variables.items()
+                if values.dtype.kind in "fiub" and values.ndim
+            }
+            store = H5NetCDFStore(file, group=name, mode="a")
+            dataset.dump_to_store(store, encoding=encoding)
+    return buffer.getvalue()  # of a view that outlives the buffer Python may die
+
+
+def load(path: str | os.PathLike[str]) -> Container:
+    """Read a container from NetCDF into memory; the file is closed again.
+
+    Raises
+    ------
+    DataError
+        No such file, not NetCDF, or no group ``posterior`` in it.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"no such file: {path}")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            tree.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} is not a readable NetCDF file: {error}") from error
+    groups = groups_of(tree)
+    if "posterior" not in groups:
+        raise DataError(
+            f"{path} holds no group 'posterior'; it has {listing(groups)}. "
+            "Expected a file written by stancoreset or ArviZ"
+        )
+    return build(groups, {key: _native(value) for key, value in tree.attrs.items()})
+
+
+def _native(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

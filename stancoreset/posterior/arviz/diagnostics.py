@@ -1,0 +1,357 @@
+"""ArviZ's diagnostics, the same on both lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior.arviz.reading import select, variables_of
+from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MonteCarlo",
+    "ess",
+    "mcse",
+    "psislw",
+    "relative_efficiency",
+    "rhat",
+    "summary",
+    "worst_monte_carlo",
+    "worst_rhat",
+]
+
+Float = NDArray[np.float64]
+
+# So many scalars, the most suspect ones, are looked at by ArviZ.
+_JUDGED = 10
+# Draws of a chain that ArviZ asks for.
+_LEAST = 4
+# Batches of a chain, by whose means the suspects are found.
+_BATCHES = 10
+# Scalars that are looked at together.
+_BLOCK = 500
+_TAILS = (0.05, 0.95)
+# A scalar whose standard deviation is this share of its size is a constant.
+_STILL = 1e-13
+
+
+def ess(draws: Any, method: str = "bulk") -> Any:
+    """Effective sample size by ArviZ.
+
+    Parameters
+    ----------
+    draws : array, shape (chains, draws, *shape), or a posterior
+    method : {"bulk", "tail", "mean", "sd", ...}
+
+    Returns
+    -------
+    ndarray of `shape` (a float for a scalar), or a dict of these for a posterior
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(ess(np.random.default_rng(0).normal(size=(4, 1000)))) > 3000
+    True
+    """
+    # ArviZ 0.23 looks at the quantiles of 5 and 95 % by itself, 1.x has to be told.
+    quantiles = {"prob": _TAILS} if method == "tail" else {}
+    return _diagnose("ess", draws, method=method, **quantiles)
+
+
+def rhat(draws: Any, method: str = "rank") -> Any:
+    """Rank-normalised split R̂ by ArviZ; NaN for a single chain. Arguments as in `ess`."""
+    return _diagnose("rhat", draws, method=method)
+
+
+def worst_rhat(posterior: Any) -> float:
+    """Largest R̂ of a posterior's scalars; NaN for a single chain.
+
+    ArviZ looks at those alone whose chains' halves differ most in their means or their spread: one
+    R̂ takes milliseconds, and there may be thousands of parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> apart = np.random.default_rng(0).normal(size=(4, 100)) + np.arange(4)[:, None]
+    >>> worst_rhat({"mu": apart}) > 1.3
+    True
+    """
+    draws = _scalars(posterior)
+    half = draws.shape[1] // 2
+    if half < 2 or 0 in draws.shape:
+        return float("nan")
+    values = np.atleast_1d(rhat(draws[:, :, _suspects(draws, lambda x: _between(x, half))]))
+    known = values[np.isfinite(values)]
+    return float(known.max()) if known.size else float("nan")
+
+
+class MonteCarlo(NamedTuple):
+    """How exactly draws know their own posterior; see `worst_monte_carlo`.
+
+    Attributes
+    ----------
+    mean : float
+        Largest standard error of a mean, in standard deviations.
+    sd : float
+        Largest standard error of a standard deviation, relative.
+    ess_bulk, ess_tail : float
+        Smallest effective sample sizes.
+    """
+
+    mean: float = float("nan")
+    sd: float = float("nan")
+    ess_bulk: float = float("nan")
+    ess_tail: float = float("nan")
+
+
+def worst_monte_carlo(posterior: Any) -> MonteCarlo:
+    """Monte-Carlo errors of a posterior's scalars, the worst of them; NaN if there is none.
+
+    ArviZ looks at those alone whose errors are largest by the means of batches, for the same
+    reason as in `worst_rhat`. That of a standard deviation knows of the fourth moment and of the
+    autocorrelation of squares, so that a slab that was visited twice shows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1_000))
+    >>> worst = worst_monte_carlo({"mu": draws})
+    >>> round(worst.mean, 2), round(worst.sd, 2)
+    (0.02, 0.01)
+    """
+    draws = _scalars(posterior)
+    if draws.shape[1] < _LEAST or 0 in draws.shape:
+        return MonteCarlo()
+    batch = max(1, draws.shape[1] // _BATCHES)
+    draws = draws[:, :, _suspects(draws, lambda x: _batch_error(x, batch))]
+    sd = draws.std(axis=(0, 1), ddof=1)
+    moving = sd > _STILL * np.max(np.abs(draws), axis=(0, 1))
+    if not np.any(moving):
+        return MonteCarlo()
+    draws, sd = draws[:, :, moving], sd[moving]
+    return MonteCarlo(
+        mean=float(np.max(mcse(draws) / sd)),
+        sd=float(np.max(mcse(draws, method="sd") / sd)),
+        ess_bulk=float(np.min(ess(draws))),
+        ess_tail=float(np.min(ess(draws, method="tail"))),
+    )
+
+
+def _scalars(posterior: Any) -> Float:
+    """All scalars of a posterior, or of what `variables_of` gave: (chains, draws, P)."""
+    flat = [v.reshape(*v.shape[:2], -1) for v in _variables(posterior).values()]
+    return np.concatenate(flat, axis=2).astype(float)
+
+
+def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
+    """As `variables_of`, which takes more chains than draws for a mistake of the user's."""
+    if (
+        isinstance(posterior, Mapping)
+        and posterior
+        and all(np.ndim(v) > 1 for v in posterior.values())
+    ):
+        return {name: np.asarray(values) for name, values in posterior.items()}
+    return variables_of(posterior)
+
+
+def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
+    """Scalars with the largest error of their means, and of their squares', standardised."""
+    errors = []
+    for start in range(0, draws.shape[2], _BLOCK):
+        block = draws[:, :, start : start + _BLOCK]
+        sd = block.std(axis=(0, 1))
+        standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+        errors.append([error(standard), error(standard**2)])
+    most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
+    return np.unique(most).tolist()  # type: ignore[no-any-return]
+
+
+def _between(x: Float, half: int) -> Float:
+    """Variance between the means of chains' halves over that within them: (C, S, P) → (P,)."""
+    halves = np.concatenate([x[:, :half], x[:, half : 2 * half]])
+    between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
+    return np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+
+
+def _batch_error(x: Float, batch: int) -> Float:
+    """Variance between the means of batches: (C, S, P) → (P,)."""
+    chains, draws = x.shape[0], x.shape[1] // batch * batch
+    batches = x[:, :draws].reshape(chains, -1, batch, x.shape[2])
+    return batches.mean(axis=2).var(axis=(0, 1))  # type: ignore[no-any-return]
+
+
+def mcse(draws: Any, method: str = "mean") -> Any:
+    """Monte-Carlo standard error by ArviZ (``mean`` or ``sd``). Arguments as in `ess`."""
+    return _diagnose("mcse", draws, method=method)
+
+
+def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
+    if not isinstance(draws, np.ndarray):
+        return {
+            name: _diagnose(kind, values, **options) for name, values in variables_of(draws).items()
+        }
+    if draws.ndim < 2:
+        raise DataError(f"{kind} needs an array (chains, draws, *shape), got shape {draws.shape}")
+    shape = draws.shape[2:]
+    if draws.shape[1] < _LEAST or (kind == "rhat" and draws.shape[0] < 2) or 0 in shape:
+        return np.full(shape, np.nan)[()]
+    flat = draws.reshape(*draws.shape[:2], -1).astype(float)
+    function = getattr(arviz(), kind)
+    with quiet():
+        values = [float(function(flat[..., j], **options)) for j in range(flat.shape[2])]
+    return np.asarray(values).reshape(shape)[()]
+
+
+def relative_efficiency(draws: ArrayLike) -> float:
+    """Effective over actual number of draws for a mean, at most 1: ``reff`` of `psislw`.
+
+    Parameters
+    ----------
+    draws : array, shape (chains, draws)
+        For importance sampling, the importance ratios themselves (not their logarithms).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relative_efficiency(np.random.default_rng(0).normal(size=(4, 1000))) > 0.9
+    True
+    """
+    values = np.asarray(draws, dtype=float)
+    efficiency = float(ess(values, method="mean")) / values.size
+    return min(1.0, efficiency) if np.isfinite(efficiency) and efficiency > 0 else 1.0
+
+
+def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
+    """Pareto-smoothed importance weights, by ArviZ.
+
+    Parameters
+    ----------
+    log_weights : array
+        Log importance ratios, up to a constant; −∞ is a weight of zero.
+    reff : float
+        Relative efficiency of the draws, in (0, 1]; see `relative_efficiency`.
+
+    Returns
+    -------
+    log_weights : ndarray
+        Smoothed and normalised (their exponentials sum to 1), in the shape given.
+    khat : float
+        Shape k̂ of the generalised Pareto distribution fitted to the largest weights. Equal
+        weights (to 1e-8) have no tail: they give 0. Where a tail cannot be fitted (fewer
+        than 25 draws, or the largest weights all tied) the weights are normalised but not
+        smoothed, and k̂ is infinite.
+
+    Raises
+    ------
+    DataError
+        NaN or +∞ among the weights, or no weight above zero.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lw, khat = psislw(np.random.default_rng(0).normal(0, 0.1, size=1000))
+    >>> round(float(np.exp(lw).sum()), 10), khat < 0.5
+    (1.0, True)
+    """
+    raw = np.asarray(log_weights, dtype=float)
+    if not 0 < reff <= 1:
+        raise OptionError(f"reff must be in (0, 1], got {reff}")
+    flat = raw.ravel()
+    bad = np.isnan(flat) | (flat == np.inf)
+    if bad.any():
+        raise DataError(f"{int(bad.sum())} of {flat.size} log weights are NaN or +inf")
+    if not flat.size or not np.isfinite(flat).any():
+        raise DataError("no log weight is finite: every draw has weight zero")
+    # a weight of e^-800 is as good as zero and keeps ArviZ's arithmetic finite
+    flat = np.maximum(flat - flat.max(), -800.0)
+    plain = flat - np.log(np.exp(flat).sum())
+    if np.ptp(flat) < 1e-8:
+        return plain.reshape(raw.shape), 0.0
+    tail = min(flat.size // 5, int(3 * np.sqrt(flat.size / reff)))
+    if tail < 5 or _mostly_tied(np.sort(flat)[-tail:]):
+        return plain.reshape(raw.shape), np.inf
+    with quiet():
+        smoothed, khat = _arviz_psislw(flat, reff)
+    if np.isnan(khat):
+        return plain.reshape(raw.shape), np.inf
+    return smoothed.reshape(raw.shape), khat
+
+
+def _mostly_tied(tail: Float) -> bool:
+    """Whether a quarter of a sorted tail equals its minimum: no generalised Pareto law."""
+    return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
+
+
+def _arviz_psislw(log_weights: Float, reff: float) -> tuple[Float, float]:
+    if is_v1():
+        from arviz_stats.base import array_stats
+
+        # ArviZ 1.x takes minus the log weights (log likelihoods, as LOO has them)
+        smoothed, khat = array_stats.psislw(-log_weights, r_eff=reff)
+    else:
+        smoothed, khat = arviz().psislw(log_weights, reff=reff)
+    return np.asarray(smoothed, dtype=float), float(khat)
+
+
+def summary(
+    posterior: Any, var_names: Sequence[str] | None = None, *, prob: float = 0.9
+) -> pd.DataFrame:
+    """ArviZ's summary with the same unrounded columns on both lines.
+
+    Parameters
+    ----------
+    posterior : object
+        Anything `dataset_of` reads.
+    var_names : sequence of str, optional
+        All variables by default.
+    prob : float
+        Mass of the central interval; 0.9 gives the columns ``q5`` and ``q95``.
+
+    Returns
+    -------
+    DataFrame
+        ``mean, sd, q5, q95, mcse_mean, mcse_sd, ess_bulk, ess_tail, r_hat``, one row per
+        scalar, labelled as ArviZ labels them (``beta[0]``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    >>> list(summary({"beta": draws}).index)
+    ['beta[0]', 'beta[1]']
+    """
+    import pandas as pd
+
+    if not 0 < prob < 1:
+        raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
+    dataset = select(posterior, var_names)
+    low, high = (1 - prob) / 2, (1 + prob) / 2
+    names = {q: f"q{100 * q:.4g}" for q in (low, high)}
+    kept = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat"]
+    with quiet():
+        if is_v1():
+            table = arviz().summary(dataset, ci_prob=prob, ci_kind="eti", round_to="none")
+            bounds = [column for column in table.columns if column.startswith("eti")]
+            table = table.rename(columns=dict(zip(bounds, names.values(), strict=True)))
+        else:
+            functions = {name: _quantile_function(q) for q, name in names.items()}
+            table = arviz().summary(dataset, stat_funcs=functions, round_to="none")
+    table = pd.DataFrame(table[["mean", "sd", *names.values(), *kept]]).astype(float)
+    if dataset.sizes["chain"] == 1:
+        table["r_hat"] = np.nan
+    return table
+
+
+def _quantile_function(q: float) -> Any:
+    return lambda values: np.quantile(values, q)

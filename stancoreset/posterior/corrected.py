@@ -1,0 +1,140 @@
+"""The posterior with its importance weights applied: what a verdict of "corrected" asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float
+from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.posterior.arviz import Container, attrs_of, build, groups_of
+from stancoreset.posterior.certificate import Certificate
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["corrected_posterior", "systematic_resample"]
+
+
+def corrected_posterior(
+    posterior: Container, certificate: Certificate, resample: bool | int = True
+) -> Container:
+    """Draws of the full posterior, from draws of the coreset's and a certificate.
+
+    Parameters
+    ----------
+    posterior : InferenceData or DataTree
+        The draws that the certificate was made for.
+    certificate : Certificate
+    resample : bool or int
+        True: as many draws as the certificate looked at, each as often as its smoothed weight
+        says; a number: that many. False: the draws as they are, and their weights (summing
+        to one) as ``importance_weight`` in the group ``sample_stats``.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        One chain. With verdict ``"certified"`` the posterior as it is: nothing to correct.
+        Copies of a draw stay side by side, so that ArviZ's effective sample size counts them
+        as what they are.
+
+    Raises
+    ------
+    CertificateError
+        If the verdict is ``"rejected"``: the weights cannot be trusted.
+    DataError
+        If the certificate is not that of these draws.
+    OptionError
+        If `resample` is not a positive number.
+    """
+    if certificate.verdict == "certified":
+        return posterior
+    if certificate.verdict != "corrected":
+        raise CertificateError(
+            f"the verdict is {certificate.verdict!r} (Pareto k̂ {certificate.khat:.2f}): the "
+            "importance weights cannot be trusted to correct these draws; use a larger size= "
+            "or another reference="
+        )
+    groups = groups_of(posterior)
+    total = groups["posterior"].sizes["chain"] * groups["posterior"].sizes["draw"]
+    if np.max(certificate.draw_index) >= total:
+        raise DataError(
+            f"the certificate looked at draw {int(np.max(certificate.draw_index))}, but the "
+            f"posterior has {total} draws: it is not the posterior that was certified"
+        )
+    index, weights = certificate.draw_index, certificate.weights
+    if resample is not False:
+        size = certificate.n_draws if resample is True else int(resample)
+        if size < 1:
+            raise OptionError(f"resample is {resample}, expected True, False or at least 1 draw")
+        index = index[systematic_resample(weights, size)]
+    taken = {
+        name: _taken(dataset, index) if {"chain", "draw"} <= set(dataset.dims) else dataset
+        for name, dataset in groups.items()
+    }
+    if resample is False:
+        import xarray as xr
+
+        stats = taken.get("sample_stats", xr.Dataset())
+        values = xr.DataArray(
+            weights[None],
+            dims=("chain", "draw"),
+            coords={"chain": [0], "draw": np.arange(len(weights))},
+        )
+        taken["sample_stats"] = stats.assign(importance_weight=values)
+    about = {
+        "corrected": "weighted" if resample is False else "resampled",
+        "pareto_khat": certificate.khat,
+        "importance_ess": certificate.ess,
+    }
+    return build(taken, {**attrs_of(posterior), **about})
+
+
+def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
+    """Positions of `size` draws, each as often as its weight says, up to rounding.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n,)
+        Not negative, summing to one.
+    size : int
+
+    Returns
+    -------
+    ndarray of int, shape (size,), ascending
+
+    Notes
+    -----
+    The points (i + ½)/size of the weights' distribution function: draw j comes ⌊size·w_j⌋
+    or ⌈size·w_j⌉ times. No random number is needed, as the draws are random themselves.
+
+    Examples
+    --------
+    >>> systematic_resample(np.array([0.5, 0.25, 0.25]), 4).tolist()
+    [0, 0, 1, 2]
+    """
+    points = (np.arange(size) + 0.5) / size
+    found = np.searchsorted(np.cumsum(weights), points)
+    return np.minimum(found, len(weights) - 1).astype(np.int64)
+
+
+def _taken(dataset: xr.Dataset, index: NDArray[Any]) -> xr.Dataset:
+    """Some draws, chains laid end to end, as one chain; all else as it was."""
+    import xarray as xr
+
+    sampled = {"chain", "draw"}
+    coords: dict[Any, Any] = {
+        name: values for name, values in dataset.coords.items() if not sampled & set(values.dims)
+    }
+    arrays: dict[Any, Any] = {}
+    for name, values in dataset.data_vars.items():
+        if not sampled <= set(values.dims):
+            arrays[name] = values.drop_vars(sampled, errors="ignore")
+            continue
+        ordered = values.transpose("chain", "draw", ...)
+        flat = ordered.to_numpy().reshape(-1, *ordered.shape[2:])
+        arrays[name] = (ordered.dims, flat[index][None])
+    coords |= {"chain": [0], "draw": np.arange(len(index))}
+    return xr.Dataset(arrays, coords=coords, attrs=dataset.attrs)

@@ -1,0 +1,172 @@
+"""Importance weights from the coreset posterior to the full one, and what they tell of it.
+
+What is made of them is a verdict, see `stancoreset.posterior.certificate`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stancoreset.checks import as_numbers
+from stancoreset.engines import Float
+from stancoreset.errors import CertificateError
+from stancoreset.posterior.arviz import psislw
+
+__all__ = [
+    "KHAT_USABLE",
+    "LEAST_DRAWS",
+    "moved_by",
+    "smoothed_weights",
+    "unseen_mass",
+    "unvisited_mass",
+    "usable_log_weights",
+]
+
+#: Pareto k̂ above which nothing can be said by the weights.
+KHAT_USABLE = 0.7
+#: Fewer draws say nothing about the tail of their weights.
+LEAST_DRAWS = 100
+# How much larger than any drawn log weight a log weight must be to count as never seen.
+_BEYOND = 1.0
+
+
+def usable_log_weights(log_weights: ArrayLike) -> Float:
+    """Log weights as an array, of at least `LEAST_DRAWS` draws, none of them NaN or +∞.
+
+    Raises
+    ------
+    CertificateError
+    """
+    raw = as_numbers("log_weights", log_weights, "an array (n_draws,)", CertificateError)
+    if raw.ndim != 1 or len(raw) < LEAST_DRAWS:
+        raise CertificateError(
+            f"{raw.size} draws are too few for a certificate: give at least {LEAST_DRAWS} "
+            "(1,000 is usual)"
+        )
+    if np.any(np.isnan(raw)) or np.any(raw == np.inf) or not np.any(np.isfinite(raw)):
+        bad = int(np.argmax(~np.isfinite(raw)))
+        raise CertificateError(
+            f"the log weight of draw {bad} is {raw[bad]}: the full or the coreset log density "
+            "cannot be evaluated there"
+        )
+    return raw
+
+
+def smoothed_weights(log_weights: Float) -> tuple[Float, float]:
+    """Pareto-smoothed weights that sum to one, and k̂."""
+    smoothed, khat = psislw(log_weights)
+    weights = np.exp(smoothed - np.max(smoothed))
+    return weights / weights.sum(), float(khat)
+
+
+def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
+    """How far the importance weights move means and standard deviations.
+
+    The same draws are on both sides of the difference, so that its noise is only that of the
+    weights, sd(r)/√n: far below the Monte-Carlo error of the draws' own means.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        As for `certify`.
+    draws : array_like, shape (n_draws, P)
+
+    Returns
+    -------
+    mean_shift, sd_change : float
+        See `Certificate`; the largest over coordinates.
+
+    Raises
+    ------
+    CertificateError
+        As `certify`.
+
+    Examples
+    --------
+    >>> theta = np.random.default_rng(0).standard_normal((1000, 1))
+    >>> mean_shift, sd_change = moved_by(0.2 * theta[:, 0], theta)  # towards N(0.2, 1)
+    >>> round(mean_shift, 1)
+    0.2
+    """
+    theta = np.asarray(draws, dtype=np.float64)
+    weights, _ = smoothed_weights(usable_log_weights(log_weights))
+    sd = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
+    mean = weights @ theta
+    weighted_sd = np.sqrt(weights @ (theta - mean) ** 2)
+    shift = np.abs(mean - theta.mean(axis=0)) / sd
+    return float(np.max(shift)), float(np.max(np.abs(weighted_sd / sd - 1)))
+
+
+def unseen_mass(
+    log_weights: ArrayLike, reference_log_weights: ArrayLike, log_importance: ArrayLike
+) -> float:
+    """Mass of the full posterior where no coreset draw has been, as the reference sees it.
+
+    Parameters
+    ----------
+    log_weights : array_like, shape (n_draws,)
+        log p_full − log p_coreset at the coreset's draws.
+    reference_log_weights : array_like, shape (S,)
+        The same at the reference's draws.
+    log_importance : array_like, shape (S,)
+        log p_full − log q at the reference's draws.
+
+    Returns
+    -------
+    float
+        NaN where the reference's own weights are too uneven to tell.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wide, narrow = rng.normal(size=4000), 0.5 * rng.normal(size=4000)
+    >>> ratio = lambda t: -0.5 * t**2 + 0.5 * (t / 0.5) ** 2  # N(0, 1) against N(0, 1/2)
+    >>> unseen_mass(ratio(narrow), ratio(wide), np.zeros(4000)) > 0.02
+    True
+    """
+    weights, khat = smoothed_weights(np.asarray(log_importance, dtype=np.float64))
+    if not khat <= KHAT_USABLE:
+        return float("nan")
+    highest = float(np.max(np.asarray(log_weights)))
+    beyond = np.asarray(reference_log_weights) > highest + _BEYOND
+    return float(np.sum(weights[beyond]))
+
+
+def unvisited_mass(
+    draws: ArrayLike,
+    log_p: ArrayLike,
+    reference_draws: ArrayLike,
+    reference_log_p: ArrayLike = np.inf,
+) -> float:
+    """Share of a reference's draws that lie in modes of the full posterior without any draw.
+
+    Importance weights do not see that: a coreset posterior may be right in every mode, and NUTS
+    nevertheless have been in one of them only. Such draws of the reference have a full density as
+    high as that of draws that count, and a coordinate far outside of their range: by half its
+    width, some six standard deviations, which NUTS crosses only where there is no gap.
+
+    Parameters
+    ----------
+    draws : array_like, shape (n_draws, P)
+        Of the coreset posterior, in unconstrained coordinates.
+    log_p : array_like, shape (n_draws,)
+        Full log posterior density there.
+    reference_draws : array_like, shape (S, P)
+    reference_log_p : array_like, shape (S,), optional
+        Up to the same constant; left out where the reference's draws are known to lie in modes.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> near, far = rng.normal(size=(2, 500, 1)) + [[[0.0]], [[40.0]]]
+    >>> log_p = lambda t: np.logaddexp(-0.5 * t**2, -0.5 * (t - 40) ** 2)[:, 0]
+    >>> unvisited_mass(near, log_p(near), far, log_p(far)) > 0.9
+    True
+    """
+    theta, elsewhere = np.asarray(draws), np.asarray(reference_draws)
+    low, high = theta.min(axis=0), theta.max(axis=0)
+    margin = 0.5 * (high - low)
+    outside = np.any((elsewhere < low - margin) | (elsewhere > high + margin), axis=1)
+    plausible = np.asarray(reference_log_p) >= np.min(log_p)
+    return float(np.mean(outside & plausible))

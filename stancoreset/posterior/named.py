@@ -1,0 +1,249 @@
+"""Several posteriors by name: what comparison and pictures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.checks import as_numbers, check_is, check_names, understood
+from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior.arviz import attrs_of, dataset_of, is_container, listing
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["NamedPosterior", "common_variables", "read_posteriors", "scalars"]
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NamedPosterior:
+    """One posterior among several.
+
+    Attributes
+    ----------
+    name : str
+    dataset : xarray.Dataset
+        Draws, dimensions (chain, draw, ...).
+    weights : ndarray, shape (chains · draws,), or None
+        Importance weights of the draws, chains laid end to end, summing to one.
+    weighted_draws : int
+        How many draws the weights were computed for; all of them without weights.
+    seconds : float or None
+        What it took to get the draws, if that is known.
+    """
+
+    name: str
+    dataset: xr.Dataset = field(repr=False)
+    weights: Float | None = field(default=None, repr=False)
+    weighted_draws: int = 0
+    seconds: float | None = None
+
+
+def read_posteriors(
+    posteriors: Mapping[str, Any],
+    *,
+    weights: Mapping[str, Any] | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> list[NamedPosterior]:
+    """Read named posteriors, with the weights and seconds that they carry.
+
+    Parameters
+    ----------
+    posteriors : mapping of str to posterior
+        Anything that `stancoreset.posterior.arviz.dataset_of` reads. A fit of ours brings its
+        importance weights (if its verdict is ``"corrected"``) and its seconds.
+    weights, seconds : mapping, optional
+        The same by name, instead of what the posterior carries. ``None`` as a value takes
+        the weights or seconds away.
+
+    Raises
+    ------
+    OptionError
+        No posteriors, two of the same name, or a name in `weights` or `seconds` that is
+        not among them.
+    DataError
+        A posterior that cannot be read, or weights that do not fit its draws.
+    """
+    for option, given in (("weights", weights), ("seconds", seconds)):
+        if given is not None:
+            check_is(option, given, Mapping, "a dict by the posteriors' names")
+    if not isinstance(posteriors, Mapping) or not posteriors:
+        raise OptionError(
+            'give at least one posterior by name, for example {"full": full, "coreset": fit}; '
+            f"got {type(posteriors).__name__} of nothing to compare"
+        )
+    names = [str(name) for name in posteriors]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise OptionError(f"two posteriors are called {name!r}; give each its own name")
+    for option, given in (("weights", weights), ("seconds", seconds)):
+        unknown = [str(name) for name in given or {} if str(name) not in names]
+        if unknown:
+            raise OptionError(f"{option} names {unknown}, but the posteriors are {names}")
+    read = []
+    for name, posterior in zip(names, posteriors.values(), strict=True):
+        try:
+            with understood("it", posterior, "draws by name, or a fit", DataError):
+                dataset = dataset_of(posterior)
+        except DataError as error:
+            raise DataError(f"posterior {name!r}: {error}") from None
+        size = dataset.sizes["chain"] * dataset.sizes["draw"]
+        if weights is not None and name in weights:
+            own, looked_at = _spread(weights[name], None, size, name)
+        else:
+            own, looked_at = _carried_weights(posterior, size, name)
+        time = seconds[name] if seconds and name in seconds else _carried_seconds(posterior)
+        read.append(NamedPosterior(name, dataset, own, looked_at, time))
+    return read
+
+
+def _carried_weights(posterior: Any, size: int, name: str) -> tuple[Float | None, int]:
+    if is_container(posterior) or getattr(posterior, "posterior", None) is None:
+        return None, size
+    index = getattr(getattr(posterior, "certificate", None), "draw_index", None)
+    return _spread(getattr(posterior, "weights", None), index, size, name)
+
+
+def _spread(weights: Any, index: Any, size: int, name: str) -> tuple[Float | None, int]:
+    """Weights over all draws: zero for those that were not looked at."""
+    if weights is None:
+        return None, size
+    given = as_numbers(f"weights of {name!r}", weights, "an array (draws,)", DataError).ravel()
+    if given.size == size:
+        spread = given
+    elif index is not None and np.shape(index) == given.shape and np.max(index) < size:
+        spread = np.zeros(size)
+        spread[np.asarray(index)] = given
+    else:
+        raise DataError(f"posterior {name!r} has {size} draws, but {given.size} weights")
+    if not np.isfinite(spread).all() or (spread < 0).any() or not spread.sum() > 0:
+        raise DataError(
+            f"the weights of posterior {name!r} must be finite, not negative, and not all zero"
+        )
+    return spread / spread.sum(), given.size
+
+
+def _carried_seconds(posterior: Any) -> float | None:
+    if is_container(posterior):
+        return _positive(attrs_of(posterior).get("sampling_time")) or _positive(
+            dataset_of(posterior).attrs.get("sampling_time")
+        )
+    if isinstance(posterior, Mapping) or getattr(posterior, "posterior", None) is None:
+        return None
+    own = _positive(getattr(posterior, "seconds", None))
+    timings = getattr(posterior, "timings", None)
+    if own is None and isinstance(timings, Mapping):
+        own = _positive(timings.get("total", sum(timings.values())))
+    return own if own is not None else _carried_seconds(posterior.posterior)
+
+
+def _positive(value: Any) -> float | None:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if np.isfinite(seconds) and seconds > 0 else None
+
+
+def common_variables(
+    first: NamedPosterior, other: NamedPosterior, var_names: Sequence[str] | None = None
+) -> list[str]:
+    """Variables of both posteriors, in the order of the first, of equal shape and finite.
+
+    Raises
+    ------
+    DataError
+        None in common, one of `var_names` missing, shapes that differ, draws that are NaN.
+    """
+    ours, theirs = [str(v) for v in first.dataset], [str(v) for v in other.dataset]
+    if var_names is None:
+        names = [name for name in ours if name in theirs]
+        if not names:
+            raise DataError(
+                f"no parameters in common: {first.name!r} has {listing(ours)}; "
+                f"{other.name!r} has {listing(theirs)}"
+            )
+    else:
+        given = [var_names] if isinstance(var_names, str) else var_names
+        check_names("var_names", given, "parameters")
+        names = [str(name) for name in given]
+        for posterior, available in ((first, ours), (other, theirs)):
+            missing = [name for name in names if name not in available]
+            if missing or not names:
+                raise DataError(
+                    f"posterior {posterior.name!r} has no parameter {listing(missing)}; "
+                    f"it has {listing(available)}"
+                )
+    for name in names:
+        shapes = [posterior.dataset[name].shape[2:] for posterior in (first, other)]
+        if shapes[0] != shapes[1]:
+            raise DataError(
+                f"parameter {name!r} has shape {shapes[0]} in {first.name!r}, "
+                f"but {shapes[1]} in {other.name!r}"
+            )
+        for posterior in (first, other):
+            values = posterior.dataset[name].to_numpy()
+            if values.dtype.kind not in "biuf":
+                raise DataError(
+                    f"posterior {posterior.name!r}: {name!r} is of type {values.dtype}, expected "
+                    "numbers"
+                )
+            bad = int(np.sum(~np.isfinite(values)))
+            if bad:
+                raise DataError(
+                    f"posterior {posterior.name!r}: {bad} of {values.size} draws of {name!r} "
+                    "are NaN or infinite"
+                )
+    return names
+
+
+def scalars(
+    dataset: xr.Dataset, names: Sequence[str], labels_of: xr.Dataset | None = None
+) -> dict[str, Float]:
+    """Draws of each scalar, (chains, draws), labelled as ArviZ does: ``beta[0]``.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    names : sequence of str
+    labels_of : xarray.Dataset, optional
+        Where coordinate labels are taken from; the data set itself by default.
+
+    Raises
+    ------
+    DataError
+        Two scalars with the same label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = dataset_of({"mu": np.zeros((1, 9)), "beta": np.zeros((1, 9, 2))})
+    >>> list(scalars(data, ["mu", "beta"]))
+    ['mu', 'beta[0]', 'beta[1]']
+    """
+    columns: dict[str, Float] = {}
+    for name in names:
+        values = dataset[name].to_numpy().astype(float)
+        source = (dataset if labels_of is None else labels_of)[name]
+        axes = [
+            source[dim].to_numpy() if dim in source.coords else np.arange(source.sizes[dim])
+            for dim in source.dims[2:]
+        ]
+        cells = product(*(range(size) for size in values.shape[2:]))
+        for cell in cells:
+            shown = ", ".join(str(axis[i]) for axis, i in zip(axes, cell, strict=True))
+            label = f"{name}[{shown}]" if cell else name
+            if label in columns:
+                raise DataError(
+                    f"two parameters are both labelled {label!r}; give their dimension labels "
+                    "that differ, or rename one"
+                )
+            columns[label] = values[(..., *cell)]
+    return columns

@@ -1,0 +1,25 @@
+"""Pictures of posteriors, weights, certificates and errors, as matplotlib axes.
+
+May import posterior's files and ArviZ's room. Hands out one function for each picture.
+
+Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
+axes, and changes no global setting. Forests and densities are ArviZ's own. Posteriors are
+given by name, as to `stancoreset.compare`; importance weights are honoured.
+"""
+
+from __future__ import annotations
+
+from stancoreset.posterior.plots.coresets import plot_certificate, plot_path, plot_weights
+from stancoreset.posterior.plots.figures import tidy
+from stancoreset.posterior.plots.posteriors import plot_density, plot_forest
+from stancoreset.posterior.plots.refinement import plot_refinement
+
+__all__ = [
+    "plot_certificate",
+    "plot_density",
+    "plot_forest",
+    "plot_path",
+    "plot_refinement",
+    "plot_weights",
+    "tidy",
+]

@@ -1,0 +1,152 @@
+"""The way of a refinement in pictures: k̂ and held-out error, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stancoreset.checks import understood
+from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior.certificate import HELDOUT_CERTIFIED
+from stancoreset.posterior.plots.figures import COLORS, VERDICTS, check_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_refinement"]
+
+_KHAT_SHOWN = 1.5
+_LEAST_ERROR = 1e-12
+
+
+def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
+    """Pareto k̂ and held-out error of every round, and what was done in it.
+
+    Parameters
+    ----------
+    records : sequence
+        One for each round, with the attributes (or keys) ``round``, ``action``, ``size``,
+        ``heldout_error``, ``khat``, ``ess``, ``seconds`` and ``verdict``. A fit that has
+        ``rounds`` will do.
+    ax : pair of matplotlib Axes, optional
+        Above k̂, below the held-out error.
+
+    Returns
+    -------
+    ndarray of two matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        No rounds, or one without a field that is needed.
+    OptionError
+        Fewer than two axes.
+
+    Examples
+    --------
+    >>> first = dict(round=0, action="first pass", size=100, heldout_error=0.3, khat=0.9,
+    ...              ess=40.0, seconds=2.0, verdict="rejected")
+    >>> second = dict(first, round=1, action="larger size", size=200, heldout_error=0.02,
+    ...               khat=0.2, ess=990.0, verdict="certified")
+    >>> top, bottom = plot_refinement([first, second])
+    >>> top.get_title()
+    'rejected after 2 s → certified after 4 s'
+    """
+    with understood("records", records, "the rounds of a fit, or a fit"):
+        rows = [_fields(record) for record in getattr(records, "rounds", records)]
+    check_axes(ax, several=True)
+    if not rows:
+        raise DataError("no rounds to draw: the fit was not refined")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        width = max(6.0, 1.6 + 1.35 * len(rows))
+        _, panels = plt.subplots(2, 1, sharex=True, figsize=(width, 5.2), layout="constrained")
+    else:
+        panels = np.ravel(np.asarray(ax, dtype=object))
+        if panels.size < 2:
+            raise OptionError(f"the trace of a refinement needs 2 axes, ax holds {panels.size}")
+        panels = panels[:2]
+    top, bottom = panels
+    colors = [VERDICTS.get(row["verdict"], COLORS[6]) for row in rows]
+    _draw_khat(top, rows, colors)
+    _draw_error(bottom, rows, colors)
+    bottom.set_xticks(np.arange(len(rows)), [_label(row) for row in rows], fontsize=8)
+    bottom.set_xlim(-0.6, len(rows) - 0.4)
+    bottom.set_xlabel("round")
+    for panel in panels:
+        tidy(panel)
+    seconds = np.cumsum([float(row["seconds"]) for row in rows])
+    parts = [f"{rows[0]['verdict']} after {seconds[0]:,.0f} s"]
+    if len(rows) > 1:
+        parts.append(f"{rows[-1]['verdict']} after {seconds[-1]:,.0f} s")
+    top.set_title(" → ".join(parts), fontsize=11)
+    return panels
+
+
+def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
+    """Pareto k̂ over its two bounds; what is beyond the picture stands at its edge."""
+    x = np.arange(len(rows))
+    khat = np.array([float(row["khat"]) for row in rows])
+    shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
+    for level in (0.5, 0.7):
+        top.axhline(level, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+    top.plot(x, shown, color="0.6", linewidth=1.0, zorder=1)
+    top.scatter(x, shown, c=colors, s=55, zorder=2)
+    for i, row in enumerate(rows):
+        number = f"{khat[i]:.2f}" if np.isfinite(khat[i]) else "∞"
+        top.annotate(
+            f"{number}\nESS {row['ess']:,.0f}",
+            (i, shown[i]),
+            xytext=(0, 8),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color="0.3",
+        )
+    top.set_ylabel("Pareto k̂")
+    low, high = min(0.0, shown.min()), max(0.75, shown.max())
+    top.set_ylim(low - 0.08 * (high - low), high + 0.3 * (high - low))
+
+
+def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
+    """The held-out error over the bound that a certificate asks for."""
+    x = np.arange(len(rows))
+    error = np.array([float(row["heldout_error"]) for row in rows])
+    drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
+    bottom.axhline(HELDOUT_CERTIFIED, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+    bottom.plot(x, drawn, color="0.6", linewidth=1.0, zorder=1)
+    bottom.scatter(x, drawn, c=colors, s=55, zorder=2)
+    bottom.set_yscale("log")
+    # Whole decades, so that ticks are few, and the bound that a certificate asks for.
+    known = np.concatenate([drawn[np.isfinite(drawn)], [0.05, 0.15]])
+    bottom.set_ylim(10 ** np.floor(np.log10(known.min())), 10 ** np.ceil(np.log10(known.max())))
+    bottom.minorticks_off()
+    bottom.set_ylabel("held-out error")
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    action, size = str(row["action"]), int(row["size"])
+    text = fill(action, 18)
+    return text if f"{size} rows" in action else f"{text}\n{size:,} rows"
+
+
+_FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    if isinstance(record, Mapping):
+        missing = [name for name in _FIELDS if name not in record]
+        # Reports have None where a number is not finite.
+        values = {k: float("nan") if v is None else v for k, v in record.items()}
+    else:
+        missing = [name for name in _FIELDS if not hasattr(record, name)]
+        values = {name: getattr(record, name, None) for name in _FIELDS}
+    if missing:
+        raise DataError(
+            f"a round of the refinement has no {missing[0]!r}; it needs {', '.join(_FIELDS)}"
+        )
+    return values

@@ -1,0 +1,35 @@
+"""The full data as sums over rows: in memory, on disk, on Dask, as a matrix product.
+
+May import engines and stan. Hands out `FullData`, rows' log likelihoods, and the `Witness`, the
+author's own program on all rows.
+"""
+
+from __future__ import annotations
+
+from stancoreset.rows.distributed import Distributed
+from stancoreset.rows.full_data import FullData, central_hessian, repeats
+from stancoreset.rows.log_lik import bind_rows, row_log_lik
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
+from stancoreset.rows.witness import (
+    TOLERANCE,
+    FullDensity,
+    StoredWitness,
+    Witness,
+    WitnessedDensity,
+)
+
+__all__ = [
+    "MAX_ROWS_PER_CHUNK",
+    "TOLERANCE",
+    "ArrayChunks",
+    "Distributed",
+    "FullData",
+    "FullDensity",
+    "StoredWitness",
+    "Witness",
+    "WitnessedDensity",
+    "bind_rows",
+    "central_hessian",
+    "repeats",
+    "row_log_lik",
+]

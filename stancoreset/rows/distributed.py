@@ -1,0 +1,265 @@
+"""Full-data sums on a Dask cluster: workers read their parts, only small things travel.
+
+Out go the reader (which columns are which variables), the likelihood, and draws θ; back come
+vectors with one number for each draw, gradients, and a few rows. Sums are folded part by part
+in the order of the parts, each part chunk by chunk, so that the result has the same bits
+whichever worker did what, and whether or not one of them died on the way: Dask gives its
+parts to another.
+"""
+
+from __future__ import annotations
+
+import socket
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from stancoreset.checks import check_whole, shown
+from stancoreset.engines import Float
+from stancoreset.errors import DataError, EngineError, EngineNotFoundError, OptionError
+from stancoreset.rows.sums import StanKernel
+from stancoreset.rows.tables import (
+    ArraysPart,
+    FilePart,
+    Kernel,
+    Part,
+    Reader,
+    Seen,
+    StoredRows,
+    Sums,
+    Table,
+    find_parts,
+    fold,
+    sum_part,
+)
+from stancoreset.stan import WeightedProgram
+
+__all__ = ["DaskWorkers", "Distributed", "PartitionPart"]
+
+_INSTALL = 'pip install "stancoreset[distributed,embedded]"'
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """A table whose parts are read and evaluated by the workers of a Dask cluster.
+
+    Takes the place of the data in `CoresetModel.fit` and all other steps. Selection, NUTS on
+    the coreset and all else that is small stay in this process.
+
+    Parameters
+    ----------
+    table : Table
+        Its rows are Parquet or Arrow files that every worker can read under the same path, or a
+        ``dask.dataframe``.
+    client : distributed.Client or str
+        A client, or the address of a scheduler, ``"tcp://host:8786"``.
+    retries : int
+        How often a part is tried again after an error that is not the data's fault.
+
+    Examples
+    --------
+    >>> import stancoreset as sc
+    >>> rows = sc.Table("s/*.parquet", columns={"X": ["a", "b"], "y": "late"})
+    >>> model.fit(sc.Distributed(rows, "tcp://head:8786"), size=200)         # doctest: +SKIP
+    """
+
+    table: Table
+    client: Any = field(repr=False)
+    retries: int = 2
+
+    def open_for(self, program: WeightedProgram, *, threads: int | None = None) -> StoredRows:
+        """See `stancoreset.rows.tables.table.Table.open_for`; the rows stay on the workers.
+
+        How many `threads` work at a time is the cluster's affair.
+
+        Raises
+        ------
+        EngineNotFoundError
+            If Dask is not installed here, or stancoreset is not on a worker.
+        OptionError
+            If there is no cluster, or the rows are in this process alone.
+        """
+        check_whole("retries", self.retries, 0)
+        if not isinstance(self.table, Table):
+            raise OptionError(
+                f"table is a {type(self.table).__name__}, expected a Table: "
+                "Distributed(Table(rows, columns={…}), client)"
+            )
+        client = _client(self.client)
+        workers = DaskWorkers(client, self.retries)
+        workers.require_package()
+        opened = self.table.open_parts(_parts(self.table.rows), program, workers)
+        assert isinstance(opened, StoredRows)
+        if client is not self.client:  # our own connection ends with the rows
+            weakref.finalize(opened, client.close)
+        return opened
+
+
+@dataclass(frozen=True)
+class PartitionPart:
+    """A partition of a ``dask.dataframe``, which only a worker ever holds."""
+
+    delayed: Any = field(repr=False)
+    name: str
+
+    def schema(self) -> None:
+        """See `Part.schema`."""
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Any:
+        """See `Part.batches`."""
+        raise DataError(f"{self.name} is on the cluster, and cannot be read here")
+
+
+@dataclass(frozen=True)
+class DaskWorkers:
+    """An executor (see `stancoreset.rows.tables.passes.Executor`) that is a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    retries : int
+    """
+
+    client: Any = field(repr=False)
+    retries: int = 2
+
+    def require_package(self) -> None:
+        """Refuse workers that cannot do the work, by name.
+
+        Raises
+        ------
+        EngineNotFoundError, OptionError
+        """
+        # Asked of the workers themselves: Client.scheduler_info is overwritten now and then, from
+        # another thread, by a summary that names none. One that dies meanwhile is no matter.
+        found = self.client.run(find_spec, "stancoreset", on_error="ignore")
+        if not found:
+            raise OptionError("the Dask cluster has no workers; start some, or wait for them")
+        without = sorted(worker for worker, spec in found.items() if spec is None)
+        if without:
+            raise EngineNotFoundError(
+                f"stancoreset is not installed on {len(without)} of {len(found)} Dask workers, "
+                f"for example {without[0]}; install it there: {_INSTALL}"
+            )
+
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """See `Executor.each`."""
+        return self._gather([self._submit(function, item) for item in items], None)
+
+    def sums(
+        self,
+        reader: Reader,
+        parts: Sequence[Part],
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> tuple[Sums, list[Seen]]:
+        """See `Executor.sums`."""
+        if isinstance(kernel, StanKernel) and not kernel.in_process:
+            raise OptionError(
+                "workers evaluate Stan programs with the embedded engine: make the model with "
+                'engine="stanli"'
+            )
+        futures = [self._submit(sum_part, (reader, part, kernel, method, draws)) for part in parts]
+        found = self._gather(futures, progress)
+        return fold(sums for sums, _ in found), [seen for _, seen in found]
+
+    def _submit(self, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
+        """The part comes second; a partition becomes a future that only its worker sees."""
+        before, part, *after = item
+        where = getattr(part, "name", "")
+        if isinstance(part, PartitionPart):
+            part = self.client.compute(part.delayed)
+        return self.client.submit(
+            _on_worker, function, before, part, where, *after, pure=False, retries=self.retries
+        )
+
+    def _gather(
+        self, futures: Sequence[Any], progress: Callable[[int], object] | None
+    ) -> list[Any]:
+        """Results in order; our own errors as they are, the cluster's explained."""
+        from distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        try:
+            if progress is not None:
+                for _, result in as_completed(futures, with_results=True):
+                    progress(result[1].rows)
+            return list(self.client.gather(list(futures)))
+        except KilledWorker as error:
+            raise EngineError(
+                "Dask workers died again and again on the same part, most likely for lack of "
+                f"memory ({error}); give them more, or read smaller chunks with "
+                "Table(chunk_rows=…)"
+            ) from None
+        except ModuleNotFoundError as error:
+            raise EngineNotFoundError(
+                f"a Dask worker lacks the package {error.name}; install it there: {_INSTALL}"
+            ) from None
+        finally:
+            for future in futures:
+                future.release()
+
+
+def _on_worker(
+    function: Callable[..., Any], before: Any, part: Any, where: str, *after: Any
+) -> Any:
+    """Runs on a worker; one thread of linear algebra, so that sums have the same bits anywhere."""
+    if not hasattr(part, "batches"):  # the partition itself
+        part = ArraysPart({str(c): part[c] for c in part.columns}, where)
+    with threadpool_limits(1, user_api="blas"):
+        return function(before, part, *after)
+
+
+def _client(client: Any) -> Any:
+    if find_spec("distributed") is None:
+        raise EngineNotFoundError(f"distributed data need Dask; install it with: {_INSTALL}")
+    if not isinstance(client, str):
+        if not hasattr(client, "scheduler_info"):
+            raise OptionError(
+                f"client is a {type(client).__name__}; expected a distributed.Client or the "
+                'address of a scheduler, "tcp://host:8786"'
+            )
+        if getattr(client, "asynchronous", False):
+            raise OptionError(
+                "the Dask client is asynchronous, its answers would have to be awaited; "
+                "make it without asynchronous=True"
+            )
+        if getattr(client, "status", "running") != "running":
+            raise OptionError(
+                f"the Dask client is {client.status}: its cluster has ended or is out of reach; "
+                "make a new one"
+            )
+        return client
+    from distributed import Client
+    from distributed.comm import get_address_host_port
+
+    try:
+        # Asked before Dask is: a client that cannot start is ended by the garbage collector, and
+        # if that is while another one starts, it waits for ever for a lock that it holds itself.
+        socket.create_connection(get_address_host_port(client), timeout=5).close()
+        return Client(client, timeout="5s")
+    except Exception as error:  # Dask has many, an AssertionError among them
+        why = str(error) or type(error).__name__
+        raise OptionError(f"client is {shown(client)}: no Dask scheduler answers: {why}") from None
+
+
+def _parts(rows: Any) -> tuple[Part, ...]:
+    if type(rows).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(rows, "to_delayed"):
+        delayed = rows.to_delayed()
+        return tuple(
+            PartitionPart(d, f"partition {i} of the Dask table") for i, d in enumerate(delayed)
+        )
+    parts = find_parts(rows)
+    for part in parts:
+        if not isinstance(part, FilePart):
+            raise OptionError(
+                f"{part.name} are in this process alone; workers read files (Parquet, Arrow) or "
+                "the partitions of a dask.dataframe"
+            )
+    return parts

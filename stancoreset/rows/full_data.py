@@ -1,0 +1,356 @@
+"""The seam behind which the full data live: every quantity here is a sum over rows.
+
+    log p(θ | y) = log prior(θ) + Σ_chunks L_c(θ),      L_c(θ) = Σ_{n in c} log p(y_n | θ)
+
+The mode, the Hessian, the target of the projection and the certificate need nothing of
+the data but `log_likelihood`, `log_prior`, `log_density_gradient` and `hessian`. Chunks of
+rows are bound to the engine once, or, where the data stay on disk, read anew in each pass;
+their values are added in a fixed order, and the prior is counted once. Callers never see
+the chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stancoreset.engines import BoundModel, Compiled, Float, StanData
+from stancoreset.errors import DataError, ReferenceFitError
+from stancoreset.parallel import available_cores
+from stancoreset.rows.distinct import DistinctRows, distinct_rows
+from stancoreset.rows.glm import FoundGlm, rows_of
+from stancoreset.rows.sums import (
+    MAX_ROWS_PER_CHUNK,
+    MIN_ROWS_PER_CHUNK,
+    ArrayChunks,
+    BoundChunks,
+    DistinctKernel,
+    RowSums,
+    StanKernel,
+    StoredChunks,
+    slices,
+)
+from stancoreset.rows.tables import Kernel, StoredRows
+
+if TYPE_CHECKING:
+    from stancoreset.stan import WeightedProgram
+
+__all__ = ["FullData", "central_hessian", "repeats"]
+
+# Draws between two reports of progress; processes read their rows anew for each block.
+_BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
+
+
+@dataclass
+class _Passes:
+    """How often the rows were evaluated: full log densities, gradients, and reads of a source."""
+
+    densities: int = 0
+    gradients: int = 0
+    stored: StoredRows | None = None
+    likelihood: str = ""
+    engines: str = ""
+    distinct: int = 0
+    reads_before: int = 0
+
+    def reset(self) -> None:
+        """Start counting again; the read that opened a source counts always."""
+        self.densities = self.gradients = 0
+        if self.stored is not None:
+            self.reads_before = self.stored.reads - self.stored.opening_reads
+
+    def as_dict(self) -> dict[str, Any]:
+        """Counts by name, and what evaluates the likelihood or Stan where that was decided."""
+        counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
+        if self.stored is not None:
+            counts["reads"] = self.stored.reads - self.reads_before
+        if self.likelihood:
+            counts["likelihood"] = self.likelihood
+        if self.engines:
+            counts["engines"] = self.engines
+        if self.distinct:
+            counts["distinct_rows"] = self.distinct
+        return counts
+
+
+class FullData:
+    """A weighted program bound to all rows, with the weights that came with the data or one.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        The program without generated quantities, compiled by an engine.
+    weighted : WeightedProgram
+        Knows how to slice the data.
+    data : mapping or StoredRows
+        Checked data, every row; or rows on disk, which each pass reads anew.
+    in_process : bool
+        True: chunks of bounded size. False: a chunk for each of the processes that evaluate
+        them side by side, each of which reads its rows from a file.
+    threads : int, optional
+        Chunks evaluated at the same time; default: the available cores.
+    glm : FoundGlm, optional
+        Evaluates chunks of rows in place of the engine, if there is one.
+
+    Attributes
+    ----------
+    passes : _Passes
+        Counts of full-data evaluations so far, for the report.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        weighted: WeightedProgram,
+        data: StanData,
+        *,
+        in_process: bool,
+        threads: int | None = None,
+        glm: FoundGlm | None = None,
+    ) -> None:
+        self._compiled = compiled
+        self._weighted = weighted
+        self._data = data
+        self._threads = threads or available_cores()
+        self.n_obs = weighted.n_obs(data)
+        stored = data if isinstance(data, StoredRows) else None
+        self.prior: BoundModel = compiled.bind(
+            weighted.prior_data(data if stored is None else stored.sample)
+        )
+        self.n_params = self.prior.n_params
+        self.param_names = self.prior.param_names
+        self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
+        kernel: Kernel | None = None if glm is None else glm.kernel
+        self._exact_hessian = kernel is not None
+        #: How chunks are evaluated where the engine does not hold them; None where it does.
+        self.kernel = kernel
+        self._bound: BoundChunks | None = None
+        self._sums: RowSums
+        if stored is not None:
+            # Sums over chunks whatever the engine: no engine is asked to hold all rows.
+            self.in_process = True
+            if kernel is None:
+                kernel = StanKernel(compiled, weighted, stored.row_values, in_process)
+            if repeats(self._weighted, stored.sample) is not None:
+                kernel = DistinctKernel(kernel, weighted.weights)
+            self.kernel = kernel
+            self._sums = StoredChunks(stored, kernel)
+            return
+        self.in_process = in_process
+        self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
+        self._evaluated = self._without_repeats()
+        rows = weighted.n_obs(self._evaluated)
+        count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
+        if in_process:
+            count = max(count, -(-rows // MAX_ROWS_PER_CHUNK))
+        # To read the rows takes a process as long as many draws, so that few rows for all the
+        # draws are better than all rows for a few; threads share what they have read.
+        self._share = self._threads if in_process else self._threads // count
+        self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
+        self._sums = self._bound
+        if glm is not None and glm.kernel is not None:
+            arrays = rows_of(weighted, self._evaluated)
+            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, glm.kernel, self._threads)
+
+    def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
+        """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
+        at_hand = self.rows_at_hand
+        among = self.n_obs if size > len(at_hand) else at_hand
+        rows = np.sort(rng.choice(among, size=size, replace=False))
+        return self.copy_of(rows, np.full(size, self.n_obs / size))
+
+    def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
+        """Some rows bound as a model of their own, each `factors` times as heavy as it came."""
+        return self._compiled.bind(
+            self._weighted.subset(self._data, rows, self._weigh(rows, factors))
+        )
+
+    def _weigh(self, rows: np.ndarray, factors: Float) -> Float:
+        """Weights of some rows times factors."""
+        if self.passes.stored is None:
+            return self._weights[rows] * factors
+        came = self.passes.stored.take(rows).get(self._weighted.weights)
+        return factors if came is None else came * factors
+
+    def weights_of(self, rows: np.ndarray) -> Float | None:
+        """The weights that some rows came with; None where each is one."""
+        came = self._weigh(rows, np.ones(len(rows)))
+        return None if np.all(came == 1) else came
+
+    @property
+    def total_weight(self) -> float:
+        """What the weights of all rows sum to; of rows on disk, as the sample at hand says."""
+        stored = self.passes.stored
+        if stored is None:
+            return float(self._weights.sum())
+        return self.n_obs * float(np.mean(stored.sample[self._weighted.weights]))
+
+    @property
+    def rows_at_hand(self) -> np.ndarray:
+        """Rows that copies can be made of without reading any: all, or the sample in memory."""
+        stored = self.passes.stored
+        return np.arange(self.n_obs) if stored is None else stored.sample_rows
+
+    def integer_columns(self) -> list[np.ndarray]:
+        """Data that give every row at hand one integer: outcomes, groups, counts."""
+        stored = self.passes.stored
+        data = self._data if stored is None else stored.sample
+        columns = [np.asarray(data[name]) for name in self._weighted.rows]
+        return [c for c in columns if c.ndim == 1 and c.size and np.issubdtype(c.dtype, np.integer)]
+
+    def _without_repeats(self) -> StanData:
+        """Equal rows as one, with the weight of all."""
+        found = repeats(self._weighted, self._data)
+        if found is None:
+            return self._data
+        self.passes.distinct = len(found)
+        return self._weighted.subset(self._data, found.first, found.summed(self._weights))
+
+    def _bind(self, rows: slice) -> BoundModel:
+        data = self._evaluated
+        if rows != slice(0, self._weighted.n_obs(data)):
+            data = self._weighted.subset(data, rows, data[self._weighted.weights][rows])
+        return self._compiled.bind(data, threads=self._share)
+
+    @property
+    def fast(self) -> bool:
+        """Whether evaluating costs much less than Stan would take on all rows."""
+        return self.kernel is not None or self.passes.distinct > 0
+
+    @property
+    def chunks(self) -> list[BoundModel]:
+        """The chunks, bound to the engine on first use; none where the rows are not in memory."""
+        return [] if self._bound is None else self._bound.chunks
+
+    def bind(self) -> FullData:
+        """Bind the chunks now instead of on first use; returns itself."""
+        if self._sums is self._bound:
+            _ = self._bound.chunks
+        return self
+
+    def log_prior(self, draws: Float) -> Float:
+        """Log prior density with Jacobian, up to a constant: (S, P) → (S,)."""
+        return self.prior.log_density(draws)
+
+    def log_likelihood(
+        self, draws: Float, progress: Callable[[int], object] | None = None
+    ) -> Float:
+        """Σ_n L_n(θ), up to a constant: (S, P) → (S,).
+
+        Parameters
+        ----------
+        draws : ndarray, shape (S, P)
+            Unconstrained parameters.
+        progress : callable, optional
+            Called with the number of draws done since the last call.
+        """
+        draws = np.atleast_2d(draws)
+        out = np.empty(len(draws))
+        # Blocks of draws only so that progress can be told; one block costs nothing extra
+        # where chunks are bound, and a whole pass where they are not.
+        at_once = _BLOCK_OF_DRAWS if self.in_process else _BLOCK_FOR_PROCESSES
+        blocks = max(1, len(draws) // at_once) if self._sums is self._bound else 1
+        for block in np.array_split(np.arange(len(draws)), blocks):
+            rows = draws[block]
+            total, priors = self._sums.sums("log_density", rows, progress)
+            prior = self.log_prior(rows)
+            # −inf − (−inf) has no value: where the prior is zero, so is the posterior.
+            with np.errstate(invalid="ignore"):
+                out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
+        self.passes.densities += len(draws)
+        return out
+
+    def log_density(self, draws: Float) -> Float:
+        """Log posterior density of the full data, up to a constant: (S, P) → (S,)."""
+        return self.log_likelihood(draws) + self.log_prior(draws)
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        """Log posterior density (S,) and gradient (S, P) of the full data."""
+        draws = np.atleast_2d(draws)
+        value, gradient, priors = self._sums.sums("log_density_gradient", draws)
+        if priors != 1:  # every chunk has counted the prior, or none has
+            prior_value, prior_gradient = self.prior.log_density_gradient(draws)
+            value = value - (priors - 1) * prior_value
+            gradient = gradient - (priors - 1) * prior_gradient
+        self.passes.gradients += len(draws)
+        return value, gradient
+
+    def hessian(self, theta: Float, scale: Float) -> Float:
+        """Hessian of the log posterior density at `theta`, (P, P).
+
+        Central differences of exact gradients with a step proportional to `scale`, the
+        posterior standard deviation in each coordinate as far as it is known. Of a GLM's
+        likelihood it is exact, and only the prior's is by differences.
+        """
+        if not self._exact_hessian:
+            return central_hessian(self.log_density_gradient, theta, scale)
+        likelihood, _ = self._sums.sums("hessian", theta[None])
+        self.passes.gradients += 1
+        return np.asarray(
+            likelihood + central_hessian(self.prior.log_density_gradient, theta, scale)
+        )
+
+    def engine_mode(self, *, init: Float | None, seed: int) -> Float:
+        """The mode by the engine's own optimizer, which is given all rows at once."""
+        if self._bound is None:
+            raise DataError("the rows are not in memory: no engine can look for their mode alone")
+        with self._compiled.bind(self._evaluated) as whole:
+            return whole.mode(init=init, seed=seed)
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        self._sums.close()
+        if self._bound is not None:
+            self._bound.close()
+        self.prior.close()
+
+    def __enter__(self) -> FullData:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def central_hessian(
+    gradient: Callable[[Float], tuple[Float, Float]], theta: Float, scale: Float
+) -> Float:
+    """Hessian from central differences of a gradient.
+
+    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
+
+    Parameters
+    ----------
+    gradient : callable
+        (S, P) → values (S,), gradients (S, P).
+    theta : ndarray, shape (P,)
+    scale : ndarray, shape (P,)
+        Typical width of f in each coordinate; the step is 10⁻³ of it, which balances the
+        truncation error (h²) against the rounding error of the gradients (1/h).
+
+    Raises
+    ------
+    ReferenceFitError
+        If a gradient is not finite.
+    """
+    step = 1e-3 * scale
+    shifted = theta + np.concatenate([np.diag(step), -np.diag(step)])
+    _, grads = gradient(shifted)
+    if not np.all(np.isfinite(grads)):
+        raise ReferenceFitError(
+            "the gradient of the log density is not finite next to the mode: the mode lies "
+            "on the edge of the parameters' support; check the constraints of the parameters, "
+            "or pass posterior draws of your own as reference="
+        )
+    p = len(theta)
+    hessian = (grads[:p] - grads[p:]) / (2 * step[:, None])
+    return 0.5 * (hessian + hessian.T)
+
+
+def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:
+    """Which rows of the data are different, if at most half of them are."""
+    rows = rows_of(program, data)
+    del rows[program.weights]
+    return distinct_rows(rows)

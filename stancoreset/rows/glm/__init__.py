@@ -1,0 +1,12 @@
+"""Generalised linear models without Stan: a matrix product for all draws at once.
+
+May import stan, engines' types and the ground floor. Hands out `find_glm` and `GlmKernel`.
+"""
+
+from __future__ import annotations
+
+from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.rows.glm.predictor import GlmRows
+from stancoreset.rows.glm.verify import FoundGlm, find_glm, rows_of
+
+__all__ = ["FoundGlm", "GlmKernel", "GlmRows", "find_glm", "rows_of"]

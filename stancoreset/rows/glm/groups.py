@@ -1,0 +1,148 @@
+"""What a program declares that a linear predictor may be made of, effects of groups above all.
+
+Effects of groups are ``a[g]``: elements of a vector of parameters; of a product τ z of a positive
+parameter and such a vector (non-centred, in a statement or as ``multiplier``), or of one of
+several vectors in an array, as brms writes. They may be multiplied by a row variable.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stancoreset.rows.glm.predictor import Term
+from stancoreset.stan import WeightedProgram
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Names", "Parameters", "group_terms"]
+
+# Columns of groups in all: second derivatives are a dense matrix of so many columns.
+_MAX_COLUMNS = 1_000
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Where parameters stand among the unconstrained ones.
+
+    Parameters
+    ----------
+    program : WeightedProgram
+    param_names : sequence of str
+        Of the unconstrained parameters, ``beta.1``, …
+    """
+
+    program: WeightedProgram
+    param_names: Sequence[str]
+
+    def columns(self, names: Container[str]) -> frozenset[int]:
+        """Unconstrained parameters of these variables."""
+        return frozenset(j for j, p in enumerate(self.param_names) if p.split(".")[0] in names)
+
+    def _columns(self, name: str) -> tuple[int, ...]:
+        return tuple(sorted(self.columns((name,))))
+
+    @cached_property
+    def free(self) -> dict[str, tuple[int, ...]]:
+        """Of each variable that is real, and has no constraint but offset and multiplier."""
+        return {
+            d.name: self._columns(d.name)
+            for d in self.program.program.parameters
+            if d.type.base in ("real", "vector", "row_vector")
+            and d.constraint.kind in ("none", "affine")
+        }
+
+    @cached_property
+    def positive(self) -> dict[str, tuple[int, ...]]:
+        """Of each variable whose unconstrained value is its logarithm."""
+        return {
+            d.name: self._columns(d.name)
+            for d in self.program.program.parameters
+            if d.constraint.kind == "bounds"
+            and isinstance(d.constraint.lower, n.IntLit | n.RealLit)
+            and float(d.constraint.lower.text) == 0.0
+            and d.constraint.upper is None
+            and d.type.base in ("real", "vector", "row_vector")
+        }
+
+    def vectors(self, name: str) -> Iterator[tuple[int, ...]]:
+        """A vector, or the vectors of an array, which Stan's names do not tell the order of."""
+        whole = self.free[name]
+        several = len(
+            {self.param_names[j].split(".")[1] for j in whole if "." in self.param_names[j]}
+        )
+        decl = next(d for d in self.program.program.parameters if d.name == name)
+        if not decl.size.array or several in (1, len(whole)):
+            yield whole
+            return
+        length = len(whole) // several
+        for i in range(several):
+            yield whole[i * length : (i + 1) * length]
+        for i in range(several):
+            yield whole[i::several]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the program declares, sorted by the part it may play.
+
+    Attributes
+    ----------
+    matrices, vectors, integers : tuple of str
+        Row variables.
+    products : frozenset of (str, str)
+        A row variable and a coefficient that are multiplied.
+    indexed : tuple of (str, str)
+        A variable and the row variable that picks an element of it.
+    definitions : dict of str to frozenset of str
+        What stands in the statements that define it.
+    """
+
+    matrices: tuple[str, ...]
+    vectors: tuple[str, ...]
+    integers: tuple[str, ...]
+    products: frozenset[tuple[str, str]]
+    indexed: tuple[tuple[str, str], ...]
+    definitions: Mapping[str, frozenset[str]]
+
+
+def group_terms(
+    names: Names, parameters: Parameters, data: Mapping[str, Any]
+) -> Iterator[tuple[Term, ...]]:
+    """A term for each variable that is indexed by group, in every way that it may be meant."""
+    choices = [
+        [
+            Term(factor, columns, group, scale)
+            for columns, scale in _effects(array, names, parameters)
+            if int(np.max(data[group])) <= len(columns) <= _MAX_COLUMNS
+            for factor in _factors(array, names)
+        ]
+        for array, group in names.indexed
+    ]
+    for terms in itertools.product(*choices):
+        columns = [column for term in terms for column in term.columns]
+        if len(set(columns)) == len(columns):
+            yield terms
+
+
+def _effects(
+    array: str, names: Names, parameters: Parameters
+) -> Iterator[tuple[tuple[int, ...], int | None]]:
+    """Unconstrained parameters that the elements may be, and the logarithm of their factor."""
+    inside = names.definitions[array]
+    sources = [name for name in parameters.free if name == array or name in inside]
+    factors = [j for name, where in parameters.positive.items() if name in inside for j in where]
+    for name in sources:
+        for columns in parameters.vectors(name):
+            for factor in factors or (None,):
+                yield columns, factor
+
+
+def _factors(array: str, names: Names) -> Sequence[str | None]:
+    """Row variables that multiply the effects."""
+    found = [variable for variable in names.vectors if (variable, array) in names.products]
+    return found or (None,)

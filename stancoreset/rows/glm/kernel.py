@@ -1,0 +1,302 @@
+"""Generalised linear models in numpy: one matrix product and one elementwise kernel a block.
+
+With η = Z c, Z the rows' predictors (a column of ones for the intercept), c the coefficients
+(see `stancoreset.rows.glm.predictor`):
+
+    bernoulli_logit    L_n = y η − log(1 + e^η)
+    poisson_log        L_n = y η − e^η                       (− log y!, a constant)
+    normal             L_n = −(y − η)² / 2σ² − log σ         (− ½ log 2π, a constant)
+
+Linear parts are sums over rows that need no draws: Σ w y η = (Σ w y z)ᵀ c. For the logistic,
+
+    Σ_n log(1 + e^η_n) = log Π_n (1 + e^η_n),
+
+one logarithm for as many rows as the product stays finite; many draws that lie close together
+have a series about their mean ĉ, see `stancoreset.rows.glm.series`. For the normal the sum of
+squares is a quadratic in δ = c − ĉ, however many draws there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import Float
+from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
+from stancoreset.rows.glm.series import Series, order_needed
+
+__all__ = ["GlmKernel"]
+
+# Numbers η in a block: they stay in the processor's second cache.
+_BLOCK = 1 << 16
+# The same in single precision, where each block has more to do.
+_SERIES_BLOCK = 1 << 18
+# From so many draws on their common mean is worth a series.
+_MANY_DRAWS = 50
+# log of the largest product of factors, below that of the largest double (709.78).
+_LOG_MAX = 700.0
+# Up to here 1 + e^η is formed without splitting off the positive part.
+_STEEP = 50.0
+
+
+@dataclass(frozen=True)
+class GlmKernel:
+    """A chunk's log likelihood at all draws; see `stancoreset.rows.tables.passes.Kernel`.
+
+    Attributes
+    ----------
+    family : {"bernoulli_logit", "poisson_log", "normal"}
+    outcome, weights : str
+        Row variables.
+    coefficients : Coefficients
+    bounds : tuple of (str, float, float)
+        Row variables with the smallest and the largest value that the program allows.
+    """
+
+    family: str
+    outcome: str
+    weights: str
+    coefficients: Coefficients
+    bounds: tuple[tuple[str, float, float], ...] = ()
+
+    def prepare(self, chunk: dict[str, Any]) -> GlmRows:
+        """A chunk as `evaluate` takes it again and again.
+
+        Raises
+        ------
+        DataError
+            If a row has an outcome or a group that there is not, or a value out of the bounds
+            that the program declares.
+        """
+        for name, lowest, highest in self.bounds:
+            require_between(name, chunk[name], lowest, highest)
+        y = np.asarray(chunk[self.outcome], dtype=np.float64)
+        if self.family != "normal":
+            require_between(self.outcome, y, 0, 1 if self.family == "bernoulli_logit" else np.inf)
+        weights = np.asarray(chunk[self.weights]) if self.weights in chunk else np.ones(len(y))
+        return GlmRows(*self.coefficients.design(chunk), y, weights)
+
+    def evaluate(
+        self, method: str, chunk: dict[str, Any] | GlmRows, draws: Float
+    ) -> tuple[Any, ...]:
+        """Log likelihoods (S,), for gradients also (S, P), and 0: the prior is not in them.
+
+        ``"hessian"`` gives the Hessian (P, P) at the first draw instead.
+        """
+        rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
+        if method == "log_density":
+            return self._values(rows, draws), 0
+        if method == "hessian":
+            return self._hessian(rows, draws[0]), 0
+        value, gradient = self._gradients(rows, draws)
+        return value, gradient, 0
+
+    def log_lik(self, chunk: dict[str, Any] | GlmRows, draws: Float) -> Float:
+        """Log likelihood of each row, (S, n), up to a constant for each row: the plain formulas."""
+        rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
+        y, eta = rows.y, rows.predictor(self.coefficients.of(draws).T).T
+        if self.family == "bernoulli_logit":
+            # log(1 + e^η) = max(η, 0) + log(1 + e^−|η|)
+            return np.asarray(y * eta - np.maximum(eta, 0.0) - np.log1p(np.exp(-np.abs(eta))))
+        if self.family == "poisson_log":
+            with np.errstate(over="ignore"):
+                return np.asarray(y * eta - np.exp(eta))
+        sigma = self._sigma(draws)[:, None]
+        return np.asarray(-0.5 * ((y - eta) / sigma) ** 2 - np.log(sigma))
+
+    # Values --------------------------------------------------------------------------------
+
+    def _values(self, rows: GlmRows, draws: Float) -> Float:
+        c = self.coefficients.of(draws)
+        if self.family == "normal":
+            return self._normal(rows, c, self._sigma(draws))
+        wy = rows.weights * rows.y
+        total = c @ rows.z.transposed_times(wy)
+        if rows.offset is not None:
+            total += float(wy @ rows.offset)
+        if len(draws) >= _MANY_DRAWS:
+            return np.asarray(total - self._about_mean(rows, c))
+        return np.asarray(total - self._directly(rows, c))
+
+    def _directly(self, rows: GlmRows, c: Float) -> Float:
+        """Σ w log(1 + e^η), or Σ w e^η, for each draw."""
+        total = np.zeros(len(c))
+        equal = _all_one(rows.weights)
+        slopes = np.ascontiguousarray(c.T)
+        step = max(64, _BLOCK // len(c))
+        eta = np.empty((min(step, len(rows)), len(c)))
+        normaliser = _softplus_sum if self.family == "bernoulli_logit" else _exp_sum
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            view = block.predictor(slopes, out=eta[: len(block)])
+            total += normaliser(view, None if equal else block.weights)
+        return total
+
+    def _about_mean(self, rows: GlmRows, c: Float) -> Float:
+        """The same by Taylor series about the mean draw, where draws are close to it."""
+        centre = c.mean(axis=0)
+        delta = c - centre
+        z = rows.z
+        series = Series(self.family, rows.predictor(centre), rows.weights)
+        single, slopes = z.astype(np.float32), np.ascontiguousarray(delta.T, dtype=np.float32)
+        step = max(64, _SERIES_BLOCK // len(c))
+        u = np.empty((min(step, len(rows)), len(c)), dtype=np.float32)
+        power = np.empty_like(u)
+        total = np.zeros(len(c))
+        far = np.zeros(len(rows), dtype=bool)
+        coefficients = np.empty((0, len(rows)), dtype=np.float32)
+        for start in range(0, len(rows), step):
+            block = slice(start, min(start + step, len(rows)))
+            near = u[: block.stop - start]
+            raised = power[: block.stop - start]
+            single[block].times(slopes, out=near)
+            np.multiply(near, near, out=raised)
+            order = order_needed(self.family, float(raised.max()) ** 0.5)
+            if not order:
+                far[block] = True
+                continue
+            if len(coefficients) < order - 2:
+                coefficients = series.coefficients(order)
+            for k in range(3, order + 1):
+                raised *= near
+                total += coefficients[k - 3, block] @ raised
+        if np.any(far):
+            total += self._directly(rows[far], c)
+            z, series = z[~far], series.only(~far)
+        total += series.value.sum() + delta @ z.transposed_times(series.slope)
+        return total + 0.5 * _squares(delta, z.gram(series.curvature))
+
+    def _sigma(self, draws: Float) -> Float:
+        scale = self.coefficients.scale
+        if isinstance(scale, int):
+            return np.exp(draws[:, scale])
+        return np.full(len(draws), 1.0 if scale is None else scale)
+
+    def _normal(self, rows: GlmRows, c: Float, sigma: Float) -> Float:
+        """Σ w (y − η)² = Σ w r̂² − 2 δᵀ Zᵀ W r̂ + δᵀ Zᵀ W Z δ with r̂ the residual at ĉ."""
+        centre = c.mean(axis=0)
+        delta = c - centre
+        residual = rows.y - rows.predictor(centre)
+        weighted = rows.weights * residual
+        squares = float(weighted @ residual) + _squares(delta, rows.z.gram(rows.weights))
+        squares -= 2.0 * (delta @ rows.z.transposed_times(weighted))
+        return np.asarray(-0.5 * squares / sigma**2 - rows.weights.sum() * np.log(sigma))
+
+    # Gradients -----------------------------------------------------------------------------
+
+    def _gradients(self, rows: GlmRows, draws: Float) -> tuple[Float, Float]:
+        """∂L/∂c = Σ w (y − μ) z, μ the mean; the normal's divided by σ²."""
+        c = self.coefficients.of(draws)
+        slopes = np.ascontiguousarray(c.T)
+        sigma = self._sigma(draws)
+        value = np.zeros(len(draws))
+        along = np.zeros_like(c)
+        along_scale = np.zeros(len(draws))
+        equal = _all_one(rows.weights)
+        step = max(64, _BLOCK // max(1, len(draws)))
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            eta, y, w = block.predictor(slopes), block.y[:, None], block.weights
+            if self.family == "bernoulli_logit":
+                value += (w * block.y) @ eta
+                positive = eta >= 0
+                small = np.exp(-np.abs(eta))
+                factors = 1.0 + small
+                residual = y - np.where(positive, 1.0, small) / factors
+                value -= w @ np.maximum(eta, 0.0)
+                value -= _log_products(factors, np.log(2.0)) if equal else w @ np.log1p(small)
+            elif self.family == "poisson_log":
+                with np.errstate(over="ignore", invalid="ignore"):
+                    mean = np.exp(eta)
+                    value += w @ (y * eta - mean)
+                    residual = y - mean
+            else:
+                residual = (y - eta) / sigma
+                squares = w @ residual**2
+                value += -0.5 * squares - w.sum() * np.log(sigma)
+                along_scale += squares - w.sum()
+                residual /= sigma
+            along += block.z.transposed_times(residual * w[:, None]).T
+        gradient = self.coefficients.gradient(draws, along)
+        if isinstance(self.coefficients.scale, int):
+            gradient[:, self.coefficients.scale] += along_scale
+        return value, gradient
+
+    def _hessian(self, rows: GlmRows, theta: Float) -> Float:
+        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, v the variance; for the normal also along log σ."""
+        coefficients, one = self.coefficients, theta[None]
+        eta = rows.predictor(coefficients.of(one)[0])
+        if self.family == "bernoulli_logit":
+            small = np.exp(-np.abs(eta))
+            variance = small / (1.0 + small) ** 2
+            residual = rows.y - np.where(eta >= 0, 1.0, small) / (1.0 + small)
+        elif self.family == "poisson_log":
+            variance = np.exp(eta)
+            residual = rows.y - variance
+        else:
+            variance = np.full(len(rows), 1.0 / self._sigma(one)[0] ** 2)
+            residual = variance * (rows.y - eta)
+        residual = rows.weights * residual
+        along = rows.z.transposed_times(residual)
+        curvature = -rows.z.gram(rows.weights * variance)
+        hessian = coefficients.hessian(theta, along, curvature)
+        scale = coefficients.scale
+        if self.family == "normal" and isinstance(scale, int):
+            across = -2.0 * coefficients.gradient(one, along[None])[0]
+            hessian[scale] += across
+            hessian[:, scale] += across
+            hessian[scale, scale] -= 2.0 * float(residual @ (rows.y - eta))
+        return hessian
+
+
+def _squares(delta: Float, matrix: Float) -> Float:
+    """δᵀ M δ for each row δ."""
+    return np.asarray(np.einsum("si,si->s", delta @ matrix, delta))
+
+
+def _all_one(weights: Float) -> bool:
+    return bool(weights[0] == 1.0 and np.all(weights == 1.0))
+
+
+def _softplus_sum(eta: Float, weights: Float | None) -> Float:
+    """Σ_n w_n log(1 + e^η_n) for each column; `eta` is overwritten."""
+    if weights is not None:
+        small = np.abs(eta)
+        np.negative(small, out=small)
+        np.exp(small, out=small)
+        np.log1p(small, out=small)
+        np.maximum(eta, 0.0, out=eta)
+        small += eta
+        return np.asarray(weights @ small)
+    highest = float(eta.max())
+    if not np.isfinite(highest):
+        return np.full(eta.shape[1], np.nan if np.isnan(highest) else np.inf)
+    if highest < _STEEP:
+        np.exp(eta, out=eta)
+        eta += 1.0
+        return _log_products(eta, np.logaddexp(0.0, highest))
+    positive = np.maximum(eta, 0.0).sum(axis=0)
+    np.abs(eta, out=eta)
+    np.negative(eta, out=eta)
+    np.exp(eta, out=eta)
+    eta += 1.0
+    return np.asarray(positive + _log_products(eta, np.log(2.0)))
+
+
+def _log_products(factors: Float, log_largest: float) -> Float:
+    """Σ_n log f_n for each column: logarithms of products that stay finite."""
+    together = max(1, int(_LOG_MAX / max(log_largest, 1e-3)))
+    rows = len(factors)
+    starts = np.arange(0, rows, together)
+    if len(starts) == 1:
+        return np.log(np.multiply.reduce(factors, axis=0))
+    return np.log(np.multiply.reduceat(factors, starts, axis=0)).sum(axis=0)
+
+
+def _exp_sum(eta: Float, weights: Float | None) -> Float:
+    """Σ_n w_n e^η_n for each column; `eta` is overwritten."""
+    with np.errstate(over="ignore"):
+        np.exp(eta, out=eta)
+        return np.asarray(eta.sum(axis=0) if weights is None else weights @ eta)

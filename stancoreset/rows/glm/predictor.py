@@ -1,0 +1,248 @@
+"""The linear predictor η = Z c: its terms, its coefficients, and the matrix Z.
+
+The columns of Z are row variables as they are (dense), and indicators of groups, times a row
+variable where slopes vary by group (sparse: one number a row). Its coefficients c are parameters,
+or, in non-centred programs, parameters z times a positive parameter τ:
+
+    c = τ z,    ∂c/∂z = τ,    ∂c/∂log τ = c
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from stancoreset.engines import Float
+from stancoreset.errors import DataError
+
+__all__ = ["Coefficients", "Design", "GlmRows", "Term", "require_between"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand of the linear predictor.
+
+    Attributes
+    ----------
+    variable : str or None
+        Row variable that is multiplied, a matrix or a vector; None for one.
+    columns : tuple of int
+        Unconstrained parameters that are its coefficients; empty for an offset, which has
+        coefficient one.
+    group : str or None
+        Row variable that says which of the coefficients a row has, counted from 1.
+    scale : int or None
+        Unconstrained parameter that is the logarithm of a factor of all coefficients.
+    """
+
+    variable: str | None
+    columns: tuple[int, ...]
+    group: str | None = None
+    scale: int | None = None
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """How draws become coefficients, and derivatives along coefficients those along parameters.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+    scale : int or float or None
+        For the normal: which unconstrained parameter is log σ (an int), or σ itself (a float).
+    """
+
+    terms: tuple[Term, ...]
+    scale: int | float | None = None
+
+    @cached_property
+    def ordered(self) -> tuple[Term, ...]:
+        """Terms with coefficients in the order of the columns of Z: dense ones, then groups."""
+        own = [term for term in self.terms if term.columns]
+        return tuple(sorted(own, key=lambda term: term.group is not None))
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """Unconstrained parameter of each column of Z, (C,)."""
+        return np.array([c for term in self.ordered for c in term.columns], dtype=np.int64)
+
+    @cached_property
+    def parameters(self) -> frozenset[int]:
+        """Unconstrained parameters that η or σ depends on."""
+        scales = [term.scale for term in self.ordered]
+        factors = [s for s in (*scales, self.scale) if isinstance(s, int)]
+        return frozenset((*self.columns.tolist(), *factors))
+
+    @cached_property
+    def _scaled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Columns of Z whose coefficients have a factor, and its parameter."""
+        scales = [-1 if t.scale is None else t.scale for t in self.ordered for _ in t.columns]
+        which = np.flatnonzero(np.array(scales, dtype=np.int64) >= 0)
+        return which, np.array(scales, dtype=np.int64)[which]
+
+    def of(self, draws: Float) -> Float:
+        """Coefficients c: (S, P) → (S, C)."""
+        c = draws[:, self.columns]
+        which, scale = self._scaled
+        if which.size:
+            c[:, which] *= np.exp(draws[:, scale])
+        return c
+
+    def gradient(self, draws: Float, along: Float) -> Float:
+        """Derivatives along the parameters from those along the coefficients: (S, C) → (S, P)."""
+        which, scale = self._scaled
+        along_own = along.copy()
+        along_own[:, which] *= np.exp(draws[:, scale])
+        out = np.zeros_like(draws)
+        # A parameter may be the coefficient of several columns.
+        np.add.at(out.T, self.columns, along_own.T)
+        np.add.at(out.T, scale, (along[:, which] * self.of(draws)[:, which]).T)
+        return out
+
+    def hessian(self, theta: Float, along: Float, curvature: Float) -> Float:
+        """Jᵀ H J + Σ_j ∂L/∂c_j ∂²c_j/∂θ²: derivatives (C,) and (C, C) → (P, P)."""
+        which, scale = self._scaled
+        c, own = self.of(theta[None])[0], self.columns
+        jacobian = np.zeros((len(own), len(theta)))
+        jacobian[np.arange(len(own)), own] = 1.0
+        jacobian[which, own[which]] = np.exp(theta[scale])
+        jacobian[which, scale] += c[which]
+        out = jacobian.T @ curvature @ jacobian
+        mixed = along[which] * np.exp(theta[scale])
+        np.add.at(out, (own[which], scale), mixed)
+        np.add.at(out, (scale, own[which]), mixed)
+        np.add.at(out, (scale, scale), along[which] * c[which])
+        return np.asarray(out)
+
+    def design(self, rows: dict[str, Any]) -> tuple[Design, Float | None]:
+        """Z and the sum of the offsets (n,)."""
+        length = len(next(iter(rows.values())))
+        offset: Float | None = None
+        for term in self.terms:
+            if not term.columns:
+                value = np.asarray(rows[str(term.variable)], dtype=np.float64)
+                offset = value if offset is None else offset + value
+        plain = [term for term in self.ordered if term.group is None]
+        dense = np.empty((length, sum(len(term.columns) for term in plain)))
+        start = 0
+        for term in plain:
+            stop = start + len(term.columns)
+            value = np.ones(length) if term.variable is None else rows[term.variable]
+            dense[:, start:stop] = value[:, None] if np.ndim(value) == 1 else value
+            start = stop
+        groups = [_indicators(t, rows, length) for t in self.ordered if t.group is not None]
+        return Design(dense, sparse.hstack(groups, format="csr") if groups else None), offset
+
+
+def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_array:
+    """One number a row, in the column of its group."""
+    require_between(str(term.group), rows[str(term.group)], 1, len(term.columns))
+    code = np.asarray(rows[str(term.group)], dtype=np.int32) - 1
+    value = np.ones(length) if term.variable is None else np.asarray(rows[term.variable], float)
+    starts = np.arange(length + 1, dtype=np.int32)
+    return sparse.csr_array((value, code, starts), shape=(length, len(term.columns)))
+
+
+def require_between(name: str, values: Any, lowest: float, highest: float) -> None:
+    """Raise where Stan would: it has not seen all of these rows.
+
+    Raises
+    ------
+    DataError
+        If a value of a row variable is out of the bounds.
+    """
+    array = np.asarray(values)
+    wrong = ~((array >= lowest) & (array <= highest))
+    if np.any(wrong):
+        expected = f"{lowest:g} to {highest:g}"
+        if np.inf in (-lowest, highest):
+            expected = f"at least {lowest:g}" if highest == np.inf else f"at most {highest:g}"
+        raise DataError(
+            f"data variable {name!r} has {array[np.argmax(wrong)]} in one of the rows; "
+            f"expected {expected}: correct these rows, or leave them out"
+        )
+
+
+@dataclass(frozen=True)
+class Design:
+    """The matrix Z of a chunk of rows, (n, C).
+
+    Attributes
+    ----------
+    dense : ndarray, shape (n, C₁)
+    groups : scipy.sparse.csr_array, shape (n, C₂), or None
+    """
+
+    dense: Float
+    groups: sparse.csr_array | None = None
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Design:
+        return Design(self.dense[rows], None if self.groups is None else self.groups[rows])
+
+    def astype(self, dtype: Any) -> Design:
+        """In another precision."""
+        groups = None if self.groups is None else self.groups.astype(dtype)
+        return Design(self.dense.astype(dtype), groups)
+
+    def times(self, c: Any, out: Any = None) -> Any:
+        """Z c: (C, S) → (n, S), or (C,) → (n,)."""
+        width = self.dense.shape[1]
+        eta = np.matmul(self.dense, c[:width], out=out)
+        if self.groups is not None:
+            eta += self.groups @ c[width:]
+        return eta
+
+    def transposed_times(self, residual: Float) -> Float:
+        """Zᵀ r: (n,) → (C,), or (n, S) → (C, S)."""
+        own = self.dense.T @ residual
+        return own if self.groups is None else np.concatenate([own, self.groups.T @ residual])
+
+    def gram(self, weights: Float) -> Float:
+        """Zᵀ diag(w) Z, (C, C)."""
+        weighted = self.dense * weights[:, None]
+        own = self.dense.T @ weighted
+        if self.groups is None:
+            return own
+        across = self.groups.T @ weighted
+        spread = self.groups * weights[:, None]
+        return np.block([[own, across.T], [across, (self.groups.T @ spread).toarray()]])
+
+
+@dataclass(frozen=True)
+class GlmRows:
+    """A chunk of rows as a GLM sees it.
+
+    Attributes
+    ----------
+    z : Design
+    offset : ndarray, shape (n,), or None
+        What η has besides Z c.
+    y, weights : ndarray, shape (n,)
+    """
+
+    z: Design
+    offset: Float | None
+    y: Float
+    weights: Float
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> GlmRows:
+        offset = None if self.offset is None else self.offset[rows]
+        return GlmRows(self.z[rows], offset, self.y[rows], self.weights[rows])
+
+    def predictor(self, c: Float, out: Float | None = None) -> Float:
+        """η: (C, S) → (n, S), or (C,) → (n,)."""
+        eta = np.asarray(self.z.times(c, out=out))
+        if self.offset is not None:
+            eta += self.offset if eta.ndim == 1 else self.offset[:, None]
+        return eta

@@ -1,0 +1,93 @@
+"""Which parameters reach the rows: read off the syntax tree, and never one too few.
+
+Numbers at some rows cannot show that a GLM has every parameter: a column or a product that is
+zero on all of them hides its coefficient. The tree can. A statement that adds to the log density
+is about rows if a row variable or the weights stand in it or in what defines its variables; then
+every parameter that stands there reaches the rows, whether or not any row shows it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from stancoreset.stan import WeightedProgram
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["reaching_parameters", "variables"]
+
+
+def variables(node: n.Node) -> set[str]:
+    """Names of all variables in an expression or statement."""
+    return {part.name for part in n.walk(node) if isinstance(part, n.Var)}
+
+
+def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
+    """Parameters that the rows' part of the log density may depend on.
+
+    Parameters
+    ----------
+    program : WeightedProgram
+
+    Returns
+    -------
+    frozenset of str
+        Too many rather than too few: a prior in one statement with the rows' density counts.
+
+    Examples
+    --------
+    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> path = stan_model_path("hierarchical_logistic")
+    >>> "tau" in reaching_parameters(weighted_program(StanProgram.from_file(path)))
+    True
+    """
+    tree = program.program.tree
+    steps = (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
+    sources: dict[str, set[str]] = defaultdict(set)
+    for declared in program.program.parameters:  # of a multiplier or a bound that is a parameter
+        sources[declared.name] |= variables(declared.constraint)
+    terms: list[set[str]] = []
+    for statement in steps:
+        for inner, around in _under(statement, frozenset()):
+            if isinstance(inner, n.Assign):
+                sources[_assigned(inner.target)] |= variables(inner) | around
+            elif isinstance(inner, n.Decl) and inner.value is not None:
+                sources[inner.name] |= variables(inner.value) | around
+            elif isinstance(inner, n.For):
+                sources[inner.name] |= variables(inner.lower) | variables(inner.upper)
+            elif isinstance(inner, n.ForEach):
+                sources[inner.name] |= variables(inner.sequence)
+            elif isinstance(inner, n.Tilde | n.TargetAdd | n.VoidCall):
+                terms.append(variables(inner) | around)
+    rows = {*program.rows, program.weights}
+    reached = [found for found in (_closed(term, sources) for term in terms) if found & rows]
+    names = {declared.name for declared in program.program.parameters}
+    return frozenset(names.intersection(*[set().union(*reached)]))
+
+
+def _under(statement: n.Node, around: frozenset[str]) -> Iterator[tuple[n.Node, frozenset[str]]]:
+    """Statements within one, each with the variables that say whether and how often it is run."""
+    yield statement, around
+    if isinstance(statement, n.If | n.While):
+        around |= variables(statement.condition)
+    elif isinstance(statement, n.For | n.ForEach):
+        around |= {statement.name}
+    for child in n.children(statement):
+        if isinstance(child, n.Statement):
+            yield from _under(child, around)
+
+
+def _assigned(target: n.Node) -> str:
+    """The variable that is assigned, or of which a part is."""
+    return next(part.name for part in n.walk(target) if isinstance(part, n.Var))
+
+
+def _closed(names: set[str], sources: Mapping[str, set[str]]) -> set[str]:
+    """Names, and whatever their values were made of."""
+    found: set[str] = set()
+    waiting = set(names)
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= sources.get(name, set()) - found
+    return found

@@ -1,0 +1,168 @@
+"""A proposed GLM is used only after its values have equalled Stan's.
+
+On random rows and random parameter values each row's log likelihood must be Stan's up to a
+constant of its own; and the sums, with weights, must differ from Stan's log density by the
+log prior alone, in value and gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import BoundModel, Compiled, Float
+from stancoreset.errors import DataError
+from stancoreset.rows.glm.form import proposals, why_not
+from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.stan import WeightedProgram
+
+__all__ = ["FoundGlm", "find_glm"]
+
+#: Largest relative difference from Stan's values.
+TOLERANCE = 1e-9
+_ROWS = 256
+# Rows among which those of each group are looked for, and so many groups at most.
+_LOOK = 20_000
+_GROUPS = 1_000
+_POINTS = 8
+# Spread of the parameter values: near zero first, where every row has a density.
+_RADII = (0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class FoundGlm:
+    """Whether a program's likelihood is a GLM that numpy can evaluate.
+
+    Attributes
+    ----------
+    kernel : GlmKernel or None
+    reason : str
+        Why there is none.
+    error : float
+        Largest relative difference from Stan's values.
+    """
+
+    kernel: GlmKernel | None
+    reason: str = ""
+    error: float = float("nan")
+
+    def __str__(self) -> str:
+        if self.kernel is None:
+            return f"Stan ({self.reason})"
+        return f"{self.kernel.family} as a matrix product (within {self.error:.0e} of Stan)"
+
+
+def find_glm(
+    program: WeightedProgram,
+    density: Compiled,
+    with_log_lik: Compiled,
+    data: Mapping[str, Any],
+    seed: int = 0,
+) -> FoundGlm:
+    """The GLM that the program's likelihood is, or why it is none.
+
+    Parameters
+    ----------
+    program : WeightedProgram
+    density, with_log_lik : Compiled
+        The program without and with its generated quantities.
+    data : mapping
+        Checked data in memory; a few random rows of them are used.
+    seed : int
+    """
+    reason = why_not(program)
+    if reason:
+        return FoundGlm(None, reason)
+    rng = np.random.default_rng([seed, 23])
+    chosen = _chosen(program, data, rng)
+    part = program.subset(data, chosen)
+    rows = rows_of(program, part)
+    with with_log_lik.bind(part) as bound:
+        points = _points(bound, rng)
+        if len(points) < 2:
+            return FoundGlm(None, "its log density is not finite at random parameter values")
+        expected = bound.log_lik(points)
+        for kernel in proposals(program, bound.param_names, part):
+            try:
+                error = _up_to_constants(kernel.log_lik(rows, points), expected)
+            except DataError:  # what is no outcome of the family, or no group
+                continue
+            if error <= TOLERANCE:
+                error = max(error, _sums_error(kernel, program, density, part, points, rng))
+                if error <= TOLERANCE:
+                    return FoundGlm(kernel, error=error)
+    return FoundGlm(None, "its likelihood is no known GLM")
+
+
+def _chosen(
+    program: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Random rows, and one of each group: what holds for one need not hold for all."""
+    n_obs = program.n_obs(data)
+    looked_at = np.sort(rng.choice(n_obs, size=min(n_obs, _LOOK), replace=False))
+    chosen = [rng.choice(looked_at, size=min(n_obs, _ROWS), replace=False)]
+    for name in program.rows:
+        values = np.asarray(data[name])
+        if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
+            different, first = np.unique(values[looked_at], return_index=True)
+            if len(different) <= _GROUPS:
+                chosen.append(looked_at[first])
+    return np.unique(np.concatenate(chosen))
+
+
+def rows_of(program: WeightedProgram, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Row variables and weights, first axis the row."""
+    names = (*program.rows, program.weights)
+    return {
+        name: np.moveaxis(np.asarray(data[name]), program.rows.get(name, 0), 0) for name in names
+    }
+
+
+def _points(bound: BoundModel, rng: np.random.Generator) -> Float:
+    radii = np.resize(_RADII, _POINTS)[:, None]
+    points = rng.uniform(-1, 1, size=(_POINTS, bound.n_params)) * radii
+    return points[np.isfinite(bound.log_density(points))]
+
+
+def _up_to_constants(found: Float, expected: Float) -> float:
+    """Largest relative difference of (points, rows), a constant for each row left free."""
+    if not (np.all(np.isfinite(found)) and np.all(np.isfinite(expected))):
+        return np.inf
+    difference = found - expected
+    scale = np.abs(found) + np.abs(expected) + 1.0
+    return float(np.max(np.abs(difference - difference[0]) / (scale + scale[0])))
+
+
+def _sums_error(
+    kernel: GlmKernel,
+    program: WeightedProgram,
+    density: Compiled,
+    part: Mapping[str, Any],
+    points: Float,
+    rng: np.random.Generator,
+) -> float:
+    """The same for sums over rows with weights one and random, values and gradients."""
+    count = program.n_obs(part)
+    worst = 0.0
+    with density.bind(program.prior_data(part)) as prior:
+        prior_value, prior_gradient = prior.log_density_gradient(points)
+    for weights in (np.ones(count), rng.gamma(1.0, 2.0, count)):
+        weighted = program.with_weights(part, weights)
+        rows = rows_of(program, weighted)
+        with density.bind(weighted) as bound:
+            value, gradient = bound.log_density_gradient(points)
+        expected, slope = value - prior_value, gradient - prior_gradient
+        found = kernel.evaluate("log_density", rows, points)[0]
+        again, found_slope, _ = kernel.evaluate("log_density_gradient", rows, points)
+        steep = np.abs(slope).max() + np.abs(gradient).max() + 1.0
+        worst = max(
+            worst,
+            _up_to_constants(found[:, None], expected[:, None]),
+            _up_to_constants(again[:, None], expected[:, None]),
+            float(np.max(np.abs(found_slope - slope)) / steep),
+        )
+    return worst

@@ -1,0 +1,264 @@
+"""Sums over rows, three ways: chunks bound to an engine, chunks of arrays, chunks read anew.
+
+Each gives Σ_c f_c(θ) over its chunks, f_c the log density of a chunk (and its gradient), with
+the number of times that the prior is in the sum; `stancoreset.rows.full_data` takes it out again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from stancoreset.engines import BoundModel, Compiled, Float, StanData
+from stancoreset.parallel import side_by_side
+from stancoreset.rows.distinct import distinct_rows
+from stancoreset.rows.glm import GlmKernel, GlmRows
+from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, ordered, row_count, stan_rows
+
+if TYPE_CHECKING:
+    from stancoreset.stan import WeightedProgram
+
+__all__ = [
+    "ArrayChunks",
+    "BoundChunks",
+    "DistinctKernel",
+    "RowSums",
+    "StanKernel",
+    "StoredChunks",
+    "slices",
+]
+
+Progress = Callable[[int], object]
+
+# Chunks smaller than this cost more to hand out than they save; larger ones need much
+# memory for a moment while Stan reads them, and leave the processor's cache.
+MIN_ROWS_PER_CHUNK = 2_000
+MAX_ROWS_PER_CHUNK = 32_768
+# From so many draws on, looking for equal rows in a chunk takes less time than it saves.
+_DRAWS_WORTH_A_LOOK = 10
+
+
+class RowSums(Protocol):
+    """Where the rows are evaluated."""
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `stancoreset.rows.tables.passes.Kernel.evaluate`; for all rows.
+
+        `progress` is called with the number of draws done since the last call.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release memory."""
+        ...
+
+
+def slices(n_obs: int, chunks: int) -> list[slice]:
+    """Rows cut into runs of about equal length.
+
+    Examples
+    --------
+    >>> slices(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    edges = np.linspace(0, n_obs, chunks + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+
+
+class BoundChunks:
+    """Chunks that stay bound to the engine, on first use.
+
+    Parameters
+    ----------
+    bind : callable
+        Slice of rows → bound model.
+    cuts : list of slice
+    threads : int
+        How much is evaluated at the same time.
+    share : int
+        How many of the threads a bound model uses itself, given draws enough.
+    """
+
+    def __init__(
+        self,
+        bind: Callable[[slice], BoundModel],
+        cuts: Sequence[slice],
+        threads: int,
+        share: int,
+    ) -> None:
+        self._bind = bind
+        self._cuts = cuts
+        self._threads = threads
+        self._one_by_one = len(cuts) * share > threads
+        self._chunks: list[BoundModel] | None = None
+
+    @property
+    def chunks(self) -> list[BoundModel]:
+        """The chunks, bound to the engine on first use."""
+        if self._chunks is None:
+            self._chunks = side_by_side(self._bind, self._cuts, self._threads)
+        return self._chunks
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        evaluate, chunks = methodcaller(method, draws), self.chunks
+        # Chunks that use all threads for many draws do not use them for a few.
+        at_once = 1 if self._one_by_one and len(draws) >= self._threads else self._threads
+        parts = side_by_side(evaluate, chunks, at_once)
+        if progress is not None:
+            progress(len(draws))
+        if method == "log_density":
+            return np.sum(parts, axis=0), len(chunks)
+        value = np.sum([p[0] for p in parts], axis=0)
+        gradient = np.sum([p[1] for p in parts], axis=0)
+        return value, gradient, len(chunks)
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+        for chunk in self._chunks or []:
+            chunk.close()
+        self._chunks = None
+
+
+@dataclass(frozen=True)
+class ArrayChunks:
+    """Chunks of arrays in memory, evaluated as a generalised linear model in threads.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray
+        Row variables, first axis the row.
+    n_obs, chunk_rows : int
+    kernel : GlmKernel
+    threads : int
+    """
+
+    rows: dict[str, Any] = field(repr=False)
+    n_obs: int
+    chunk_rows: int
+    kernel: GlmKernel
+    threads: int
+
+    @cached_property
+    def _chunks(self) -> list[GlmRows]:
+        """Kept: building them takes as long as a gradient."""
+        cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
+        pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
+        return list(ordered(self.kernel.prepare, pieces, self.threads))
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        tell = _in_draws(progress, len(draws), self.n_obs)
+
+        def work(chunk: GlmRows) -> Sums:
+            return self.kernel.evaluate(method, chunk, draws)
+
+        def evaluated() -> Iterator[Sums]:
+            chunks = self._chunks
+            for chunk, sums in zip(chunks, ordered(work, chunks, self.threads), strict=True):
+                yield sums
+                tell(len(chunk))
+
+        return fold(evaluated())
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+
+
+@dataclass(frozen=True)
+class StoredChunks:
+    """Chunks that each pass reads anew, evaluated by a kernel."""
+
+    stored: StoredRows
+    kernel: Kernel
+
+    def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
+        """See `RowSums.sums`."""
+        tell = _in_draws(progress, len(draws), self.stored.n_obs)
+        return self.stored.sums(self.kernel, method, draws, tell)
+
+    def close(self) -> None:
+        """See `RowSums.close`."""
+
+
+@dataclass(frozen=True)
+class StanKernel:
+    """A chunk's log density by the engine: bound, evaluated, released.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        The program without generated quantities.
+    program : WeightedProgram
+    values : mapping
+        Data beside the rows.
+    in_process : bool
+        Whether small pieces are cheap, see `MAX_ROWS_PER_CHUNK`.
+    """
+
+    compiled: Compiled
+    program: WeightedProgram = field(repr=False)
+    values: StanData = field(repr=False)
+    in_process: bool = True
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """See `Kernel.evaluate`."""
+        length = row_count(chunk)
+        pieces = -(-length // MAX_ROWS_PER_CHUNK) if self.in_process else 1
+
+        def piece(cut: slice) -> Sums:
+            rows = {name: value[cut] for name, value in chunk.items()}
+            data = stan_rows(self.program, self.values, rows)
+            # Processes are one for a chunk: as many chunks as threads are evaluated at a time.
+            with self.compiled.bind(data, threads=None if self.in_process else 1) as bound:
+                found = getattr(bound, method)(draws)
+            return (*found, 1) if isinstance(found, tuple) else (found, 1)
+
+        return fold(piece(cut) for cut in slices(length, pieces))
+
+
+@dataclass(frozen=True)
+class DistinctKernel:
+    """Another kernel, which sees equal rows of a chunk once; see `stancoreset.rows.distinct`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    weights : str
+        The row variable that holds the weights.
+    """
+
+    kernel: Kernel
+    weights: str
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """See `Kernel.evaluate`."""
+        rows = {name: value for name, value in chunk.items() if name != self.weights}
+        found = distinct_rows(rows) if len(draws) >= _DRAWS_WORTH_A_LOOK else None
+        if found is None:
+            return self.kernel.evaluate(method, chunk, draws)
+        length = len(found.code)
+        few = {name: value[found.first] for name, value in rows.items()}
+        few[self.weights] = found.summed(chunk.get(self.weights, np.ones(length)))
+        return self.kernel.evaluate(method, few, draws)
+
+
+def _in_draws(progress: Progress | None, draws: int, rows: int) -> Progress:
+    """Progress in rows told as progress in draws, whole draws at a time."""
+    done = told = 0
+
+    def tell(more: int) -> None:
+        nonlocal done, told
+        done += more
+        now = draws * done // rows
+        if progress is not None and now > told:
+            progress(now - told)
+        told = now
+
+    return tell

@@ -1,0 +1,293 @@
+"""Columns become Stan variables: numbers, matrices, and 1-based codes of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import DataError
+from stancoreset.rows.tables.files import Batch
+
+__all__ = [
+    "RowVariable",
+    "distinct",
+    "is_categorical",
+    "level_tables",
+    "levels_in_order",
+    "plain_value",
+    "row_values",
+]
+
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True)
+class RowVariable:
+    """A Stan data variable that carries observations, and the columns it is made of.
+
+    Attributes
+    ----------
+    name : str
+    columns : tuple of str
+        One column, or those of a matrix from left to right.
+    matrix : bool
+        Whether a row of it is a vector.
+    integer : bool
+        Declared as int.
+    levels : tuple or None
+        The categories of a column of codes: level j is code j + 1.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    matrix: bool
+    integer: bool
+    levels: tuple[Any, ...] | None = None
+
+    def with_levels(self, levels: Sequence[Any]) -> RowVariable:
+        """The same with its categories known."""
+        return replace(self, levels=tuple(levels))
+
+
+def row_values(
+    variables: Sequence[RowVariable], batch: Batch, where: str, first_row: int
+) -> dict[str, NDArray[Any]]:
+    """A batch as arrays of int64 or float64, first axis the row.
+
+    Parameters
+    ----------
+    variables : sequence of RowVariable
+    batch : mapping of str to array
+    where, first_row : str, int
+        The part's name, and the number of the batch's first row in it, for messages.
+
+    Raises
+    ------
+    DataError
+        Nulls, values that are not numbers, not finite or not whole, unseen categories.
+    """
+    out: dict[str, NDArray[Any]] = {}
+    for variable in variables:
+        if variable.levels is not None:
+            out[variable.name] = _codes(variable, batch[variable.columns[0]], where, first_row)
+            continue
+        parts = [_numbers(c, batch[c], where, first_row) for c in variable.columns]
+        if not variable.matrix:
+            value = parts[0]
+        elif len(parts) == 1:
+            value = parts[0] if parts[0].ndim > 1 else parts[0][:, None]
+        else:
+            value = np.empty((len(parts[0]), len(parts)), dtype=np.result_type(*parts))
+            for j, column in enumerate(parts):
+                value[:, j] = column
+        out[variable.name] = _typed(variable, value, where, first_row)
+    return out
+
+
+def is_categorical(column: Any) -> bool:
+    """Whether a column holds names instead of numbers: texts, or a dictionary of values."""
+    kind = _arrow_type(column)
+    if kind is not None:
+        import pyarrow.types as t
+
+        return bool(t.is_dictionary(kind) or t.is_string(kind) or t.is_large_string(kind))
+    dtype = getattr(column, "dtype", None)
+    if dtype is None:
+        return False
+    if str(dtype) in ("category", "str", "string"):
+        return True
+    return dtype.kind in "US" or (dtype.kind == "O" and _first_is_text(column))
+
+
+def distinct(column: Any) -> set[Any]:
+    """The different values of a column, nulls left out."""
+    if _arrow_type(column) is not None:
+        import pyarrow.types as t
+
+        values = column.dictionary if t.is_dictionary(column.type) else column
+        used = values.take(column.indices.unique().drop_null()) if values is not column else values
+        return set(used.unique().drop_null().to_pylist())
+    if hasattr(column, "dropna"):
+        return {plain_value(v) for v in column.dropna().unique()}
+    return {plain_value(v) for v in np.unique(np.asarray(column))}
+
+
+def plain_value(value: Any) -> Any:
+    """A numpy scalar as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _arrow_type(column: Any) -> Any:
+    return column.type if type(column).__module__.startswith("pyarrow") else None
+
+
+def _first_is_text(column: Any) -> bool:
+    values = np.asarray(column, dtype=object)
+    return bool(values.size) and isinstance(values.flat[0], str)
+
+
+# --- one column --------------------------------------------------------------------------
+
+
+def _numbers(name: str, column: Any, where: str, first_row: int) -> NDArray[Any]:
+    """A numeric column without nulls; a column of lists is two-dimensional."""
+    kind = _arrow_type(column)
+    if kind is not None:
+        array = _arrow_numbers(name, column, kind, where, first_row)
+    else:
+        _refuse_nulls(name, column, where, first_row)
+        array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+        if array.dtype.kind == "O" and array.size:
+            try:
+                array = (
+                    np.stack([np.asarray(row, dtype=np.float64) for row in array])
+                    if isinstance(array[0], list | tuple | np.ndarray)
+                    else array.astype(np.float64)
+                )
+            except (ValueError, TypeError):
+                odd = next((v for v in array if not isinstance(v, int | float)), array[0])
+                _refuse_text(name, str(column.dtype), odd, where)
+    if array.dtype.kind not in "biuf":
+        _refuse_text(name, str(array.dtype), array.flat[0] if array.size else None, where)
+    if array.dtype.kind == "f":
+        _refuse_not_finite(name, array, where, first_row)
+    return array
+
+
+def _arrow_numbers(name: str, column: Any, kind: Any, where: str, first_row: int) -> NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if column.null_count:
+        nulls = np.asarray(column.is_null())
+        _nulls(name, nulls, where, first_row)
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        import pyarrow.compute as pc
+
+        lengths = np.asarray(pc.list_value_length(column))
+        if np.any(odd := lengths != lengths[:1]):
+            at = int(np.argmax(odd))
+            raise DataError(
+                f"{where}: column {name!r} holds lists of different lengths: {lengths[0]} in row "
+                f"{first_row}, {lengths[at]} in row {first_row + at} (counting from 0)"
+            )
+        inner = column.flatten()
+        width = int(lengths[0]) if len(lengths) else 0
+        if inner.null_count:
+            missing = np.asarray(inner.is_null(), dtype=bool).reshape(len(column), width)
+            _nulls(name, np.any(missing, axis=1), where, first_row)
+        return _arrow_numbers(name, inner, inner.type, where, 0).reshape(len(column), width)
+    if t.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)):
+        _refuse_text(name, str(kind), column[0].as_py() if len(column) else None, where)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _codes(variable: RowVariable, column: Any, where: str, first_row: int) -> NDArray[np.int64]:
+    """1-based position of each value among the levels."""
+    name, levels = variable.columns[0], variable.levels or ()
+    kind = _arrow_type(column)
+    if kind is not None:
+        import pyarrow.types as t
+
+        if column.null_count:
+            _nulls(name, np.asarray(column.is_null()), where, first_row)
+        encoded = column if t.is_dictionary(kind) else column.dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        index = np.asarray(encoded.indices)
+    else:
+        _refuse_nulls(name, column, where, first_row)
+        plain = np.asarray(column.astype(object) if hasattr(column, "iloc") else column)
+        unique, index = np.unique(plain, return_inverse=True)
+        values = [plain_value(v) for v in unique]
+    code_of = {level: code for code, level in enumerate(levels, start=1)}
+    table = np.array([code_of.get(v, 0) for v in values], dtype=np.int64)
+    codes = table[index] if len(table) else np.empty(0, np.int64)
+    if not np.all(codes):
+        bad = np.flatnonzero(codes == 0)
+        shown = ", ".join(map(repr, levels[:8])) + (", …" if len(levels) > 8 else "")
+        raise DataError(
+            f"{where}: column {name!r} has the category {values[index[bad[0]]]!r} in row "
+            f"{first_row + bad[0]} (counting from 0; {len(bad)} such rows in this chunk), which is "
+            f"not among its {len(levels)} known ones: {shown}"
+        )
+    return codes
+
+
+def _typed(variable: RowVariable, value: NDArray[Any], where: str, first_row: int) -> NDArray[Any]:
+    """int64 for what is declared as int, float64 for all else."""
+    if not variable.integer:
+        return np.ascontiguousarray(value, dtype=np.float64)
+    name = ", ".join(variable.columns)
+    if value.dtype.kind == "f":
+        whole = value == np.floor(value)
+        if not np.all(whole):
+            at = tuple(int(i) for i in np.argwhere(~whole)[0])
+            raise DataError(
+                f"{where}: column {name!r} has {value[at]} in row {first_row + at[0]} (counting "
+                f"from 0); expected whole numbers: '{variable.name}' is declared as int"
+            )
+    if value.size and (value.min() < _INT32.min or value.max() > _INT32.max):
+        raise DataError(
+            f"{where}: column {name!r} has {max(value.max(), -value.min())}, which does not fit "
+            f"Stan's 32-bit integers ('{variable.name}' is declared as int)"
+        )
+    return np.ascontiguousarray(value, dtype=np.int64)
+
+
+# --- errors ------------------------------------------------------------------------------
+
+
+def _refuse_nulls(name: str, column: Any, where: str, first_row: int) -> None:
+    if hasattr(column, "isna"):
+        nulls = column.isna().to_numpy()
+        if nulls.any():
+            _nulls(name, nulls, where, first_row)
+
+
+def _nulls(name: str, nulls: NDArray[np.bool_], where: str, first_row: int) -> None:
+    raise DataError(
+        f"{where}: column {name!r} has {int(nulls.sum())} missing values in this chunk, the first "
+        f"in row {first_row + int(np.argmax(nulls))} (counting from 0); remove or impute these "
+        "rows first"
+    )
+
+
+def _refuse_not_finite(name: str, array: NDArray[Any], where: str, first_row: int) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(array)
+    if bad.any():
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise DataError(
+            f"{where}: column {name!r} has {array[at]} in row {first_row + at[0]} (counting from "
+            f"0; {int(bad.sum())} values of this chunk are not finite); remove or impute these "
+            "rows first"
+        )
+
+
+def _refuse_text(name: str, kind: str, example: Any, where: str) -> None:
+    shown = "" if example is None else f", for example {example!r}"
+    raise DataError(
+        f"{where}: column {name!r} is of type {kind}{shown}; expected numbers (names of categories "
+        "become codes where the Stan variable is declared as int)"
+    )
+
+
+def levels_in_order(found: set[Any]) -> tuple[Any, ...]:
+    """Categories in their natural order."""
+    try:
+        return tuple(sorted(found))
+    except TypeError:
+        return tuple(sorted(found, key=str))
+
+
+def level_tables(variables: Sequence[RowVariable]) -> Mapping[str, list[Any]]:
+    """Categories by variable, for the report: level j (from 0) is code j + 1."""
+    return {v.name: list(v.levels) for v in variables if v.levels is not None}

@@ -1,0 +1,395 @@
+"""Where rows are: files, tables, arrays and iterators as parts that are read batch by batch.
+
+A part is a run of rows that is read from its beginning as often as wanted; a batch is a
+mapping of column names to Arrow or numpy arrays. Parts of Parquet files hold nothing but a
+path, so that they can be sent to another machine.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from stancoreset.checks import check_path
+from stancoreset.errors import DataError
+from stancoreset.stan.data import masked_values
+
+__all__ = [
+    "ArraysPart",
+    "ArrowPart",
+    "Batch",
+    "ChunksPart",
+    "FilePart",
+    "Part",
+    "data_files",
+    "find_parts",
+    "require_columns",
+]
+
+#: Columns by name: Arrow arrays, or numpy arrays whose first axis is the row.
+Batch = Mapping[str, Any]
+
+_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
+# Compressed pages wait in a buffer of this size for each column, not whole column chunks.
+_BUFFER_BYTES = 1 << 20
+
+
+class Part(Protocol):
+    """A run of rows."""
+
+    @property
+    def name(self) -> str:
+        """For messages: a path, or what kind of thing it is."""
+        ...
+
+    def schema(self) -> Mapping[str, str] | None:
+        """Type of each column, in words; None if that is only known by reading."""
+        ...
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """From the beginning, in order: at most about `rows` rows at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A Parquet or Arrow IPC (Feather) file."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        return self.path
+
+    def _dataset(self) -> Any:
+        import pyarrow.dataset as ds
+
+        return ds.dataset(self.path, format="ipc")
+
+    def _ipc_schema(self) -> Any:
+        """As it is written: a dataset refuses some, without a word about the file."""
+        import pyarrow as pa
+
+        with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
+            return reader.schema
+
+    @property
+    def _is_parquet(self) -> bool:
+        return _SUFFIXES.get(Path(self.path).suffix.lower(), "parquet") == "parquet"
+
+    def _open(self) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+
+    def schema(self) -> Mapping[str, str]:
+        """See `Part.schema`."""
+        with _arrow_errors(self.path):
+            found = self._open().schema_arrow if self._is_parquet else self._ipc_schema()
+        return _types(found, self.path)
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """See `Part.batches`."""
+        names = None if columns is None else list(columns)
+        self.schema()
+        with _arrow_errors(self.path):
+            if self._is_parquet:
+                with self._open() as file:
+                    for batch in file.iter_batches(batch_size=rows, columns=names):
+                        yield _columns(batch)
+            else:
+                scanner = self._dataset().scanner(columns=names, batch_size=rows)
+                yield from map(_columns, scanner.to_batches())
+
+
+@dataclass(frozen=True)
+class ArrowPart:
+    """A pyarrow Table or Dataset."""
+
+    data: Any = field(repr=False)
+    name: str = "the Arrow table"
+
+    def schema(self) -> Mapping[str, str]:
+        """See `Part.schema`."""
+        return _types(self.data.schema, self.name)
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """See `Part.batches`."""
+        names = None if columns is None else list(columns)
+        self.schema()
+        with _arrow_errors(self.name):
+            if hasattr(self.data, "scanner"):
+                found = self.data.scanner(columns=names, batch_size=rows).to_batches()
+            else:
+                table = self.data if names is None else self.data.select(names)
+                found = table.to_batches(max_chunksize=rows)
+            yield from (_columns(batch) for batch in found if batch.num_rows)
+
+
+@dataclass(frozen=True)
+class ArraysPart:
+    """Columns in memory or mapped into it: a dict of arrays, or a pandas DataFrame."""
+
+    columns: Mapping[str, Any] = field(repr=False)
+    name: str = "the arrays"
+
+    def __post_init__(self) -> None:
+        for name, values in self.columns.items():
+            if not np.ndim(values):
+                raise DataError(
+                    f"{self.name} have {name!r} = {values}, which is no column; what is one number "
+                    "for all rows goes into Table(values={…})"
+                )
+            if np.ma.is_masked(values):
+                raise DataError(f"{self.name}: column {name!r} {masked_values(values)}")
+        lengths = {name: len(values) for name, values in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
+            raise DataError(
+                f"{self.name} differ in length: {few!r} has {lengths[few]} rows, {many!r} has "
+                f"{lengths[many]}; expected one row of each for every observation"
+            )
+
+    def schema(self) -> Mapping[str, str]:
+        """See `Part.schema`."""
+        return {str(name): str(values.dtype) for name, values in self.columns.items()}
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """See `Part.batches`."""
+        names = list(self.columns) if columns is None else columns
+        length = len(next(iter(self.columns.values()))) if len(self.columns) else 0
+        for start in range(0, length, rows):
+            cut = slice(start, start + rows)
+            yield {
+                str(k): v.iloc[cut] if hasattr(v := self.columns[k], "iloc") else np.asarray(v[cut])
+                for k in names
+            }
+
+
+@dataclass(frozen=True)
+class ChunksPart:
+    """Chunks from a callable, or from an iterable that can be iterated again."""
+
+    make: Callable[[], Iterable[Any]] = field(repr=False)
+    name: str = "the chunks"
+
+    def schema(self) -> None:
+        """See `Part.schema`."""
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """See `Part.batches`."""
+        made = self.make()
+        if not isinstance(made, Iterable):
+            raise DataError(
+                f"the function of chunks returned a {type(made).__name__}; expected an iterator "
+                "of dicts of arrays, DataFrames or Arrow tables"
+            )
+        for number, chunk in enumerate([made] if _is_table(made) else made):
+            part = _in_memory(chunk, f"chunk {number} (counting from 0)")
+            if columns is not None:
+                require_columns(columns, part.schema() or (), part.name)
+            yield from part.batches(columns, rows)
+
+
+def find_parts(rows: Any) -> tuple[Part, ...]:
+    """What the user names as the place of the rows, as parts.
+
+    Raises
+    ------
+    DataError
+        Nothing is there, or it is of no kind that is known.
+    """
+    if _is_path(rows) or (isinstance(rows, list | tuple) and rows and all(map(_is_path, rows))):
+        return tuple(map(FilePart, data_files(rows)))
+    if callable(rows):
+        return (ChunksPart(rows),)
+    if _is_table(rows):
+        return (_in_memory(rows, ""),)
+    if isinstance(rows, Iterator):
+        raise DataError(
+            "rows are an iterator, which can be read only once, and the data are read about ten "
+            "times; give a function that returns a new iterator, rows=lambda: iter(...)"
+        )
+    if isinstance(rows, Iterable):
+        return (ChunksPart(lambda: rows),)
+    raise DataError(
+        f"rows are a {type(rows).__name__}; expected a Parquet file, a list of files, a folder or "
+        "glob, an Arrow table or dataset, a DataFrame, a dict of arrays, or a function that "
+        "returns an iterator of chunks"
+    )
+
+
+def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files of a path, folder or pattern, or of several, in the order that they are read.
+
+    Raises
+    ------
+    DataError
+        There are none, or one is there twice.
+    """
+    items = [rows] if isinstance(rows, str | os.PathLike) else rows
+    found = [path for item in items for path in _paths(item)]
+    seen: dict[str, str] = {}
+    for path in found:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other is not path:
+            as_well = "" if other == path else f" (also as {other})"
+            raise DataError(
+                f"{path} is named twice{as_well}: its rows would count twice; name every file once"
+            )
+    return found
+
+
+def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> None:
+    """Raise unless all columns are there, with near misses.
+
+    Raises
+    ------
+    DataError
+    """
+    from stancoreset.spelling import near_misses
+
+    names = list(there)
+    for column in wanted:
+        if column not in names:
+            close = near_misses(column, names)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            if f"/{column}=" in where:
+                hint = (
+                    f"{column!r} is in the names of the folders: give "
+                    'pyarrow.dataset.dataset(folder, partitioning="hive") as rows; '
+                )
+            shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
+            raise DataError(f"{where} has no column {column!r}; {hint}it has {shown}")
+
+
+def _in_memory(rows: Any, name: str) -> Part:
+    kind = _table_kind(rows)
+    if kind == "arrow":
+        return ArrowPart(rows, name or "the Arrow table")
+    if kind == "stream":  # polars, DuckDB, a batch, …
+        import pyarrow as pa
+
+        return ArrowPart(pa.table(rows), name or "the table")
+    if kind == "frame":
+        _require_different(map(str, rows.columns), name or "the table")
+        return ArraysPart({str(c): rows[c] for c in rows.columns}, name or "the table")
+    if isinstance(rows, Mapping):
+        return ArraysPart({str(k): _array(v) for k, v in rows.items()}, name or "the arrays")
+    raise DataError(
+        f"{name or 'rows'}: a {type(rows).__name__}; expected a dict of arrays, a DataFrame or an "
+        "Arrow table"
+    )
+
+
+def _types(schema: Any, where: str) -> dict[str, str]:
+    """Type of each column of an Arrow schema, in words."""
+    _require_different(schema.names, where)
+    return {field.name: str(field.type) for field in schema}
+
+
+def _require_different(names: Iterable[str], where: str) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{where} has more than one column {twice[0]!r}; rename or drop the others")
+
+
+def _array(values: Any) -> Any:
+    """Arrays and pandas columns as they are; a path to a .npy file as a memory map."""
+    if _is_path(values):
+        try:
+            return np.load(Path(values).expanduser(), mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read {values} as a .npy file: {error}") from error
+    return values if hasattr(values, "dtype") and hasattr(values, "shape") else np.asarray(values)
+
+
+def _table_kind(rows: Any) -> str:
+    bases = {(b.__module__.split(".")[0], b.__name__) for b in type(rows).__mro__}
+    if bases & {("pyarrow", "Table"), ("pyarrow", "Dataset")}:
+        return "arrow"
+    if ("pandas", "DataFrame") in bases:
+        return "frame"
+    streamed = hasattr(rows, "__arrow_c_stream__") or ("pyarrow", "RecordBatch") in bases
+    return "stream" if streamed else ""
+
+
+def _is_table(rows: Any) -> bool:
+    return bool(_table_kind(rows)) or isinstance(rows, Mapping)
+
+
+def _is_path(item: Any) -> bool:
+    return isinstance(item, str | os.PathLike)
+
+
+def _paths(where: str | os.PathLike[str]) -> list[str]:
+    """One file; the data files of a folder, or those that a pattern fits, in order of name."""
+    path = check_path("rows", where)
+    if path.is_file():
+        return [str(path)]
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if _is_data_file(p.relative_to(path)))
+        if not found:
+            raise DataError(f"the folder {path} holds no file *{', *'.join(_SUFFIXES)}")
+        return [str(p) for p in found]
+    matches = sorted(glob.glob(str(path), recursive=True))
+    if not matches:
+        raise DataError(f"no such data file: {path}")
+    return matches
+
+
+def _is_data_file(path: Path) -> bool:
+    """As all readers of such folders do, leave out what begins with a dot or an underscore."""
+    hidden = any(name.startswith((".", "_")) for name in path.parts)
+    return path.suffix.lower() in _SUFFIXES and not hidden
+
+
+def _columns(batch: Any) -> Batch:
+    """Columns by name; views of texts as texts, which all of Arrow's functions know."""
+    import pyarrow as pa
+
+    def plain(column: Any) -> Any:
+        if pa.types.is_string_view(column.type):
+            return column.cast(pa.large_string())
+        if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):
+            values = column.dictionary.cast(pa.large_string())
+            return pa.DictionaryArray.from_arrays(column.indices, values)
+        return column
+
+    names = batch.schema.names
+    return {name: plain(c) for name, c in zip(names, batch.columns, strict=True)}
+
+
+class _arrow_errors:
+    """pyarrow's errors in ours, with the file's name."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise DataError(
+                f"reading {self._where} needs pyarrow: pip install 'stancoreset[parquet]'"
+            ) from None
+
+    def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, DataError | GeneratorExit):
+            return
+        if isinstance(error, pa.ArrowException | OSError):
+            message = str(error).splitlines()[0] if str(error) else type(error).__name__
+            suffix = Path(self._where).suffix.lower()
+            hint = "; expected Parquet or Arrow (Feather)" if suffix not in _SUFFIXES else ""
+            if suffix in (".csv", ".tsv", ".txt"):
+                hint += "; CSV is read in pieces: Table(lambda: pandas.read_csv(path, chunksize=…))"
+            raise DataError(f"cannot read {self._where}: {message}{hint}") from error

@@ -1,0 +1,162 @@
+"""Who reads the parts: threads of this process. Dask workers are in `stancoreset.rows.distributed`.
+
+Sums are folded in a fixed order, chunk by chunk within a part and part by part, so that the
+result does not depend on who has computed what, or when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from stancoreset.engines import Float
+from stancoreset.parallel import available_cores, side_by_side, team
+from stancoreset.rows.tables.files import Part
+from stancoreset.rows.tables.scan import Reader, Rows, Seen
+
+__all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "fold", "ordered", "sum_part"]
+
+#: Sums over rows: one or more arrays, and how often the prior is in them.
+Sums = tuple[Any, ...]
+
+
+class Kernel(Protocol):
+    """How a chunk of rows is evaluated."""
+
+    def evaluate(self, method: str, chunk: Rows, draws: Float) -> Sums:
+        """Sums over the chunk's rows.
+
+        Parameters
+        ----------
+        method : {"log_density", "log_density_gradient"}
+            A kernel may know others.
+        chunk : dict of str to ndarray
+            Row variables, first axis the row.
+        draws : ndarray, shape (S, P)
+
+        Returns
+        -------
+        tuple
+            Log densities (S,); for ``"log_density_gradient"`` also gradients (S, P); last
+            an int, how many times the log prior is contained in them.
+        """
+        ...
+
+
+class Executor(Protocol):
+    """Does something with every part."""
+
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """``function(*item)`` for each item, results in order; the part comes second."""
+        ...
+
+    def sums(
+        self,
+        reader: Reader,
+        parts: Sequence[Part],
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> tuple[Sums, list[Seen]]:
+        """Sums over all rows, and which these were, part by part.
+
+        `progress` gets the numbers of rows done since its last call.
+        """
+        ...
+
+
+def sum_part(
+    reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
+) -> tuple[Sums, Seen]:
+    """Sums over one part, and its rows."""
+    seen = Seen()
+
+    def evaluated() -> Iterator[Sums]:
+        nonlocal seen
+        for chunk in reader.chunks(part):
+            yield kernel.evaluate(method, chunk, draws)
+            seen += Seen.of(chunk, seen.rows)
+
+    total = fold(evaluated())
+    return total, seen
+
+
+def fold(several: Iterable[Sums]) -> Sums:
+    """Added member by member, from the first to the last; nothing is no member."""
+
+    def add(one: Sums, other: Sums) -> Sums:
+        return tuple(a + b for a, b in zip(one, other, strict=True))
+
+    items = iter(several)
+    return reduce(add, items, next(items, ()))
+
+
+@dataclass(frozen=True)
+class LocalThreads:
+    """Threads of this process: one reads ahead, the others evaluate.
+
+    Parameters
+    ----------
+    threads : int
+        Chunks evaluated at the same time; default: the available cores. About twice as many
+        are in memory.
+    """
+
+    threads: int = field(default_factory=available_cores)
+
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """See `Executor.each`."""
+        return side_by_side(lambda item: function(*item), items, self.threads)
+
+    def sums(
+        self,
+        reader: Reader,
+        parts: Sequence[Part],
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> tuple[Sums, list[Seen]]:
+        """See `Executor.sums`."""
+        seen = [Seen() for _ in parts]
+
+        def work(item: tuple[int, int, Rows]) -> tuple[int, Seen, Sums]:
+            number, start, chunk = item
+            return number, Seen.of(chunk, start), kernel.evaluate(method, chunk, draws)
+
+        chunks = ((i, *c) for i, part in enumerate(parts) for c in reader.numbered(part))
+
+        def evaluated() -> Iterator[tuple[int, Sums]]:
+            for number, rows, sums in ordered(work, chunks, self.threads):
+                yield number, sums
+                seen[number] += rows
+                if progress is not None:
+                    progress(rows.rows)
+
+        by_part = groupby(evaluated(), key=itemgetter(0))
+        return fold(fold(sums for _, sums in part) for _, part in by_part), seen
+
+
+def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:
+    """``work(item)`` in threads, results in order, few items in memory at a time.
+
+    Linear algebra is left one thread in each: parallelism is over the items.
+    """
+    with threadpool_limits(1, user_api="blas"), team(threads) as members:
+        waiting: deque[Future[Any]] = deque()
+        for item in items:
+            waiting.append(members.submit(work, item))
+            del item
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,256 @@
+"""The first read: how many rows, what they are (a hash), and a random sample of them.
+
+The sample is the K rows with the smallest random keys, one key for each row from a stream
+of its part: uniform without replacement, in one pass, and the same however the part is cut
+into chunks and whichever machine reads it (bottom-k reservoir sampling).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import DataError
+from stancoreset.rows.tables.columns import RowVariable, distinct, row_values
+from stancoreset.rows.tables.files import Part, require_columns
+
+__all__ = [
+    "PartSurvey",
+    "Reader",
+    "Rows",
+    "Seen",
+    "merge_samples",
+    "part_levels",
+    "row_count",
+    "survey_part",
+    "take_part",
+]
+
+#: Row variables by name, first axis the row.
+Rows = dict[str, NDArray[Any]]
+
+
+def row_count(rows: Mapping[str, NDArray[Any]]) -> int:
+    """How many rows these are."""
+    return len(next(iter(rows.values())))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How many rows of a part were read so far, and a fingerprint of them in their order.
+
+    It is a sum of all numbers' bits with a factor for each place, modulo 2⁶⁴: it costs a tenth of
+    reading a file and does not depend on how the rows are cut into chunks. It tells changed rows,
+    not forged ones.
+    """
+
+    rows: int = 0
+    mark: int = 0
+
+    @classmethod
+    def of(cls, chunk: Mapping[str, NDArray[Any]], start: int) -> Seen:
+        """One chunk, whose first row has the number `start` within its part."""
+        mark = 0
+        for name in sorted(chunk):
+            bits = np.ascontiguousarray(chunk[name]).view(np.uint64).ravel()
+            mark = mark * _FACTOR + _mark(bits, start * (bits.size // len(chunk[name])))
+        return cls(row_count(chunk), mark % _MODULUS)
+
+    def __add__(self, other: Seen) -> Seen:
+        """Rows of both."""
+        return Seen(self.rows + other.rows, (self.mark + other.mark) % _MODULUS)
+
+
+_MODULUS = 2**64
+_FACTOR = 0x9E3779B97F4A7C15
+# So many numbers at a time stay in the processor's cache.
+_BLOCK = 2**14
+
+
+def _mark(bits: NDArray[np.uint64], start: int) -> int:
+    """The sum for one variable, from a place among all of its numbers."""
+    factors, mixed = _factors(), np.empty(_BLOCK, np.uint64)
+    mark = done = 0
+    while done < bits.size:
+        block, place = divmod(start + done, _BLOCK)
+        here = bits[done : done + _BLOCK - place]
+        # Numbers such as 1.0 differ in their upper bits alone, where a factor's are lost.
+        folded = np.right_shift(here, np.uint64(32), out=mixed[: here.size])
+        folded ^= here
+        sums = int(folded @ factors[place : place + here.size])
+        mark += sums * pow(_FACTOR, block + 1, _MODULUS)
+        done += here.size
+    return mark
+
+
+@lru_cache(maxsize=1)
+def _factors() -> NDArray[np.uint64]:
+    """Random odd numbers, none of which loses a bit; the same on every machine."""
+    return np.random.PCG64(0).random_raw(_BLOCK) | np.uint64(1)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How columns become row variables, chunk by chunk; can be sent to another machine.
+
+    Attributes
+    ----------
+    variables : tuple of RowVariable
+    chunk_rows : int
+        Rows held at a time.
+    """
+
+    variables: tuple[RowVariable, ...]
+    chunk_rows: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read, each once."""
+        return tuple(dict.fromkeys(c for v in self.variables for c in v.columns))
+
+    def chunks(self, part: Part) -> Iterator[Rows]:
+        """The part's rows as arrays by variable, first axis the row."""
+        return (chunk for _, chunk in self.numbered(part))
+
+    def numbered(self, part: Part) -> Iterator[tuple[int, Rows]]:
+        """Its chunks, each after the number of its first row within the part."""
+        start = 0
+        for batch in part.batches(self.columns, self.chunk_rows):
+            rows = row_values(self.variables, batch, part.name, start)
+            length = row_count(rows)
+            if length:
+                yield start, rows
+            start += length
+
+
+@dataclass(frozen=True)
+class PartSurvey:
+    """What one read of a part found.
+
+    Attributes
+    ----------
+    seen : Seen
+        Its rows, which every later read must find again.
+    digest : str
+        Hash of its contents.
+    keys, numbers : ndarray, shape (k,)
+        Random keys of the sampled rows, and their numbers within the part.
+    rows : dict of str to ndarray
+        The sampled rows.
+    """
+
+    seen: Seen
+    digest: str
+    keys: NDArray[np.float64] = field(repr=False)
+    numbers: NDArray[np.int64] = field(repr=False)
+    rows: Rows = field(repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.seen.rows
+
+
+def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -> PartSurvey:
+    """Count, hash and sample a part.
+
+    Raises
+    ------
+    DataError
+        A column is missing, a value cannot be used, or there are no rows at all.
+    """
+    schema = part.schema()
+    if schema is not None:
+        require_columns(reader.columns, schema, part.name)
+    rng = np.random.default_rng([seed, number])
+    digests = {v.name: hashlib.blake2b(digest_size=16) for v in reader.variables}
+    keys, numbers = np.empty(0), np.empty(0, np.int64)
+    rows: Rows = {}
+    seen = Seen()
+    for chunk in reader.chunks(part):
+        for name, values in chunk.items():
+            if rows:
+                _require_width(name, rows[name], values, part.name)
+            digests[name].update(np.ascontiguousarray(values).data)
+        length = row_count(chunk)
+        new = rng.random(length)
+        limit = np.inf if len(keys) < keep else keys.max()
+        better = np.flatnonzero(new < limit)
+        keys = np.concatenate([keys, new[better]])
+        numbers = np.concatenate([numbers, seen.rows + better])
+        rows = {
+            name: np.concatenate([rows[name], v[better]]) if rows else v[better]
+            for name, v in chunk.items()
+        }
+        if len(keys) > keep:
+            best = np.sort(np.argpartition(keys, keep)[:keep])
+            keys, numbers = keys[best], numbers[best]
+            rows = {name: v[best] for name, v in rows.items()}
+        seen += Seen.of(chunk, seen.rows)
+    if not seen.rows:
+        hint = ""
+        if schema is None:
+            hint = "; a function of chunks must return a new iterator whenever it is called"
+        raise DataError(f"{part.name} has no rows; leave it out, or find out why it is empty{hint}")
+    about = ";".join(f"{name}:{digests[name].hexdigest()}" for name in sorted(digests))
+    return PartSurvey(seen, hashlib.blake2b(about.encode()).hexdigest(), keys, numbers, rows)
+
+
+def _require_width(name: str, before: NDArray[Any], now: NDArray[Any], where: str) -> None:
+    if before.shape[1:] != now.shape[1:]:
+        raise DataError(
+            f"{where}: {name!r} has {'×'.join(map(str, now.shape[1:])) or 1} numbers in a row, and "
+            f"{'×'.join(map(str, before.shape[1:])) or 1} in the rows before; expected the same "
+            "everywhere"
+        )
+
+
+def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.int64], Rows]:
+    """Row numbers among all parts, ascending, and the rows of one sample of all parts."""
+    for number, survey in enumerate(surveys):
+        for name, values in survey.rows.items():
+            _require_width(name, surveys[0].rows[name], values, f"part {number} (from 0)")
+    offsets = np.cumsum([0, *(s.n_rows for s in surveys[:-1])])
+    keys = np.concatenate([s.keys for s in surveys])
+    numbers = np.concatenate([s.numbers + o for s, o in zip(surveys, offsets, strict=True)])
+    best = np.argpartition(keys, keep)[:keep] if len(keys) > keep else np.arange(len(keys))
+    best = best[np.argsort(numbers[best])]
+    rows = {n: np.concatenate([s.rows[n] for s in surveys])[best] for n in surveys[0].rows}
+    return numbers[best], rows
+
+
+def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
+    """Rows of one part by their numbers within it, ascending; stops after the last."""
+    found: list[Rows] = []
+    start = done = 0
+    for chunk in reader.chunks(part):
+        length = row_count(chunk)
+        end = int(np.searchsorted(numbers, start + length))
+        if end > done:
+            local = numbers[done:end] - start
+            found.append({name: v[local] for name, v in chunk.items()})
+            done = end
+        start += length
+        if done == len(numbers):
+            break
+    if done < len(numbers):
+        raise DataError(
+            f"{part.name} has {start} rows now, and had more when it was read first: the data "
+            "changed during the run"
+        )
+    return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+
+
+def part_levels(part: Part, columns: Sequence[str], chunk_rows: int) -> dict[str, set[Any]]:
+    """The different values of some columns of a part."""
+    found: dict[str, set[Any]] = {c: set() for c in columns}
+    for batch in part.batches(columns, chunk_rows):
+        for name, values in found.items():
+            values |= distinct(batch[name])
+    return found

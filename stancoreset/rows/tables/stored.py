@@ -1,0 +1,283 @@
+"""`StoredRows`: a data set whose rows stay on disk, standing where a dict of data stands.
+
+It is a mapping of all data but the rows. Rows come by `take` (a few, by number) and through
+`sums` (all, chunk by chunk). Some are kept in memory: a random sample from the first read,
+and those taken later, so that a coreset's rows are never read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float
+from stancoreset.errors import DataError
+from stancoreset.files import content_key
+from stancoreset.rows.tables.columns import level_tables
+from stancoreset.rows.tables.files import Part
+from stancoreset.rows.tables.passes import Executor, Kernel, Sums
+from stancoreset.rows.tables.scan import PartSurvey, Reader, Rows, Seen, row_count, take_part
+from stancoreset.stan import WeightedProgram
+from stancoreset.stan.data import data_hash
+
+__all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What `CoresetModel` takes for data besides dicts and files: rows that can be opened."""
+
+    def open_for(
+        self, program: WeightedProgram, *, threads: int | None = None
+    ) -> StoredRows | LoadedRows:
+        """The rows as data of a program; see `stancoreset.rows.tables.table.Table.open_for`."""
+        ...
+
+
+class LoadedRows(dict[str, Any]):
+    """Data that were read from a table whole: a dict that knows where it comes from."""
+
+    def __init__(self, data: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        super().__init__(data)
+        self._about = dict(about)
+
+    def describe(self) -> dict[str, Any]:
+        """Files and categories, for the report."""
+        return dict(self._about)
+
+    def with_data(self, data: Mapping[str, Any]) -> LoadedRows:
+        """Other variables from the same place."""
+        return LoadedRows(data, self._about)
+
+
+class StoredRows(Mapping[str, Any]):
+    """Rows in parts that are read chunk by chunk; made by `Source.open_for`.
+
+    Attributes
+    ----------
+    n_obs : int
+        N.
+    reads : int
+        How often all parts were read from beginning to end, so far.
+    opening_reads : int
+        How often that was to open them.
+    sample : dict
+        Checked data of a random sample of the rows, for the weighted program.
+    sample_rows : ndarray of int
+        Their row numbers, ascending.
+    """
+
+    def __init__(
+        self,
+        *,
+        program: WeightedProgram,
+        reader: Reader,
+        parts: tuple[Part, ...],
+        surveys: tuple[PartSurvey, ...],
+        values: Mapping[str, Any],
+        sample: tuple[NDArray[np.int64], Rows],
+        executor: Executor,
+        reads: int,
+    ) -> None:
+        self._program = program
+        self._reader = reader
+        self._parts = parts
+        self._seen = [s.seen for s in surveys]
+        self._counts = [s.n_rows for s in surveys]
+        self._offsets = np.cumsum([0, *self._counts])
+        self._digests = [s.digest for s in surveys]
+        self._executor = executor
+        self.n_obs = int(self._offsets[-1])
+        self.reads = self.opening_reads = reads
+        self._axes = {v.name: program.rows.get(v.name, 0) for v in reader.variables}
+        self.sample_rows, self._kept = sample
+        self._kept_rows = self.sample_rows
+        given = values.get(program.obs, self.n_obs)
+        if given != self.n_obs:
+            raise DataError(f"values give {program.obs} = {given}, but there are {self.n_obs} rows")
+        others = {k: v for k, v in values.items() if k != program.obs}
+        if program.frozen:  # they are computed from all rows, and checked by `load`
+            self.sample, self._values = {}, others
+            return
+        self.sample = program.check({**others, **self._moved(self._kept)})
+        carried = {*program.rows, program.weights, program.obs}
+        self._values = {k: v for k, v in self.sample.items() if k not in carried}
+
+    # A mapping of everything but the rows --------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        if name == self._program.obs:
+            return self.n_obs
+        if name in self._axes or name == self._program.weights:
+            raise DataError(
+                f"the {self.n_obs} rows of '{name}' are not in memory; a coreset's rows are in "
+                "fit.data, others in take(rows), and Table(memory=…) loads all if they fit"
+            )
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self._program.obs, *self._values))
+
+    def __len__(self) -> int:
+        return 1 + len(self._values)
+
+    def __repr__(self) -> str:
+        return f"StoredRows(n_obs={self.n_obs}, parts={len(self._parts)})"
+
+    def fingerprint(self) -> str:
+        """Hash of all contents: rows in their order, and values beside them."""
+        return content_key(self._digests, self._counts, data_hash(self._values))
+
+    def describe(self) -> dict[str, Any]:
+        """Files and categories, for the report."""
+        names = [part.name for part in self._parts]
+        shown = names if len(names) <= 3 else [*names[:2], f"… ({len(names)} in all)", names[-1]]
+        about: dict[str, Any] = {"data": ", ".join(shown)}
+        levels = level_tables(self._reader.variables)
+        return {**about, "levels": levels} if levels else about
+
+    def require_no_frozen(self) -> None:
+        """Refuse programs whose transformed data look at all rows at once.
+
+        Raises
+        ------
+        DataError
+        """
+        if self._program.frozen:
+            raise DataError(
+                f"the program computes {', '.join(sorted(self._program.frozen))} from all rows "
+                "(transformed data that centre, scale or count), which is not possible while the "
+                f"{self.n_obs} rows are not in memory; do that when the table is made, or load it "
+                "with Table(memory=…)"
+            )
+
+    # Rows ----------------------------------------------------------------------------------
+
+    @property
+    def row_values(self) -> Mapping[str, Any]:
+        """All data but the rows and their number."""
+        return self._values
+
+    @property
+    def axes(self) -> Mapping[str, int]:
+        """Variables that come with the rows, and on which axis rows lie."""
+        return self._axes
+
+    def chunks(self) -> Iterator[Rows]:
+        """All rows in order, by variable, first axis the row; counts as a read."""
+        self.reads += 1
+        seen = [Seen() for _ in self._parts]
+        rows = 0
+        for number, part in enumerate(self._parts):
+            for chunk in self._reader.chunks(part):
+                seen[number] += Seen.of(chunk, seen[number].rows)
+                rows += row_count(chunk)
+                if rows <= self.n_obs:
+                    yield chunk
+        self._require_same(seen)
+
+    def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Row variables at these row numbers, in the order given.
+
+        What is in memory is not read again; the rest is read in one pass and kept.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            From 0; a number may come more than once.
+        """
+        wanted = np.asarray(rows, dtype=np.int64)
+        at = np.searchsorted(self._kept_rows, wanted)
+        at[at == len(self._kept_rows)] = 0
+        missing = np.unique(wanted[self._kept_rows[at] != wanted])
+        if len(missing):
+            self._keep(missing, self._read(missing))
+            at = np.searchsorted(self._kept_rows, wanted)
+        return self._moved({name: value[at] for name, value in self._kept.items()})
+
+    def _moved(self, rows: Rows) -> Rows:
+        """Rows to the axis where the program wants them."""
+        return {
+            name: np.moveaxis(value, 0, self._axes[name]) if self._axes[name] else value
+            for name, value in rows.items()
+        }
+
+    def _keep(self, numbers: NDArray[np.int64], rows: Rows) -> None:
+        every = np.concatenate([self._kept_rows, numbers])
+        order = np.argsort(every, kind="stable")
+        self._kept_rows = every[order]
+        self._kept = {n: np.concatenate([self._kept[n], rows[n]])[order] for n in rows}
+
+    def _read(self, numbers: NDArray[np.int64]) -> Rows:
+        """Rows by ascending number, each part asked for its own."""
+        self.reads += 1
+        edges = np.searchsorted(numbers, self._offsets)
+        asked = [
+            (self._reader, part, numbers[a:b] - offset)
+            for part, offset, a, b in zip(
+                self._parts, self._offsets[:-1], edges[:-1], edges[1:], strict=True
+            )
+            if b > a
+        ]
+        found: list[Rows] = self._executor.each(take_part, asked)
+        return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+
+    def sums(
+        self,
+        kernel: Kernel,
+        method: str,
+        draws: Float,
+        progress: Callable[[int], object] | None = None,
+    ) -> Sums:
+        """One read: sums over all rows; see `Kernel.evaluate`."""
+        self.reads += 1
+        sums, seen = self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
+        self._require_same(seen)
+        return sums
+
+    def _require_same(self, seen: Sequence[Seen]) -> None:
+        """Every read must find what the first one found."""
+        rows = sum(part.rows for part in seen)
+        others = [p.name for p, a, b in zip(self._parts, self._seen, seen, strict=True) if a != b]
+        if others:
+            now = "others" if rows == self.n_obs else str(rows)
+            raise DataError(
+                f"the data changed during the run, in {others[0]}: there were {self.n_obs} rows "
+                f"when they were read first, and {now} now; files must stay as they are, and a "
+                "function of chunks must return a new iterator of the same rows whenever it is "
+                "called"
+            )
+
+    def load(self) -> LoadedRows:
+        """All rows in memory, as the data of the program."""
+        columns: dict[str, Any] = {v.name: None for v in self._reader.variables}
+        start = 0
+        for chunk in self.chunks():
+            length = row_count(chunk)
+            for name, values in chunk.items():
+                if columns[name] is None:
+                    columns[name] = np.empty((self.n_obs, *values.shape[1:]), values.dtype)
+                columns[name][start : start + length] = values
+            start += length
+        counted = {**self._values, self._program.obs: self.n_obs}
+        return LoadedRows({**counted, **self._moved(columns)}, self.describe())
+
+
+def content_hash(data: Mapping[str, Any]) -> str:
+    """Hash of the contents, whether the rows are in memory or not."""
+    return data.fingerprint() if isinstance(data, StoredRows) else data_hash(data)
+
+
+def stan_rows(program: WeightedProgram, values: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
+    """A chunk's rows as data of the weighted program."""
+    length = row_count(rows)
+    moved = {
+        name: np.moveaxis(v, 0, program.rows[name]) if program.rows.get(name) else v
+        for name, v in rows.items()
+    }
+    weights = moved.pop(program.weights, None)
+    data = {**values, **moved, program.obs: length}
+    return program.with_weights(data, np.ones(length) if weights is None else weights)

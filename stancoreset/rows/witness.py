@@ -1,0 +1,438 @@
+"""The program as its author wrote it, on all rows: the witness of what stands in its place.
+
+Weaving, chunks, equal rows, frozen statistics and matrix products (`stancoreset.rows.glm`) all
+evaluate one density, log p(θ | y). Here the author's own program evaluates it, with nothing of ours
+between the program and the rows; what the two give may differ by a constant and by rounding only.
+
+The certificate asks this witness (`WitnessedDensity`). Where its evaluations cost no more than our
+own it decides: importance weights are ratios of its densities, and a mistake of ours shows up in
+them. Where ours are much cheaper (matrix products, equal rows evaluated once), or rows stay on
+disk, it is asked at a few draws, and a disagreement is an error.
+
+Rows are cut into blocks only where the data are large. Of B blocks each contains the prior once,
+
+    log p(θ | y) = Σ_b log p(θ | y_b) − (B − 1) log p(θ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import BoundModel, Compiled, Density, Float, StanData
+from stancoreset.errors import IdentityError
+from stancoreset.parallel import side_by_side
+from stancoreset.rows.sums import slices
+from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
+
+if TYPE_CHECKING:
+    from stancoreset.rows.full_data import FullData
+    from stancoreset.stan import StanProgram, WeightedProgram
+
+__all__ = ["Comparison", "FullDensity", "StoredWitness", "Witness", "WitnessedDensity"]
+
+#: Largest difference between two log densities, relative to their size, that is still rounding.
+TOLERANCE = 1e-8
+# Draws at which the two are compared; of rows on disk, so many that equal rows are looked for.
+_FEW, _FEW_STORED = 5, 10
+# Numbers in a block of rows: Stan reads them as text, for which it takes some 80 bytes each.
+_NUMBERS = 1_000_000
+# Rows on disk that the author's program is shown: of more, a share, and some of every pattern.
+_ROWS = 250_000
+# Patterns of zeros and of levels in a chunk, of each of which the first row is shown.
+_PATTERNS = 1_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the author's program and our evaluation of it were compared on.
+
+    Attributes
+    ----------
+    error : float
+        Largest difference of the two log densities less a constant, relative to their size.
+    draws, rows, n_obs : int
+        How many draws, on how many of the rows.
+    decides : bool
+        Whether the author's program evaluated every draw of the certificate.
+    """
+
+    error: float
+    draws: int
+    rows: int
+    n_obs: int
+    decides: bool = False
+
+    def __str__(self) -> str:
+        some = "" if self.rows >= self.n_obs else f"{self.rows:,} of "
+        among = f"{some or 'all '}{self.n_obs:,}"
+        every = "every draw" if self.decides else f"{self.draws} draws"
+        return (
+            f"the program as written, on {among} rows at {every}; "
+            f"equal to our evaluation within {self.error:.0e}"
+        )
+
+
+class Witness:
+    """The author's program bound to all rows in memory.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        The author's program.
+    original : StanProgram
+        Its declarations.
+    weighted : WeightedProgram
+        Which data are rows.
+    data : mapping
+        All rows, as the weighted program has them.
+    prior : BoundModel
+        The weighted program without rows.
+    whole : bool
+        Whether the program must see all rows at once: it computes statistics of them, or picks
+        rows by their number.
+    threads : int
+        Blocks that are evaluated at the same time.
+    blocks : int
+        How many blocks there are at least, where rows may be cut.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        original: StanProgram,
+        weighted: WeightedProgram,
+        data: StanData,
+        prior: BoundModel,
+        *,
+        whole: bool,
+        threads: int,
+        blocks: int = 1,
+    ) -> None:
+        self._compiled = compiled
+        self._names = [declared.name for declared in original.data]
+        self._weighted = weighted
+        weights = weighted.weights
+        if weights not in self._names and not np.all(np.asarray(data[weights]) == 1):
+            data = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
+        #: The rows as the author's program weighs them: by one, unless it has weights itself.
+        self.data = data
+        self.prior = prior
+        self._threads = threads
+        self.n_obs = weighted.n_obs(data)
+        numbers = sum(np.size(data[name]) for name in weighted.rows)
+        wanted = 1 if whole else max(blocks, -(-numbers // _NUMBERS))
+        self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
+        self._few: list[Density] | None = None
+        self._many: list[BoundModel] | None = None
+
+    def log_density(self, draws: Float) -> Float:
+        """Log posterior density by the author's program, up to a constant: (S, P) → (S,)."""
+        if len(draws) <= _FEW_STORED:
+            if self._few is None:
+                self._few = self._bind(self._compiled.bind_density)
+            parts: Sequence[Density] = self._few
+        else:
+            if self._many is None:
+                self._many = self._bind(self._compiled.bind)
+            parts = self._many
+        values = side_by_side(lambda part: part.log_density(draws), parts, self._threads)
+        return _without_priors(np.sum(values, axis=0), len(parts) - 1, self.prior, draws)
+
+    def compare(self, draws: Float, ours: Float) -> Comparison:
+        """Log densities that we have given at some draws, with the author's program at them.
+
+        Parameters
+        ----------
+        draws : ndarray, shape (S, P)
+        ours : ndarray, shape (S,)
+            For the rows as they are weighed in `data`.
+        """
+        error = _disagreement(self.log_density(draws), ours)
+        return Comparison(error, len(draws), self.n_obs, self.n_obs)
+
+    def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
+        return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
+
+    def _rows(self, cut: slice) -> dict[str, Any]:
+        data = self.data
+        if len(self._cuts) > 1:
+            data = self._weighted.subset(data, cut, data[self._weighted.weights][cut])
+        return {name: data[name] for name in self._names if name in data}
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        for part in (*(self._few or ()), *(self._many or ()), self.prior):
+            part.close()
+        self._few = self._many = None
+
+
+@dataclass(frozen=True)
+class StoredWitness:
+    """The author's program on rows that stay on disk, chunk by chunk.
+
+    Attributes
+    ----------
+    compiled : Compiled
+        The author's program.
+    original : StanProgram
+    weighted : WeightedProgram
+    stored : StoredRows
+    prior : BoundModel
+    """
+
+    compiled: Compiled
+    original: StanProgram
+    weighted: WeightedProgram
+    stored: StoredRows = field(repr=False)
+    prior: BoundModel = field(repr=False)
+
+    def compare(self, kernel: Kernel, draws: Float, rows: int = _ROWS) -> Comparison:
+        """The author's program against a kernel of ours, on the same rows of every chunk.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        draws : ndarray, shape (S, P)
+        rows : int
+            About so many rows in all; and of every chunk some of each pattern, see `_patterns`.
+        """
+        pair = _Pair(
+            _Author(
+                self.compiled,
+                self.weighted,
+                self.stored.row_values,
+                tuple(declared.name for declared in self.original.data),
+            ),
+            kernel,
+            self.weighted.weights,
+            min(1.0, rows / self.stored.n_obs),
+        )
+        theirs, ours, shown, priors = self.stored.sums(pair, "log_density", draws)
+        ours = _without_priors(ours, -priors, self.prior, draws)
+        return Comparison(_disagreement(theirs, ours), len(draws), shown, self.stored.n_obs)
+
+    def close(self) -> None:
+        """Release the engine's memory; rows are not in it."""
+        self.prior.close()
+
+
+@dataclass(frozen=True)
+class _Author:
+    """A chunk's log density by the author's program; see `Kernel`."""
+
+    compiled: Compiled
+    weighted: WeightedProgram = field(repr=False)
+    values: StanData = field(repr=False)
+    names: tuple[str, ...] = ()
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """See `Kernel.evaluate`; log densities only."""
+        data = stan_rows(self.weighted, self.values, chunk)
+        own = {name: data[name] for name in self.names if name in data}
+        bound = self.compiled.bind_density(own)
+        try:
+            return bound.log_density(draws), 1
+        finally:
+            bound.close()
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two kernels on the same rows of a chunk: some of each pattern, and a share of the others."""
+
+    author: _Author
+    kernel: Kernel
+    weights: str
+    share: float
+
+    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
+        """Log densities by the author, by the kernel, rows, and priors that the kernel lacks."""
+        if self.weights not in self.author.names:  # which the author's program knows nothing of
+            chunk = {name: value for name, value in chunk.items() if name != self.weights}
+        if self.share < 1:
+            length = row_count(chunk)
+            some = np.linspace(0, length - 1, int(self.share * length)).astype(np.int64)
+            rows = np.union1d(some, _patterns(chunk))
+            chunk = {name: value[rows] for name, value in chunk.items()}
+        theirs, priors = self.author.evaluate(method, chunk, draws)
+        ours, contained = self.kernel.evaluate(method, chunk, draws)
+        return theirs, ours, row_count(chunk), priors - contained
+
+
+def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
+    """The first row of each pattern of zeros and signs, and of each level of an integer.
+
+    A part of a predictor that vanishes on most rows, as an interaction of two rare indicators
+    does, is there on the rows of some pattern.
+    """
+    found = [np.zeros(0, dtype=np.int64)]
+    signs = []
+    for value in chunk.values():
+        columns = np.reshape(value, (len(value), -1))
+        signs.append(np.sign(columns).astype(np.int8))
+        if columns.shape[1] == 1 and np.issubdtype(columns.dtype, np.integer):
+            found.append(np.unique(columns[:, 0], return_index=True)[1][:_PATTERNS])
+    _, first = np.unique(np.concatenate(signs, axis=1), axis=0, return_index=True)
+    return np.unique(np.concatenate([*found, first[:_PATTERNS]]))
+
+
+class FullDensity(Protocol):
+    """The full log density as a certificate sees it."""
+
+    @property
+    def told(self) -> str:
+        """What was compared with the author's program, in words; empty without a witness."""
+        ...
+
+    def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
+        """Log posterior density of the full data, (S, P) → (S,), up to a constant."""
+        ...
+
+    def check(self, draws: Float) -> None:
+        """Compare with the author's program at some of these draws, where it does not decide."""
+        ...
+
+
+class WitnessedDensity:
+    """The full log density at a certificate's draws, by the author's program or checked by it.
+
+    Parameters
+    ----------
+    full : FullData
+        Our evaluation, on all rows.
+    witness : Witness or StoredWitness, optional
+        None where not all rows are at hand; ours is then believed.
+    unit : callable, optional
+        Our evaluation with weights of one, where the data have others that the author's program
+        knows nothing of.
+    name : str
+        The program's, for messages.
+    tolerance : float
+        Larger where the program solves equations numerically.
+    """
+
+    def __init__(
+        self,
+        full: FullData,
+        witness: Witness | StoredWitness | None = None,
+        unit: Callable[[], FullData] | None = None,
+        name: str = "model",
+        tolerance: float = TOLERANCE,
+    ) -> None:
+        self._full = full
+        self._witness = witness
+        self._unit = unit
+        self._name = name
+        self._tolerance = tolerance
+        self._constant = 0.0
+        #: What was compared; None before the first draws, or without a witness.
+        self.comparison: Comparison | None = None
+
+    @property
+    def told(self) -> str:
+        """See `FullDensity.told`."""
+        return "" if self.comparison is None else str(self.comparison)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the author's program evaluates every draw: ours is not much cheaper."""
+        return isinstance(self._witness, Witness) and self._unit is None and not self._full.fast
+
+    def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
+        """Log posterior density of the full data, (S, P) → (S,), up to a constant.
+
+        The constant is that of `FullData.log_density`, whoever evaluates.
+
+        Raises
+        ------
+        IdentityError
+            Ours is much cheaper, and is not the author's.
+        """
+        if not self.decides:
+            ours = self._full.log_likelihood(draws, tick) + self._full.log_prior(draws)
+            if self.comparison is None:
+                self._check(draws, ours)
+            return ours
+        assert isinstance(self._witness, Witness)
+        theirs = self._witness.log_density(draws)
+        if tick is not None:
+            tick(len(draws))
+        if self.comparison is None:
+            at = _spread(len(draws), _FEW)
+            ours = self._full.log_density(draws[at])
+            self._constant = _constant(ours, theirs[at])
+            n_obs = self._witness.n_obs
+            error = _disagreement(theirs[at], ours)
+            self.comparison = Comparison(error, len(draws), n_obs, n_obs, decides=True)
+        return theirs + self._constant
+
+    def check(self, draws: Float) -> None:
+        """See `FullDensity.check`.
+
+        Raises
+        ------
+        IdentityError
+        """
+        if not self.decides:
+            self._check(draws, self._full.log_density(draws))
+
+    def _check(self, draws: Float, ours: Float) -> None:
+        """Compare our log densities of some draws with the author's, at a few of them."""
+        if self._witness is None:
+            return
+        if isinstance(self._witness, StoredWitness):
+            few = draws[_spread(len(draws), _FEW_STORED)]
+            assert self._full.kernel is not None  # rows on disk have one
+            found = self._witness.compare(self._full.kernel, few)
+        else:
+            at = _spread(len(draws), _FEW)
+            few = draws[at]
+            ours = ours[at] if self._unit is None else self._unit().log_density(few)
+            found = self._witness.compare(few, ours)
+        self.comparison = found
+        if not found.error <= self._tolerance:
+            by = self._full.passes.likelihood or "Stan, on the rows that differ"
+            raise IdentityError(
+                f"the log density of '{self._name}' as it is written and as stancoreset evaluates "
+                f"it ({by}) differ by a relative {found.error:.1e} at {found.draws} draws on "
+                f"{found.rows:,} rows; expected at most {self._tolerance:.0e}: no result of this "
+                "fit can be trusted. Fit with CoresetModel(..., glm=False), which leaves more to "
+                "Stan, and report the program"
+            )
+
+
+def _spread(length: int, count: int) -> NDArray[np.int64]:
+    """Positions of `count` draws, from the first to the last."""
+    return np.unique(np.linspace(0, length - 1, min(count, length)).astype(np.int64))
+
+
+def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:
+    """Log densities that contain the log prior so many times too often; −∞ where it is."""
+    if not priors:
+        return np.asarray(values)
+    once = prior.log_density(draws)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(once), values - priors * once, -np.inf)
+
+
+def _constant(ours: Float, theirs: Float) -> float:
+    """What ours has more than theirs, where both are finite."""
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    return float(np.median(ours[finite] - theirs[finite])) if np.any(finite) else 0.0
+
+
+def _disagreement(theirs: Float, ours: Float) -> float:
+    """Largest difference less a constant, relative to the size of the log densities."""
+    finite = np.isfinite(theirs)
+    if not np.array_equal(finite, np.isfinite(ours)):
+        return float("inf")
+    if not np.any(finite):
+        return float("nan")
+    difference = (ours - theirs)[finite]
+    size = 1.0 + float(np.max(np.abs(ours[finite])))
+    return float(np.max(np.abs(difference - np.median(difference)))) / size

@@ -1,0 +1,50 @@
+"""Which rows, with which weights: projections, the control variate, and the coreset itself.
+
+May import reference, posterior, rows, engines and stan. Hands out `Coreset`, `select`, the
+projections, the expansion and the control variate; solvers are a room within.
+"""
+
+from __future__ import annotations
+
+from stancoreset.selection.control_variates import (
+    LEAST_CURVATURE,
+    ControlVariate,
+    control_variate,
+    stable_share,
+)
+from stancoreset.selection.coreset import Coreset, select
+from stancoreset.selection.expansion import Expansion, expand
+from stancoreset.selection.fisher import extend_fisher, project_fisher
+from stancoreset.selection.projection import (
+    Projection,
+    default_candidates,
+    extend,
+    heldout_error,
+    project,
+)
+from stancoreset.selection.taylor import PENALTIES, TaylorProjection, extend_taylor, project_taylor
+from stancoreset.selection.union import joined_controls, merge
+
+__all__ = [
+    "LEAST_CURVATURE",
+    "PENALTIES",
+    "ControlVariate",
+    "Coreset",
+    "Expansion",
+    "Projection",
+    "TaylorProjection",
+    "control_variate",
+    "default_candidates",
+    "expand",
+    "extend",
+    "extend_fisher",
+    "extend_taylor",
+    "heldout_error",
+    "joined_controls",
+    "merge",
+    "project",
+    "project_fisher",
+    "project_taylor",
+    "select",
+    "stable_share",
+]

@@ -1,0 +1,356 @@
+"""The control variate: what the rows lack up to second order, added as a quadratic.
+
+    log p̃(θ) = log prior(θ) + Σ_n w_n L_n(θ) + gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀)
+    g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
+
+ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Along the axes a_j in which
+R is diagonal the quadratic reads −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
+would rise without end, and far out it would outgrow what the rows hold against it; there t²
+is replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
+
+With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
+by Lanczos' method: p² numbers would cost NUTS more than the rows do. What is left out is
+reported, and the certificate sees it.
+
+Only the likelihood is expanded; the prior stays exact in Stan. Gradient and Hessian of a
+likelihood are those of the posterior less those of the prior, which L + log prior and
+L_w + log prior have in common: R and g need no program of their own.
+
+References
+----------
+Control variates in subsampling MCMC: Quiroz, Kohn, Villani & Tran (2019), JASA 114; Baker,
+Fearnhead, Fox & Nemeth (2019), Statistics and Computing 29. Joined to an optimised coreset
+they are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+
+from stancoreset.engines import BoundModel, Float
+from stancoreset.errors import ControlError, OutputError, ReferenceFitError
+from stancoreset.files import atomic_path, reading
+from stancoreset.rows import central_hessian
+from stancoreset.selection.expansion import Expansion
+
+__all__ = [
+    "ControlVariate",
+    "control_variate",
+    "stable_share",
+    "sum_of_controls",
+]
+
+# Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
+_NEGLIGIBLE = 1e-9
+#: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
+#: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
+LEAST_CURVATURE = -1.0
+# Directions in which R is negative are bent back beyond this many posterior standard deviations.
+_WIDTH = 8.0
+#: Coordinates up to which R is held whole.
+MAX_DENSE = 1_000
+# Axes beside the diagonal where it is not.
+_AXES = 100
+# Wide enough that a direction is quadratic to the last digit.
+_UNBOUNDED = 1e9
+_NAMES = ("param_names", "left_out")
+_SCALARS = ("least_eigenvalue", "share", "penalty", "left_over")
+
+
+@dataclass(frozen=True)
+class ControlVariate:
+    """The quadratic that goes with a coreset.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (P,)
+        ψ₀, in all unconstrained coordinates.
+    columns : ndarray of int, shape (p,)
+        Coordinates that ψ consists of.
+    param_names : tuple of str
+        Names of all unconstrained coordinates.
+    gradient : ndarray, shape (p,)
+        g.
+    scale : ndarray, shape (p,)
+        Posterior standard deviations of ψ.
+    axes : ndarray, shape (r, p)
+        a_j, scaled so that t_j has posterior standard deviation one.
+    curvature : ndarray, shape (r,)
+        r_j: R = Σ_j r_j a_j a_jᵀ.
+    width : ndarray, shape (r,)
+        h_j, infinite to the last digit where r_j ≥ 0.
+    offset : ndarray, shape (r,)
+        o_j: zero, but for negative directions of coresets that were merged.
+    diagonal : ndarray, shape (p,)
+        d in R = diag(d) + Σ_j r_j a_j a_jᵀ; zero unless there are many coordinates.
+    least_eigenvalue : float
+        Smallest eigenvalue of R in units of the posterior's precision; negative where the
+        rows bend the log likelihood more than all the data do.
+    share : float
+        ρ: what the row weights were multiplied by, one unless the rows were too few.
+    left_out : tuple of str
+        Parameters whose coordinates the quadratic does not see.
+    penalty : float
+        Weight of the second-order part in the selection of the rows.
+    left_over : float
+        Largest part of R that diagonal and axes do not hold, in units of marginal posterior
+        precision; zero unless there are many coordinates.
+    """
+
+    centre: Float = field(repr=False)
+    columns: NDArray[np.intp] = field(repr=False)
+    param_names: tuple[str, ...] = field(repr=False)
+    gradient: Float = field(repr=False)
+    scale: Float = field(repr=False)
+    axes: Float = field(repr=False)
+    curvature: Float = field(repr=False)
+    width: Float = field(repr=False)
+    offset: Float = field(repr=False)
+    diagonal: Float = field(repr=False)
+    least_eigenvalue: float
+    share: float = 1.0
+    left_out: tuple[str, ...] = ()
+    penalty: float = 0.0
+    left_over: float = 0.0
+
+    def value(self, draws: Float) -> Float:
+        """The quadratic at unconstrained draws: (S, P) → (S,)."""
+        delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
+        square = self.width**2
+        bent = -square * np.expm1(-((delta @ self.axes.T - self.offset) ** 2) / square)
+        return delta @ self.gradient - 0.5 * (bent @ self.curvature + delta**2 @ self.diagonal)
+
+    @property
+    def matrix(self) -> Float:
+        """R, (p, p)."""
+        return np.asarray((self.axes.T * self.curvature) @ self.axes) + np.diag(self.diagonal)
+
+    def describe(self) -> dict[str, Any]:
+        """What the report says of it."""
+        return {
+            "coordinates": len(self.columns),
+            "least_eigenvalue": self.least_eigenvalue,
+            "share": self.share,
+            "penalty": self.penalty,
+            "rank": len(self.curvature),
+            "left_over": self.left_over,
+            "left_out": list(self.left_out),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write an ``.npz`` file."""
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            names = {key: np.array(getattr(self, key), dtype=str) for key in _NAMES}
+            np.savez(stream, **{**vars(self), **names})
+
+    @classmethod
+    def load(cls, path: Path) -> ControlVariate:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        OutputError
+            If the file is damaged.
+        """
+        with reading(path):
+            with np.load(path, allow_pickle=False) as stored:
+                values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
+            scalars = {key: float(values[key]) for key in _SCALARS}
+            names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
+            control = cls(**{**values, **scalars, **names})
+            control._require_shapes()
+        return control
+
+    def _require_shapes(self) -> None:
+        """Refuse arrays that do not belong together, or are not finite."""
+        p, r = len(self.gradient), len(self.curvature)
+        expected = {
+            "centre": (len(self.param_names),),
+            "columns": (p,),
+            "gradient": (p,),
+            "scale": (p,),
+            "axes": (r, p),
+            "curvature": (r,),
+            "width": (r,),
+            "offset": (r,),
+            "diagonal": (p,),
+        }
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise OutputError(
+                    f"{name} has shape {array.shape}, expected finite numbers of shape {shape}"
+                )
+
+
+def control_variate(
+    coreset: BoundModel,
+    prior: BoundModel,
+    expansion: Expansion,
+    *,
+    share: float = 1.0,
+    left_out: tuple[str, ...] = (),
+) -> ControlVariate:
+    """g and R of a coreset.
+
+    Parameters
+    ----------
+    coreset : BoundModel
+        The weighted program bound to the coreset's rows, without a quadratic.
+    prior : BoundModel
+        The same without rows.
+    expansion : Expansion
+        Of the full log likelihood.
+    share : float
+        ρ, a factor on the coreset's weights.
+    left_out : tuple of str
+
+    Raises
+    ------
+    ControlError
+        If the coreset's derivatives are not finite.
+    """
+    centre, columns = expansion.centre, expansion.columns
+    gradient = coreset.log_density_gradient(centre[None])[1]
+    gradient = (gradient - prior.log_density_gradient(centre[None])[1])[0][columns]
+    try:
+        posterior = central_hessian(coreset.log_density_gradient, centre, expansion.scale)
+    except ReferenceFitError as error:
+        raise ControlError(f"of the coreset's rows: {error}") from None
+    hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
+    curvature = share * hessian - expansion.hessian
+    curvature = 0.5 * (curvature + curvature.T)
+    scale = expansion.scale[columns]
+    diagonal, left_over = np.zeros(len(columns)), 0.0
+    if len(columns) <= MAX_DENSE:
+        axes, values, width, least = _diagonal(curvature, expansion.factor)
+    else:
+        least = _lowest(expansion.factor.T @ curvature @ expansion.factor)
+        diagonal, axes, values, width, left_over = _diagonal_and_axes(curvature, scale)
+    return ControlVariate(
+        centre=centre,
+        columns=columns,
+        param_names=expansion.param_names,
+        gradient=expansion.gradient - share * gradient,
+        scale=scale,
+        axes=axes,
+        curvature=values,
+        width=width,
+        offset=np.zeros(len(values)),
+        diagonal=diagonal,
+        left_over=left_over,
+        least_eigenvalue=least,
+        share=share,
+        left_out=left_out,
+    )
+
+
+def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, float]:
+    """Axes, eigenvalues and widths of R in units of F, and the smallest eigenvalue of all."""
+    values, vectors = eigh(factor.T @ curvature @ factor)
+    kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
+    axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
+    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
+    return axes, values[kept], width, float(values[0])
+
+
+def _lowest(matrix: Float) -> float:
+    """Smallest eigenvalue, by Lanczos' method."""
+    return float(eigsh(matrix, k=1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
+
+
+def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, Float, float]:
+    """R ≈ diag(d) + Σ_j r_j a_j a_jᵀ in units of marginal posterior standard deviations.
+
+    The axes are those of R without its diagonal, the largest by size of eigenvalue. Negative
+    entries of the diagonal, where the rows bend the log likelihood more than all the data do,
+    are taken as zero.
+    """
+    scaled = curvature * np.outer(scale, scale)
+    diagonal = np.diag(scaled).copy()
+    off = scaled - np.diag(diagonal)
+    start = np.ones(len(off)) / np.sqrt(len(off))  # the same axes whenever R is the same
+    values, vectors = eigsh(off, k=_AXES + 1, which="LM", v0=start, tol=1e-3)
+    order = np.argsort(-np.abs(values))
+    kept, left_over = order[:_AXES], float(np.abs(values[order[_AXES]]))
+    axes = np.asarray((vectors[:, kept] / scale[:, None]).T, dtype=np.float64)
+    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
+    return np.maximum(diagonal, 0.0) / scale**2, axes, values[kept], width, left_over
+
+
+def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:
+    """Σ_i q_i around a new centre, exact but for a constant.
+
+    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c) and the same R; of the
+    negative directions each stays itself, with an offset.
+
+    Parameters
+    ----------
+    controls : sequence of ControlVariate
+        Of the same parameters.
+    centre : ndarray, shape (P,)
+    """
+    first = controls[0]
+    gradient = np.zeros_like(first.gradient)
+    curvature = np.zeros((len(gradient), len(gradient)))
+    bent: list[tuple[Float, Float, Float, Float]] = []
+    for control in controls:
+        shift = (centre - control.centre)[control.columns]
+        rising = control.curvature < 0
+        falling = (control.axes[~rising].T * control.curvature[~rising]) @ control.axes[~rising]
+        falling += np.diag(control.diagonal)
+        gradient += control.gradient - falling @ shift
+        curvature += falling
+        axes, width = control.axes[rising], control.width[rising]
+        bent.append((axes, control.curvature[rising], width, control.offset[rising] - axes @ shift))
+    # Precisions add: the posterior of all parts is narrower than each part's.
+    scale = np.sum([control.scale**-2 for control in controls], axis=0) ** -0.5
+    diagonal = np.zeros(len(gradient))
+    if len(gradient) <= MAX_DENSE:
+        axes, values, *_ = _diagonal(curvature, np.diag(scale))
+    else:
+        diagonal, axes, values, *_ = _diagonal_and_axes(curvature, scale)
+    parts = [(axes, values, np.full_like(values, _UNBOUNDED), np.zeros_like(values)), *bent]
+    axes, values, width, offset = (np.concatenate(list(part)) for part in zip(*parts, strict=True))
+    return replace(
+        first,
+        centre=centre,
+        gradient=gradient,
+        scale=scale,
+        axes=axes,
+        curvature=values,
+        width=width,
+        offset=offset,
+        diagonal=diagonal,
+        least_eigenvalue=min(control.least_eigenvalue for control in controls),
+        share=min(control.share for control in controls),
+    )
+
+
+def stable_share(control: ControlVariate, expansion: Expansion) -> float:
+    """Largest ρ ≤ 1 at which R keeps every eigenvalue above `LEAST_CURVATURE`.
+
+    R(ρ) = A − ρ B with A and B the curvatures of L and of the coreset with ρ = 1.
+    """
+    factor = expansion.factor
+    full = -factor.T @ expansion.hessian @ factor
+    rows = full - factor.T @ control.matrix @ factor
+    low, high = 0.0, 1.0
+    few = len(full) <= MAX_DENSE
+    for _ in range(30 if few else 8):
+        middle = 0.5 * (low + high)
+        rest = full - middle * rows
+        least = eigh(rest, eigvals_only=True, subset_by_index=[0, 0])[0] if few else _lowest(rest)
+        if least >= LEAST_CURVATURE:
+            low = middle
+        else:
+            high = middle
+    return low

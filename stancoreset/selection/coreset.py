@@ -1,0 +1,301 @@
+"""The coreset: which rows, with which weights, and where they came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.checks import check_is, check_number, check_path, check_text, check_whole
+from stancoreset.engines import Float, StanData
+from stancoreset.errors import DataError, OptionError, SolverError
+from stancoreset.files import atomic_path, read_numbers, reading
+from stancoreset.selection.control_variates import ControlVariate
+from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.selection.projection import Projection, heldout_error
+from stancoreset.selection.solvers import solve
+from stancoreset.selection.taylor import PENALTIES, TaylorProjection
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Coreset", "select"]
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """A few weighted rows that stand for all of them.
+
+    Attributes
+    ----------
+    indices : ndarray of int, shape (k,)
+        Row numbers in the full data, from 0, ascending.
+    weights : ndarray, shape (k,)
+        Positive weights.
+    n_obs : int
+        N, rows of the full data.
+    method : str
+        Selection algorithm.
+    relative_error : float
+        ‖b − Φw‖ / ‖b‖ on the draws the rows were fitted to.
+    heldout_error : float
+        The same on draws they were not fitted to; the one to trust.
+    trace : tuple of float
+        Relative error after each round of the algorithm.
+    sizes : tuple of int
+        Rows after each of these rounds; empty if unknown.
+    rows : dict of str to int
+        Data variables that carry observations, and on which axis.
+    obs : str
+        Name of the data integer that counts observations.
+    weights_name : str
+        Name of the data vector of weights.
+    provenance : dict
+        Seeds, hashes of program and data, versions.
+    norm : float or None
+        ‖b‖, standard deviation of the full log likelihood over the reference: what errors are
+        relative to.
+    control : ControlVariate or None
+        The quadratic that is added to the rows' log likelihood; errors are measured with it.
+    """
+
+    indices: NDArray[np.int64] = field(repr=False)
+    weights: Float = field(repr=False)
+    n_obs: int
+    method: str
+    relative_error: float
+    heldout_error: float
+    trace: tuple[float, ...] = field(default=(), repr=False)
+    rows: Mapping[str, int] = field(default_factory=dict, repr=False)
+    obs: str = "N"
+    weights_name: str = "weights"
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    norm: float | None = field(default=None, repr=False)
+    control: ControlVariate | None = None
+    sizes: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def size(self) -> int:
+        """k, the number of rows."""
+        return len(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A table with one line per row: ``row`` (from 0) and ``weight``."""
+        import pandas as pd
+
+        return pd.DataFrame({"row": self.indices, "weight": self.weights})
+
+    def subset(self, data: StanData) -> dict[str, Any]:
+        """The data of the coreset, ready for the weighted Stan program.
+
+        Parameters
+        ----------
+        data : mapping
+            The full data, N rows.
+
+        Returns
+        -------
+        dict
+            Row variables cut down to the coreset's rows, ``weights`` filled in, the count
+            of observations replaced by k, everything else as it was. A program that was woven
+            may want variables computed from all rows: pass ``model.read(data)``.
+
+        Raises
+        ------
+        DataError
+            If a row variable is missing or has not N rows.
+        """
+        check_is("data", data, Mapping, "a dict of the full data")
+        out = dict(data)
+        for name, axis in self.rows.items():
+            if name not in data:
+                raise DataError(f"the data lack '{name}', which carries observations")
+            value = np.asarray(data[name])
+            if not value.size:
+                continue  # declared with N entries or none, as `vector[has_offset ? N : 0]`
+            if value.ndim <= axis or value.shape[axis] != self.n_obs:
+                raise DataError(
+                    f"'{name}' has shape {value.shape}, expected {self.n_obs} rows on axis {axis}: "
+                    "these are not the data that the coreset was selected from"
+                )
+            out[name] = np.take(value, self.indices, axis=axis)
+        out[self.obs] = self.size
+        out[self.weights_name] = self.weights.copy()
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write ``coreset.csv``-like rows and weights, and the rest beside it as JSON.
+
+        `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance, and
+        ``<path stem>.npz`` the control variate, if there is one.
+        """
+        path = check_path("path", path)
+        with atomic_path(path) as temporary:
+            self.to_frame().to_csv(temporary, index=False)
+        if self.control is not None:
+            self.control.save(path.with_suffix(".npz"))
+        with atomic_path(path.with_suffix(".json")) as temporary:
+            temporary.write_text(json.dumps(self.describe(), indent=2) + "\n", encoding="utf-8")
+
+    def describe(self) -> dict[str, Any]:
+        """Everything but rows and weights, as plain values for JSON."""
+        return {
+            "size": self.size,
+            "n_obs": self.n_obs,
+            "method": self.method,
+            "relative_error": self.relative_error,
+            "heldout_error": self.heldout_error,
+            "trace": list(self.trace),
+            "sizes": list(self.sizes),
+            "rows": dict(self.rows),
+            "obs": self.obs,
+            "weights_name": self.weights_name,
+            "provenance": dict(self.provenance),
+            "norm": self.norm,
+            "control": None if self.control is None else self.control.describe(),
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> Coreset:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If a file is missing or not a coreset.
+        """
+        path = check_path("path", path)
+        beside = path.with_suffix(".json")
+        try:
+            with reading(path, DataError):
+                table = read_numbers(path)
+                indices, weights = table["row"].to_numpy(), table["weight"].to_numpy(np.float64)
+            with reading(beside, DataError):
+                about = json.loads(beside.read_text(encoding="utf-8"))
+                size, control = about.pop("size"), about.pop("control", None)
+                about |= {"trace": tuple(about["trace"]), "sizes": tuple(about.get("sizes", ()))}
+                if control is not None:
+                    about["control"] = ControlVariate.load(path.with_suffix(".npz"))
+                coreset = cls(indices=indices, weights=weights, **about)
+                _require_about(coreset)
+            with reading(path, DataError):
+                _require_rows(coreset, size)
+        except FileNotFoundError as error:
+            raise DataError(f"no coreset at {path}: {error.filename} does not exist") from None
+        return replace(coreset, indices=indices.astype(np.int64))
+
+
+def _require_about(coreset: Coreset) -> None:
+    """Refuse what no coreset has."""
+    check_whole("n_obs", coreset.n_obs, 1)
+    for name in ("method", "obs", "weights_name"):
+        check_text(name, getattr(coreset, name))
+    for name in ("relative_error", "heldout_error"):
+        check_is(name, getattr(coreset, name), (int, float), "a number")
+    for name in ("rows", "provenance"):
+        check_is(name, getattr(coreset, name), dict, "a table")
+
+
+def _require_rows(coreset: Coreset, size: object) -> None:
+    """Refuse rows and weights that are not those of a coreset of this size."""
+    rows, weights = coreset.indices, coreset.weights
+    if len(rows) != size:
+        raise DataError(f"it has {len(rows)} rows, but the coreset had {size}")
+    if rows.dtype.kind != "i" or (np.diff(rows) <= 0).any():
+        raise DataError("its rows are no whole numbers that ascend")
+    if len(rows) and not 0 <= rows[0] <= rows[-1] < coreset.n_obs:
+        raise DataError(f"its rows are {rows[0]} to {rows[-1]} of {coreset.n_obs}")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        at = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
+        raise DataError(f"the weight of row {rows[at]} is {weights[at]}, expected at least 0")
+
+
+def select(
+    projection: Projection | TaylorProjection,
+    size: int,
+    method: str = "pursuit",
+    *,
+    seed: int = 0,
+    penalty: float = PENALTIES[0],
+    **options: Any,
+) -> Coreset:
+    """Choose rows and weights on a projection.
+
+    Parameters
+    ----------
+    projection : Projection or TaylorProjection
+    size : int
+        At most this many rows, k.
+    method : str
+        One of ``stancoreset.selection.solvers.METHODS``.
+    seed : int
+    penalty : float
+        For a `TaylorProjection`: weight of the second-order part, which is otherwise left to
+        the control variate.
+    **options
+        Passed to the algorithm; see `stancoreset.selection.solvers.solve`.
+
+    Returns
+    -------
+    Coreset
+
+    Raises
+    ------
+    OptionError
+        If `size` is below 1 or above the number of rows.
+    SolverError
+        If the algorithm cannot use what it is given.
+    """
+    check_is("projection", projection, (Projection, TaylorProjection), "what model.project returns")
+    check_whole("size", size, 1)
+    check_text("method", method, "the name of a selection algorithm")
+    check_whole("seed", seed, 0)
+    check_number("penalty", penalty, 0)
+    if isinstance(projection, TaylorProjection):
+        projection = projection.penalised(penalty)
+    if not 1 <= size <= projection.n_obs:
+        raise OptionError(
+            f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"
+        )
+    if method in IN_THE_LOOP:
+        raise OptionError(
+            f"method {method!r} draws from the coreset's own posterior and needs the model, not a "
+            f"projection: use CoresetModel.fit(data, size={size}, method={method!r})"
+        )
+    phi, came = projection.phi, None
+    if method in ("uniform", "importance"):
+        # They choose among the candidates as they came; their weights stand for all rows.
+        came = projection.came
+        total = projection.n_obs * (1.0 if came is None else float(np.mean(came)))
+        total = options.setdefault("weights_sum", total)
+        phi = phi if came is None else phi * came
+    result = solve(phi, projection.target, size, method=method, seed=seed, **options)
+    weights = result.weights
+    if came is not None:
+        weights = weights * came[result.indices]
+        weights *= total / weights.sum()
+    if len(result.indices) == 0:
+        raise SolverError(
+            f"method {method!r} chose no row at all: no non-negative combination of the "
+            f"{projection.phi.shape[1]} candidates is nearer to the target than zero; give more "
+            "candidates or another method"
+        )
+    return Coreset(
+        indices=projection.candidates[result.indices],
+        weights=weights,
+        n_obs=projection.n_obs,
+        method=method,
+        relative_error=projection.error(result.indices, weights),
+        heldout_error=heldout_error(projection, result.indices, weights),
+        trace=tuple(float(e) for e in result.trace),
+        sizes=tuple(int(k) for k in result.sizes),
+        norm=projection.heldout_size,
+    )

@@ -1,0 +1,181 @@
+"""Uniform rows, weights by quasi-Newton steps on the KL divergence of the coreset posterior.
+
+Naik, Rousseau & Campbell (2022), Fast Bayesian coresets via subsampling and quasi-Newton
+refinement, NeurIPS 35.
+
+With F the centred log likelihoods of the k rows at draws of π_w, b those of all rows, and
+G = FᵀF ≈ Cov_w(L_n, L_m), which is the Hessian of the KL where the residual b − F w is small,
+a step is
+
+    δ = (G + τI)⁻¹ Fᵀ(b − F w),      w ← w + γ δ.
+
+Two things are done otherwise than in the paper. It cuts negative weights to zero after the
+step; but a step in one metric projected in another need not descend at all, and with rows
+that resemble each other it hardly does. Here the step is the minimum over w ≥ 0 of the
+quadratic model itself,
+
+    v = argmin_{v ≥ 0} ‖b − F v‖² + τ ‖v − w‖²,      δ = v − w,
+
+non-negative least squares in k unknowns, and the same step where no weight meets zero.
+``nonnegative="cut"`` does as the paper does. And τ is a share of the mean of G's diagonal
+instead of a constant, because log likelihoods of single rows shrink as the posterior does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.optimize import nnls
+
+from stancoreset.checks import shown
+from stancoreset.errors import SolverError
+from stancoreset.selection.in_the_loop.base import (
+    CoresetPosterior,
+    Float,
+    Tangent,
+    advance,
+    check_call,
+    check_positive,
+    tangent,
+)
+from stancoreset.selection.solvers import SolverResult, check_count
+
+__all__ = ["newton_step", "quasi_newton"]
+
+# ‖b − F w‖ must fall below this share of the best so far to count as progress. The relative error
+# would not do: far from the optimum it stays at 1, because ‖b‖ falls as fast.
+_PROGRESS = 0.95
+_PATIENCE = 3
+
+
+def quasi_newton(
+    model: CoresetPosterior,
+    size: int,
+    *,
+    draws: int | None = None,
+    iterations: int = 20,
+    regularization: float = 1e-3,
+    line_search: int = 3,
+    nonnegative: str = "exact",
+    seed: int = 0,
+    callback: Callable[[int, float, int], object] | None = None,
+) -> SolverResult:
+    """A uniform subset of rows with weights refined by quasi-Newton steps.
+
+    Parameters
+    ----------
+    model : CoresetPosterior
+    size : int
+        Rows k; all candidates if there are fewer.
+    draws : int, optional
+        Draws S of each coreset posterior; default max(200, 2·size).
+    iterations : int
+        Most steps. Ends before if the target is exact and ‖b − F w‖ on fresh draws has not
+        fallen by a twentieth for three steps.
+    regularization : float
+        τ as a share of the mean variance of the rows' log likelihoods.
+    line_search : int
+        Steps whose length is searched for, the paper's K_tune; see
+        `stancoreset.selection.in_the_loop.base.advance`. Later steps have length 1, or, where the
+        target is an estimate, 1/2, 1/3, …: the average over their subsamples.
+    nonnegative : {"exact", "cut"}
+        How w ≥ 0 is kept: by the step itself, or by cutting afterwards as in the paper.
+    seed : int
+    callback : callable, optional
+        Called with (iteration, relative error on fresh draws, number of rows).
+
+    Returns
+    -------
+    SolverResult
+        The weights with the smallest ‖b − F w‖ (the last ones if the target is an estimate);
+        ``relative_error`` and ``trace`` are on draws that the weights were not fitted to.
+
+    Raises
+    ------
+    SolverError
+        Options that make no sense; a log likelihood that is not finite.
+
+    Examples
+    --------
+    The mean of a Gaussian, whose coreset posteriors are Gaussians:
+
+    >>> y = np.random.default_rng(0).normal(size=(500, 2))
+    >>> def draw(columns, weights, count, rng):
+    ...     precision = 1 + weights.sum()
+    ...     noise = rng.normal(size=(count, 2)) / np.sqrt(precision)
+    ...     return weights @ y[columns] / precision + noise
+    >>> def log_lik(theta, columns):
+    ...     rows = y if columns is None else y[columns]
+    ...     return theta @ rows.T - 0.5 * np.sum(theta**2, axis=1, keepdims=True)
+    >>> def target(theta, rng):
+    ...     return log_lik(theta, None).sum(axis=1)
+    >>> model = CoresetPosterior(500, 500.0, draw, log_lik, target)
+    >>> result = quasi_newton(model, size=20)
+    >>> result.relative_error < 1e-3
+    True
+    """
+    began = perf_counter()
+    check_call(model, seed, callback)
+    size = min(check_count(size, "size"), model.n_candidates)
+    count = max(200, 2 * size) if draws is None else check_count(draws, "draws")
+    if count < 2:
+        raise SolverError(f"draws={draws}; expected at least 2")
+    iterations = check_count(iterations, "iterations")
+    share = check_positive(regularization, "regularization")
+    searched = check_count(line_search, "line_search", 0)
+    if not isinstance(nonnegative, str) or nonnegative not in ("exact", "cut"):
+        raise SolverError(f"nonnegative={shown(nonnegative)}; expected 'exact' or 'cut'")
+
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
+    weights = np.full(size, model.total_weight / size)
+    here = tangent(model, columns, weights, count, rng)
+    best, best_weights, stalled = here, weights, 0
+    trace = [here.relative_error]
+    for iteration in range(iterations):
+        step = newton_step(here, weights, share, exact=nonnegative == "exact") - weights
+        length = 1.0 if model.exact else 1 / (1 + max(0, iteration + 1 - searched))
+        weights, here = advance(
+            model, columns, weights, step, count, rng, length=length, search=iteration < searched
+        )
+        trace.append(here.relative_error)
+        if callback is not None:
+            callback(iteration + 1, here.relative_error, size)
+        progress = here.distance < _PROGRESS * best.distance or not model.exact
+        stalled = 0 if progress else stalled + 1
+        if here.distance < best.distance or not model.exact:
+            best, best_weights = here, weights
+        if stalled == _PATIENCE:
+            break
+    kept = best_weights > 0
+    return SolverResult(
+        indices=columns[kept],
+        weights=best_weights[kept],
+        relative_error=best.relative_error,
+        trace=np.array(trace),
+        n_iter=len(trace) - 1,
+        converged=stalled == _PATIENCE,
+        sizes=np.full(len(trace), size),
+        method="quasi_newton",
+        seconds=perf_counter() - began,
+    )
+
+
+def newton_step(here: Tangent, weights: Float, share: float, *, exact: bool = True) -> Float:
+    """Where a full step leads: argmin over v ≥ 0 of ‖b − F v‖² + τ‖v − w‖², (k,).
+
+    With G + τI = RᵀR and c = Fᵀb + τw it is argmin ‖R v − R⁻ᵀc‖², k × k whatever the number
+    of draws. Without `exact`, the unconstrained minimum R⁻¹R⁻ᵀc cut at zero.
+    """
+    gram = here.features.T @ here.features
+    tau = share * max(float(np.mean(np.diag(gram))), np.finfo(float).tiny)
+    upper = cholesky(gram + tau * np.eye(len(gram)))
+    right = here.features.T @ here.target + tau * weights
+    if not exact:
+        return np.maximum(cho_solve((upper, False), right), 0.0)
+    return np.asarray(
+        nnls(upper, solve_triangular(upper, right, trans="T"), maxiter=30 * len(gram))[0]
+    )

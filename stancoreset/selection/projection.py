@@ -1,0 +1,239 @@
+"""The projection: a Stan posterior becomes vectors.
+
+    φ_n = S^(-1/2) · [L_n(θ_s) − mean_s L_n(θ_s)]_s        b = Σ_{n=1}^N φ_n
+
+The target b needs no per-row output: it is the full log likelihood at S draws, centred.
+Only the candidates, a random pool of M rows, need columns of their own.
+
+References
+----------
+Campbell & Broderick (2018), section 4.3; Zhang et al. (2021), eq. 1-3. That the target
+is exact for all N rows while Φ holds only M candidates is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float, RowModel
+from stancoreset.errors import ReferenceFitError
+from stancoreset.reference import Reference, evaluated
+from stancoreset.rows import FullData
+
+__all__ = [
+    "Projection",
+    "centred",
+    "default_candidates",
+    "extend",
+    "finite_log_lik",
+    "heldout_error",
+    "project",
+    "require_spread",
+]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Target and candidate matrix, and a held-out pair from draws of their own.
+
+    Attributes
+    ----------
+    phi : ndarray, shape (S, M)
+        Columns of the candidate rows.
+    target : ndarray, shape (S,)
+        b, the sum of the columns of all N rows.
+    candidates : ndarray of int, shape (M,)
+        Row numbers of the candidates, ascending.
+    heldout_phi, heldout_target : ndarray, shapes (H, M) and (H,)
+        The same at draws that selection never sees.
+    n_obs : int
+        N, the number of rows of the full data.
+    log_likelihood : ndarray, shape (S,)
+        Of the full data at the draws, before centring.
+    means : ndarray, shape (M,)
+        What centring took away from each column of Φ.
+    scored : int, optional
+        Rows of Φ and b that errors are measured on, if those that follow are a penalty.
+    norm, heldout_norm : float, optional
+        What errors are relative to, if not ‖b‖: where b is what a control variate leaves of
+        the log likelihood, the norm of the whole.
+    came : ndarray, shape (M,), optional
+        Weights that the candidates came with (counts of equal rows), if they are not one: b has
+        them, Φ has not.
+    """
+
+    phi: Float = field(repr=False)
+    target: Float = field(repr=False)
+    candidates: NDArray[np.int64] = field(repr=False)
+    heldout_phi: Float = field(repr=False)
+    heldout_target: Float = field(repr=False)
+    n_obs: int
+    log_likelihood: Float = field(repr=False)
+    means: Float = field(repr=False)
+    scored: int | None = None
+    norm: float | None = None
+    heldout_norm: float | None = None
+    came: Float | None = field(default=None, repr=False)
+
+    @property
+    def n_draws(self) -> int:
+        """S, the number of draws that selection sees."""
+        return len(self.target)
+
+    @property
+    def heldout_size(self) -> float:
+        """‖b‖ on the held-out draws."""
+        norm = self.heldout_norm
+        return float(np.linalg.norm(self.heldout_target)) if norm is None else norm
+
+    def error(self, columns: NDArray[np.int64], weights: Float) -> float:
+        """‖b − Φ w‖ / ‖b‖ on the draws that selection sees; see `heldout_error`."""
+        residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
+        norm = np.linalg.norm(self.target) if self.norm is None else self.norm
+        return float(np.linalg.norm(residual) / norm)
+
+
+def default_candidates(n_obs: int, size: int | str) -> int:
+    """M = min(N, max(20,000, 50·k)), 20,000 for a size that is to be found."""
+    return min(n_obs, 20_000 if isinstance(size, str) else max(20_000, 50 * size))
+
+
+def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: Float) -> float:
+    """‖b − Φ w‖ / ‖b‖ on the held-out draws.
+
+    Parameters
+    ----------
+    projection : Projection
+    columns : ndarray of int
+        Candidate columns with a weight.
+    weights : ndarray
+    """
+    residual = projection.heldout_target - projection.heldout_phi[:, columns] @ weights
+    return float(np.linalg.norm(residual)) / projection.heldout_size
+
+
+def project(
+    full: FullData,
+    pool: RowModel,
+    candidates: NDArray[np.int64],
+    reference: Reference,
+    *,
+    heldout: int,
+    progress: Callable[[int], object] | None = None,
+) -> Projection:
+    """Evaluate target and candidates at the reference draws and at held-out draws.
+
+    Parameters
+    ----------
+    full : FullData
+    pool : RowModel
+        The program with ``log_lik``, bound to the candidate rows.
+    candidates : ndarray of int, shape (M,)
+        Row numbers of the candidates, in the order of the pool's rows.
+    reference : Reference
+    heldout : int
+        Number of held-out draws, H.
+    progress : callable, optional
+        Called with the number of draws done since the last call.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the log likelihood is not finite at a draw, or does not vary.
+    """
+    unseen = reference.more(heldout, stream=0)
+    _, unseen_log_likelihood = evaluated(full, unseen, progress)
+    phi, means = centred(finite_log_lik(pool, reference.draws))
+    heldout_phi, _ = centred(finite_log_lik(pool, unseen))
+    target, _ = centred(reference.log_likelihood.copy())
+    heldout_target, _ = centred(unseen_log_likelihood)
+    require_spread(target, heldout_target)
+    return Projection(
+        phi=phi,
+        target=target,
+        candidates=candidates,
+        heldout_phi=heldout_phi,
+        heldout_target=heldout_target,
+        n_obs=full.n_obs,
+        log_likelihood=reference.log_likelihood,
+        means=means,
+        came=full.weights_of(candidates),
+    )
+
+
+def extend(
+    projection: Projection,
+    full: FullData,
+    pool: RowModel,
+    draws: Float,
+    progress: Callable[[int], object] | None = None,
+) -> Projection:
+    """The same projection with further draws; what was evaluated before is kept.
+
+    Parameters
+    ----------
+    projection : Projection
+    full, pool
+        As in `project`.
+    draws : ndarray, shape (S', P)
+        Draws to add.
+    """
+    _, added = evaluated(full, draws, progress)
+    old = projection.n_draws
+    log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
+    np.multiply(projection.phi, np.sqrt(old), out=log_lik[:old])
+    log_lik[:old] += projection.means
+    log_lik[old:] = finite_log_lik(pool, draws)
+    phi, means = centred(log_lik)
+    log_likelihood = np.concatenate([projection.log_likelihood, added])
+    return replace(
+        projection,
+        phi=phi,
+        target=centred(log_likelihood.copy())[0],
+        log_likelihood=log_likelihood,
+        means=means,
+    )
+
+
+def require_spread(*targets: Float | float) -> None:
+    """Refuse targets, or norms of targets, that are zero: there is nothing to approximate.
+
+    Raises
+    ------
+    ReferenceFitError
+    """
+    if not all(np.any(target) for target in targets):
+        raise ReferenceFitError(
+            "the log likelihood is the same at every reference draw: the reference has no spread, "
+            "or the data say nothing about the parameters"
+        )
+
+
+def centred(values: Float) -> tuple[Float, Float]:
+    """S^(-1/2)·(values − mean over draws), in place; returns it and the means."""
+    means = values.mean(axis=0)
+    values -= means
+    values /= np.sqrt(len(values))
+    return values, means
+
+
+def finite_log_lik(pool: RowModel, draws: Float) -> Float:
+    """Log likelihood of each draw and candidate, (S, M), or an error that names the culprit.
+
+    Raises
+    ------
+    ReferenceFitError
+        If a value is not finite.
+    """
+    log_lik = pool.log_lik(draws)
+    if not np.all(np.isfinite(log_lik)):
+        draw, row = np.argwhere(~np.isfinite(log_lik))[0]
+        raise ReferenceFitError(
+            f"log_lik[{row + 1}] of the candidate rows is {log_lik[draw, row]} at reference draw "
+            f"{draw}: every row needs a finite log likelihood wherever the reference has mass"
+        )
+    return log_lik

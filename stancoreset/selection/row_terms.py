@@ -1,0 +1,96 @@
+"""Each row's log likelihood to second order around ψ₀: its value, gradient and Hessian.
+
+No gradient of a row is at hand, only its values, which cost most where an engine prints them.
+With ψ = ψ₀ + F z, F Fᵀ the posterior covariance of ψ, second derivatives in z are differences
+
+    u'Hu = [f(ψ₀ + s F u) − 2 f(ψ₀) + f(ψ₀ − s F u)] / s²    for u = e_i and u = e_i + e_j,
+
+p (p + 1) points whatever the number of draws; along the rays to the draws it would be two each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stancoreset.engines import Float, RowModel
+from stancoreset.selection.expansion import Expansion
+from stancoreset.selection.projection import finite_log_lik
+
+__all__ = ["RowTerms"]
+
+# Step in z, as a share of a draw's |z|, which is about √p: truncation against rounding.
+_STEP = 1e-2
+# Log likelihoods evaluated at once.
+_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class RowTerms:
+    """Terms of M rows in p coordinates z.
+
+    Attributes
+    ----------
+    expansion : Expansion
+        What ψ₀ and F are.
+    value : ndarray, shape (M,)
+    slopes : ndarray, shape (p, M)
+    bends : ndarray, shape (p (p + 1) / 2, M)
+        Upper triangle of each row's Hessian, by row.
+    """
+
+    expansion: Expansion = field(repr=False)
+    value: Float = field(repr=False)
+    slopes: Float = field(repr=False)
+    bends: Float = field(repr=False)
+
+    @staticmethod
+    def points(expansion: Expansion) -> int:
+        """How many points are evaluated, beside the centre."""
+        p = len(expansion.columns)
+        return p * (p + 1)
+
+    @classmethod
+    def of(cls, pool: RowModel, expansion: Expansion) -> RowTerms:
+        """By differences of the rows' log likelihoods.
+
+        Raises
+        ------
+        ReferenceFitError
+            If one is not finite beside the centre.
+        """
+        value = finite_log_lik(pool, expansion.centre[None])[0]
+        p = len(expansion.columns)
+        first, second = np.triu_indices(p)
+        step = _STEP * np.sqrt(p)
+        directions = np.zeros((len(first), p))
+        directions[np.arange(len(first)), first] = 1
+        directions[np.arange(len(first)), second] = 1
+        steps = np.zeros((len(first), len(expansion.centre)))
+        steps[:, expansion.columns] = step * directions @ expansion.factor.T
+        bends = np.empty((len(first), len(value)))
+        slopes = np.empty((p, len(value)))
+        width = max(1, _AT_ONCE // (2 * len(value)))
+        for start in range(0, len(first), width):
+            block = slice(start, start + width)
+            both = np.concatenate([steps[block], -steps[block]])
+            ahead, behind = np.split(finite_log_lik(pool, expansion.centre + both), 2)
+            bends[block] = (ahead + behind - 2 * value) / step**2
+            alone = np.flatnonzero(first[block] == second[block])
+            slopes[first[block][alone]] = (ahead[alone] - behind[alone]) / (2 * step)
+        diagonal = bends[first == second].copy()
+        for k in np.flatnonzero(first != second):
+            bends[k] -= diagonal[first[k]] + diagonal[second[k]]
+            bends[k] /= 2
+        return cls(expansion, value, slopes, bends)
+
+    def at(self, draws: Float) -> tuple[Float, Float]:
+        """First- and second-order term of every row at each draw: (S, P) → (S, M) each."""
+        columns = self.expansion.columns
+        delta = draws[:, columns] - self.expansion.centre[columns]
+        z = np.linalg.solve(self.expansion.factor, delta.T).T
+        first, second = np.triu_indices(len(columns))
+        products = z[:, first] * z[:, second]
+        products[:, first == second] /= 2
+        return z @ self.slopes, products @ self.bends

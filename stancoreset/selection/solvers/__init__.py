@@ -1,0 +1,45 @@
+"""Selection algorithms: Φ, b and a size in, indices and weights out. NumPy alone, no Stan.
+
+May import the ground floor. Hands out the algorithms, and `solve`, which calls one by name.
+
+Examples
+--------
+>>> import numpy as np
+>>> import stancoreset as sc
+>>> phi = np.random.default_rng(1).standard_normal((4, 100))
+>>> result = sc.solvers.solve(phi, phi.sum(axis=1), size=4, method="pursuit")
+>>> bool((result.weights > 0).all())
+True
+"""
+
+from __future__ import annotations
+
+from stancoreset.selection.solvers.base import METHODS, SolverResult
+from stancoreset.selection.solvers.blas import single_threaded
+from stancoreset.selection.solvers.checks import check_count, check_method, is_finite
+from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
+from stancoreset.selection.solvers.giga import giga
+from stancoreset.selection.solvers.iht import aiht, aiht2, iht
+from stancoreset.selection.solvers.orthogonal_pursuit import orthogonal_pursuit
+from stancoreset.selection.solvers.pursuit import pursuit
+from stancoreset.selection.solvers.solve import solve
+from stancoreset.selection.solvers.subsampling import importance, uniform
+
+__all__ = [
+    "METHODS",
+    "SolverResult",
+    "aiht",
+    "aiht2",
+    "check_count",
+    "check_method",
+    "frank_wolfe",
+    "giga",
+    "iht",
+    "importance",
+    "is_finite",
+    "orthogonal_pursuit",
+    "pursuit",
+    "single_threaded",
+    "solve",
+    "uniform",
+]

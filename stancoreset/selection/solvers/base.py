@@ -1,0 +1,172 @@
+"""What every selection algorithm shares: the problem, the result, the table of algorithms.
+
+The problem is sparse non-negative regression (Zhang et al. 2021, eq. 3)
+
+    minimise ‖b − Φ w‖²  subject to  w ≥ 0,  ‖w‖₀ ≤ k,
+
+Φ (S × M) one column per candidate row, b (S,) the target. A selection algorithm is a function from
+a `Problem` to an iterator of `Fit`, one for each size asked for, listed by name in `METHODS`.
+`stancoreset.selection.solvers.solve` checks what it is given, runs one of them and makes the
+result.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.selection.solvers.columns import Columns
+
+__all__ = ["HONOURS", "METHODS", "Fit", "Problem", "SolverResult", "own_options", "register"]
+
+Callback = Callable[[int, float, int], object]
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """The rows an algorithm chose, their weights, and how it got there.
+
+    Attributes
+    ----------
+    indices : (k,) int64
+        Columns of Φ with a positive weight, ascending. May be fewer than the size asked for, and
+        none at all if no non-negative combination is nearer to the target than zero.
+    weights : (k,) float64
+        Their weights, positive and finite.
+    relative_error : float
+        ‖b − Φ w‖ / ‖b‖ on the draws of Φ itself. It flatters once k approaches S: judge a coreset
+        on draws it was not fitted to.
+    trace : (n_iter,) float64
+        Relative error after each iteration.
+    sizes : (n_iter,) int64
+        Number of chosen columns after each iteration.
+    n_iter : int
+        Number of iterations: passes or rounds, as the algorithm counts them.
+    converged : bool
+        Whether the algorithm met its own rule for stopping, rather than its iteration limit.
+    method : str
+        The algorithm's name.
+    seconds : float
+        Wall time since the start of the run.
+    path : tuple of SolverResult
+        One result for each size in the option ``path``, in order; empty without that option.
+    """
+
+    indices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    relative_error: float
+    trace: NDArray[np.float64]
+    n_iter: int
+    converged: bool
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    method: str = ""
+    seconds: float = 0.0
+    path: tuple[SolverResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What an algorithm yields for one size: columns, their weights (zeros allowed), converged."""
+
+    indices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A checked problem with the options that all algorithms share.
+
+    Attributes
+    ----------
+    phi : (S, M) float32 or float64
+        Φ; never copied, never changed.
+    target : (S,) float64
+        b.
+    norms : (M,) float64
+        ‖φ_n‖.
+    sizes : tuple of int
+        Sizes k₁ < k₂ < … to yield a `Fit` for.
+    seed : int
+        Seed of everything random.
+    tol : float
+        Relative error at which an algorithm may stop.
+    weights_sum : float or None
+        Σ w that the weights must have.
+    groups : (M,) int64 or None
+        Group of every column: whole groups enter or stay out.
+    start : (indices, weights) or None
+        Warm start.
+    callback : callable or None
+        Called with (iteration, relative error, number of chosen columns) after each iteration.
+    """
+
+    phi: NDArray[np.floating]
+    target: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    sizes: tuple[int, ...]
+    seed: int = 0
+    tol: float = 1e-12
+    weights_sum: float | None = None
+    groups: NDArray[np.int64] | None = None
+    start: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+    callback: Callback | None = None
+    history: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def scale(self) -> float:
+        """‖b‖."""
+        return float(np.linalg.norm(self.target))
+
+    def rng(self) -> np.random.Generator:
+        """Return a fresh generator from the seed."""
+        return np.random.default_rng(self.seed)
+
+    def columns(self) -> Columns:
+        """Return Φ as a dictionary of columns, the sum constraint folded in."""
+        return Columns(self.phi, self.target, self.norms, self.weights_sum)
+
+    def take(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return columns of Φ in double precision."""
+        return np.take(self.phi, indices, axis=1).astype(np.float64, copy=False)
+
+    def record(self, relative_error: float, size: int) -> None:
+        """Note the end of an iteration."""
+        self.history.append((float(relative_error), int(size)))
+        if self.callback is not None:
+            self.callback(len(self.history), float(relative_error), int(size))
+
+
+Method = Callable[..., Iterator[Fit]]
+METHODS: dict[str, Method] = {}
+
+# Those of the options ``groups``, ``start`` and ``weights_sum`` that a method can use.
+HONOURS: dict[str, frozenset[str]] = {}
+
+
+def register(name: str, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
+    """Return a decorator that enters an algorithm in `METHODS`.
+
+    Parameters
+    ----------
+    name
+        The method's name.
+    honours
+        Those of the options ``groups``, ``start`` and ``weights_sum`` that it can use.
+    """
+
+    def enter(method: Method) -> Method:
+        METHODS[name] = method
+        HONOURS[name] = frozenset(honours)
+        return method
+
+    return enter
+
+
+def own_options(method: str) -> tuple[str, ...]:
+    """Return the names of the options that belong to one method alone."""
+    return tuple(list(inspect.signature(METHODS[method]).parameters)[1:])

@@ -1,0 +1,170 @@
+"""`solve`: check the problem, run the algorithm of a name, make the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.checks import check_flag, check_is, check_whole
+from stancoreset.selection.solvers.base import METHODS, Callback, Problem, SolverResult
+from stancoreset.selection.solvers.blas import single_threaded
+from stancoreset.selection.solvers.checks import (
+    check_arrays,
+    check_groups,
+    check_norms,
+    check_options,
+    check_sizes,
+    check_start,
+    check_sum,
+    check_tol,
+    moderate,
+)
+from stancoreset.selection.solvers.nnls import nonnegative_weights
+
+__all__ = ["solve"]
+
+# Entries of Φ up to which several threads cost more than they bring.
+SMALL = 1_000_000
+
+
+def solve(
+    phi: ArrayLike,
+    target: ArrayLike,
+    size: int,
+    method: str = "pursuit",
+    seed: int = 0,
+    *,
+    tol: float = 1e-12,
+    path: Sequence[int] | None = None,
+    reweight: bool = False,
+    weights_sum: float | None = None,
+    groups: ArrayLike | None = None,
+    start: SolverResult | tuple[ArrayLike, ArrayLike] | None = None,
+    callback: Callback | None = None,
+    **options: Any,
+) -> SolverResult:
+    """Choose at most `size` columns of Φ and non-negative weights with Φ w close to b.
+
+    Parameters
+    ----------
+    phi : (S, M) array
+        One column for each candidate row: its log likelihood at S draws, centred, over √S.
+        float32 is worked on as it is; other types become float64. Never changed.
+    target : (S,) array
+        b. It need not be the sum of the columns of `phi`, which may be a pool of candidates.
+    size
+        Largest number of columns, k ≥ 1. A k ≥ M is allowed.
+    method
+        A name in `METHODS`.
+    seed
+        Equal seeds give equal results.
+    tol
+        Relative error at which a method may stop with fewer columns.
+    path
+        Increasing sizes, none above `size`: one run yields a result for each, in
+        ``result.path``, by growing from one size to the next.
+    reweight
+        Solve the weights on the chosen columns again by non-negative least squares. The methods
+        ``pursuit`` and ``orthogonal_pursuit`` do so always.
+    weights_sum
+        Ask for Σ w equal to this. ``giga`` can do that with ``reweight=True`` only.
+    groups : (M,) array of int ≥ 0
+        Whole groups enter or stay out, and the rows of the groups that enter number at most
+        `size`; rows of weight zero are not listed.
+    start
+        An earlier result, or (indices, weights), to start from, for methods that can.
+    callback
+        Called with (iteration, relative error, number of chosen columns) after each iteration.
+    **options
+        Options of the method alone: see the method's own function.
+
+    Returns
+    -------
+    SolverResult
+
+    Raises
+    ------
+    SolverError
+        Φ or b not finite, shapes that disagree, a size below 1, a target of zero, no column that
+        is not null, an unknown method or option, a sum that no weights can have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stancoreset.selection.solvers import solve
+    >>> phi = np.random.default_rng(0).standard_normal((5, 200))
+    >>> result = solve(phi, phi.sum(axis=1), size=5)
+    >>> len(result.indices), result.relative_error < 1e-10
+    (5, True)
+    """
+    began = perf_counter()
+    check_flag("reweight", reweight)
+    check_whole("seed", seed, 0)
+    if callback is not None:
+        check_is("callback", callback, Callable, "a function")  # type: ignore[arg-type]
+    check_options(method, options, groups, start, weights_sum, reweight)
+    matrix, b = check_arrays(phi, target)
+    norms = check_norms(matrix)
+    matrix, b, norms = moderate(matrix, b, norms)
+    problem = Problem(
+        phi=matrix,
+        target=b,
+        norms=norms,
+        sizes=check_sizes(size, path),
+        seed=seed,
+        tol=check_tol(tol),
+        weights_sum=check_sum(weights_sum),
+        groups=check_groups(groups, matrix.shape[1], size),
+        start=check_start(start, matrix.shape[1]),
+        callback=callback,
+    )
+    run = _run if matrix.size > SMALL else single_threaded(_run)
+    results = run(problem, method, reweight, options, began)
+    last = results[-1]
+    if path is None:
+        return last
+    chosen = tuple(r for r, k in zip(results, problem.sizes, strict=True) if k in set(path))
+    return SolverResult(**{**vars(last), "path": chosen})
+
+
+def _run(
+    problem: Problem, method: str, reweight: bool, options: Mapping[str, Any], began: float
+) -> list[SolverResult]:
+    results = []
+    for fit in METHODS[method](problem, **options):
+        indices, weights = fit.indices, fit.weights
+        if reweight:
+            columns = problem.columns()
+            weights = columns.coreset_weights(nonnegative_weights(columns, indices))
+        results.append(_result(problem, method, indices, weights, fit.converged, began))
+    return results
+
+
+def _result(
+    problem: Problem,
+    method: str,
+    indices: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    converged: bool,
+    began: float,
+) -> SolverResult:
+    order = np.argsort(indices)
+    order = order[weights[order] > 0]
+    indices, weights = indices[order], weights[order].astype(np.float64)
+    residual = problem.target - problem.take(indices) @ weights
+    trace = np.array([error for error, _ in problem.history])
+    return SolverResult(
+        indices=indices.astype(np.int64),
+        weights=weights,
+        relative_error=float(np.linalg.norm(residual)) / problem.scale,
+        trace=trace,
+        n_iter=len(trace),
+        converged=bool(converged),
+        sizes=np.array([size for _, size in problem.history], dtype=np.int64),
+        method=method,
+        seconds=perf_counter() - began,
+    )

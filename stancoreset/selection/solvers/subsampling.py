@@ -1,0 +1,98 @@
+"""Random rows: uniform and importance subsampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import SolverError
+from stancoreset.selection.solvers.base import Fit, Problem, register
+
+__all__ = ["importance", "uniform"]
+
+
+@register("uniform", honours=("weights_sum",))
+def uniform(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
+    """k columns without replacement, all of weight W/k.
+
+    W is the option ``weights_sum``, by default M: give the number of observations where the
+    columns are a pool of candidates and the target stands for all of them.
+
+    Parameters
+    ----------
+    problem
+        Sizes, Φ and b.
+    rescale
+        Multiply the weights by the best factor (Campbell & Broderick 2018, eq. 10).
+
+    Yields
+    ------
+    Fit
+    """
+    m = problem.phi.shape[1]
+    order = problem.rng().permutation(m)
+    total = problem.weights_sum or float(m)
+    for size in problem.sizes:
+        indices = order[: min(size, m)]
+        weights = np.full(len(indices), total / len(indices))
+        yield _fit(problem, indices, weights, rescale)
+
+
+@register("importance", honours=("weights_sum",))
+def importance(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
+    """k draws with probability σ_n/σ, where σ_n = ‖φ_n‖ and σ = Σ σ_n.
+
+    A column drawn c times gets the weight (c/k)·σ/σ_n, so that E[Φ w] = Σ φ_n and Σ σ_n w_n = σ
+    (Campbell & Broderick 2018, eq. 4–5). With ``weights_sum`` the weights are scaled to that sum.
+
+    Parameters
+    ----------
+    problem
+        Sizes, Φ and b.
+    rescale
+        Multiply the weights by the best factor (eq. 10).
+
+    Yields
+    ------
+    Fit
+    """
+    sigma = problem.norms
+    cumulative = np.cumsum(sigma)
+    draws = np.searchsorted(
+        cumulative, problem.rng().random(problem.sizes[-1]) * cumulative[-1], side="right"
+    )
+    for size in problem.sizes:
+        indices, counts = np.unique(draws[:size], return_counts=True)
+        weights = counts / size * cumulative[-1] / sigma[indices]
+        if problem.weights_sum is not None:
+            weights *= problem.weights_sum / weights.sum()
+        yield _fit(problem, indices, weights, rescale)
+
+
+def _fit(
+    problem: Problem, indices: NDArray[np.intp], weights: NDArray[np.float64], rescale: bool
+) -> Fit:
+    approximation = problem.take(indices) @ weights
+    if rescale:
+        if problem.weights_sum is not None:
+            raise SolverError("rescale=True changes the sum of the weights: drop weights_sum=")
+        factor = _best_factor(problem.target, approximation)
+        weights, approximation = factor * weights, factor * approximation
+    error = float(np.linalg.norm(problem.target - approximation)) / problem.scale
+    problem.record(error, len(indices))
+    return Fit(indices.astype(np.int64), weights, True)
+
+
+def _best_factor(target: NDArray[np.float64], approximation: NDArray[np.float64]) -> float:
+    """Return α ≥ 0 that minimises ‖b − α Φw‖: α = max(0, ⟨b, Φw⟩)/‖Φw‖² (eq. 10, multiplied out).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _best_factor(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
+    1.0
+    """
+    length = float(approximation @ approximation)
+    return max(0.0, float(target @ approximation)) / length if length > 0 else 0.0

@@ -1,0 +1,272 @@
+"""The projection for coresets with a control variate: the second order taken out.
+
+With the quadratic of `stancoreset.selection.control_variates`, only what lies beyond second order
+is left to the rows:
+
+    φ_n = S^(-1/2) · [L_n(θ_s) − L_n(ψ₀) − ∇L_nᵀ δ_s − ½ δ_sᵀ ∇²L_n δ_s]_s,   δ_s = θ_s − ψ₀
+
+Along the ray ψ₀ + t δ_s the log likelihood of a row is a function of t alone, whose first and
+second derivatives at 0 are central differences of L_n itself: no gradient of any row is
+needed, in any number of dimensions. In few dimensions the Hessian of every row takes fewer
+evaluations, see `stancoreset.selection.row_terms`. The target's terms come from the exact gradient
+and Hessian of the full log likelihood.
+
+A share of the second-order part stays in the regression as a penalty: rows that bend the log
+likelihood much more than the data do leave the quadratic a negative curvature to cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float, RowModel
+from stancoreset.reference import Reference, evaluated
+from stancoreset.rows import FullData
+from stancoreset.selection.expansion import Expansion
+from stancoreset.selection.projection import Projection, centred, finite_log_lik, require_spread
+from stancoreset.selection.row_terms import RowTerms
+
+__all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
+
+#: Weights of the second-order part, tried in turn until R is well behaved.
+PENALTIES = (0.01, 0.1, 1.0)
+# Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
+_STEP = 1e-2
+# Log likelihoods evaluated at once: of every candidate at some draws, three times.
+_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class TaylorProjection:
+    """Beyond second order, and the second order itself, of candidates and of all rows.
+
+    Attributes
+    ----------
+    columns : ndarray, shape (2 S, M)
+        Of the candidates, centred over draws: what lies beyond second order, above the second
+        order times √λ of the first of `PENALTIES`. The regression of that penalty works on it
+        as it is, the only large matrix here.
+    means : ndarray, shape (2, M)
+        What centring took away.
+    beyond_target, second_target : ndarray, shape (S,)
+        The same of the full log likelihood, not centred.
+    heldout_beyond, heldout_target : ndarray, shapes (H, M) and (H,)
+        Beyond second order, at draws that selection never sees; centred.
+    norm, heldout_norm : float
+        ‖b‖ on the draws and on the held-out ones, b the whole centred log likelihood: what
+        errors are relative to.
+    candidates : ndarray of int, shape (M,)
+    n_obs : int
+    log_likelihood : ndarray, shape (S,)
+    came : ndarray, shape (M,), optional
+        As in `stancoreset.selection.projection.Projection`.
+    terms : RowTerms, optional
+        Of the candidates, in few dimensions.
+    """
+
+    columns: Float = field(repr=False)
+    means: Float = field(repr=False)
+    beyond_target: Float = field(repr=False)
+    second_target: Float = field(repr=False)
+    heldout_beyond: Float = field(repr=False)
+    heldout_target: Float = field(repr=False)
+    norm: float
+    heldout_norm: float
+    candidates: NDArray[np.int64] = field(repr=False)
+    n_obs: int
+    log_likelihood: Float = field(repr=False)
+    came: Float | None = field(default=None, repr=False)
+    terms: RowTerms | None = field(default=None, repr=False)
+    _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_draws(self) -> int:
+        """S, the number of draws that selection sees."""
+        return len(self.beyond_target)
+
+    @property
+    def heldout_size(self) -> float:
+        """‖b‖ on the held-out draws."""
+        return self.heldout_norm
+
+    def penalised(self, penalty: float) -> Projection:
+        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; kept, since sizes are tried."""
+        if penalty not in self._penalised:
+            self._penalised.clear()  # two large matrices at a time are enough
+            self._penalised[penalty] = self._regression(penalty)
+        return self._penalised[penalty]
+
+    @property
+    def beyond(self) -> Float:
+        """What lies beyond second order of each candidate, not centred: (S, M)."""
+        return self.columns[: self.n_draws] * np.sqrt(self.n_draws) + self.means[0]
+
+    @property
+    def second(self) -> Float:
+        """The second order of each candidate, not centred: (S, M)."""
+        scale = np.sqrt(self.n_draws / PENALTIES[0])
+        return self.columns[self.n_draws :] * scale + self.means[1]
+
+    def _regression(self, penalty: float) -> Projection:
+        phi, target = self.columns, np.stack([self.beyond_target, self.second_target])
+        if penalty != PENALTIES[0]:
+            phi = phi.copy()
+            phi[self.n_draws :] *= np.sqrt(penalty / PENALTIES[0])
+        target = target - target.mean(axis=1, keepdims=True)
+        target *= np.sqrt(np.array([[1.0], [penalty]]) / self.n_draws)
+        return Projection(
+            phi=phi,
+            target=target.ravel(),
+            candidates=self.candidates,
+            heldout_phi=self.heldout_beyond,
+            heldout_target=self.heldout_target,
+            n_obs=self.n_obs,
+            log_likelihood=self.log_likelihood,
+            means=np.zeros(phi.shape[1]),
+            scored=self.n_draws,
+            norm=self.norm,
+            heldout_norm=self.heldout_norm,
+            came=self.came,
+        )
+
+
+def project_taylor(
+    full: FullData,
+    pool: RowModel,
+    candidates: NDArray[np.int64],
+    reference: Reference,
+    expansion: Expansion,
+    *,
+    heldout: int,
+    progress: Callable[[int], object] | None = None,
+) -> TaylorProjection:
+    """Evaluate candidates and target beyond second order, at the reference's draws.
+
+    Parameters
+    ----------
+    full, pool, candidates, reference, heldout, progress
+        As in `stancoreset.selection.projection.project`.
+    expansion : Expansion
+        Of the full log likelihood, at ψ₀.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the log likelihood is not finite at a draw or beside the centre, or does not vary.
+    """
+    unseen = reference.more(heldout, stream=0)
+    _, unseen_log_likelihood = evaluated(full, unseen, progress)
+    columns = np.empty((2, len(reference.draws), len(candidates)))
+    few = RowTerms.points(expansion) <= len(reference.draws) + len(unseen)
+    terms = RowTerms.of(pool, expansion) if few else None
+    _evaluate(pool, expansion, terms, reference.draws, *columns)
+    heldout_beyond = np.empty((len(unseen), len(candidates)))
+    _evaluate(pool, expansion, terms, unseen, heldout_beyond, np.empty_like(heldout_beyond))
+    heldout_beyond, _ = centred(heldout_beyond)
+    beyond_target, second_target = _target(expansion, reference.draws, reference.log_likelihood)
+    heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
+    norm = float(np.std(reference.log_likelihood))
+    heldout_norm = float(np.std(unseen_log_likelihood))
+    require_spread(norm, heldout_norm)
+    columns, means = _for_regression(columns)
+    return TaylorProjection(
+        columns=columns,
+        means=means,
+        beyond_target=beyond_target,
+        second_target=second_target,
+        heldout_beyond=heldout_beyond,
+        heldout_target=heldout_target,
+        norm=norm,
+        heldout_norm=heldout_norm,
+        candidates=candidates,
+        n_obs=full.n_obs,
+        log_likelihood=reference.log_likelihood,
+        came=full.weights_of(candidates),
+        terms=terms,
+    )
+
+
+def extend_taylor(
+    projection: TaylorProjection,
+    full: FullData,
+    pool: RowModel,
+    expansion: Expansion,
+    draws: Float,
+    progress: Callable[[int], object] | None = None,
+) -> TaylorProjection:
+    """The same projection with further draws; what was evaluated before is kept."""
+    _, added = evaluated(full, draws, progress)
+    before = projection.n_draws
+    columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
+    columns[0, :before], columns[1, :before] = projection.beyond, projection.second
+    _evaluate(pool, expansion, projection.terms, draws, *columns[:, before:])
+    columns, means = _for_regression(columns)
+    beyond_target, second_target = _target(expansion, draws, added)
+    log_likelihood = np.concatenate([projection.log_likelihood, added])
+    return replace(
+        projection,
+        columns=columns,
+        means=means,
+        beyond_target=np.concatenate([projection.beyond_target, beyond_target]),
+        second_target=np.concatenate([projection.second_target, second_target]),
+        norm=float(np.std(log_likelihood)),
+        log_likelihood=log_likelihood,
+        _penalised={},
+    )
+
+
+def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[Float, Float]:
+    """Beyond second order, and second order, of the full log likelihood."""
+    first, second = expansion.terms(draws)
+    return log_likelihood - expansion.value - first - second, second
+
+
+def _for_regression(columns: Float) -> tuple[Float, Float]:
+    """(2, S, M) → `TaylorProjection.columns`, in place, and the means."""
+    means = np.stack([centred(half)[1] for half in columns])
+    columns[1] *= np.sqrt(PENALTIES[0])
+    return columns.reshape(-1, columns.shape[-1]), means
+
+
+def _evaluate(
+    pool: RowModel,
+    expansion: Expansion,
+    terms: RowTerms | None,
+    draws: Float,
+    beyond: Float,
+    second: Float,
+) -> None:
+    """Beyond second order, and second order, of every candidate, into arrays (S, M)."""
+    centre = finite_log_lik(pool, expansion.centre[None])[0] if terms is None else terms.value
+    width = max(1, _AT_ONCE // len(centre))
+    for start in range(0, len(draws), width):
+        block = slice(start, start + width)
+        if terms is None:
+            first, second[block] = _along_rays(pool, expansion, draws[block], centre)
+        else:
+            first, second[block] = terms.at(draws[block])
+        rest = beyond[block]
+        rest[...] = finite_log_lik(pool, draws[block])
+        rest -= centre
+        rest -= first
+        rest -= second[block]
+
+
+def _along_rays(
+    pool: RowModel, expansion: Expansion, draws: Float, centre: Float
+) -> tuple[Float, Float]:
+    """First- and second-order term of every candidate at each draw, (S, M) each."""
+    step = _STEP * expansion.displacements(draws)
+    ahead = finite_log_lik(pool, expansion.centre + step)
+    behind = finite_log_lik(pool, expansion.centre - step)
+    # f(h) + f(−h) − 2 f(0) = h² f''(0),   f(h) − f(−h) = 2 h f'(0)
+    curved = ahead + behind
+    curved -= 2 * centre
+    curved /= 2 * _STEP**2
+    ahead -= behind
+    ahead /= 2 * _STEP
+    return ahead, curved

@@ -1,0 +1,134 @@
+"""The union of coresets: rows, weights, quadratics and errors of several parts added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stancoreset.checks import understood
+from stancoreset.engines import Float
+from stancoreset.errors import OptionError
+from stancoreset.selection.control_variates import ControlVariate, sum_of_controls
+from stancoreset.selection.coreset import Coreset
+
+__all__ = ["joined_controls", "merge"]
+
+
+def merge(coresets: Sequence[Coreset]) -> Coreset:
+    """The union of the coresets of several parts, for the parts' data laid end to end.
+
+    Parameters
+    ----------
+    coresets : sequence of Coreset
+        One for each part, in the order of the parts, selected with the same Stan program.
+
+    Returns
+    -------
+    Coreset
+        ``indices`` count from the first row of the first part; weights are kept; control
+        variates are added. Its errors are the bound (1) of `stancoreset.model.merging.reduce` in
+        units of the smallest ‖L_i‖: Σ_i ε_i where they are all alike, as they become with many data
+        (half a χ² variable with D degrees of freedom each: ‖L_i‖ → √(D/2)). To reduce the
+        union to fewer rows, and to certify it, use `CoresetModel.merge`.
+
+    Raises
+    ------
+    OptionError
+        No coresets, or coresets of different programs.
+
+    Examples
+    --------
+    >>> a = Coreset(np.array([1, 4]), np.array([2.0, 3.0]), 5, "pursuit", 0.01, 0.02)
+    >>> b = Coreset(np.array([0]), np.array([4.0]), 4, "pursuit", 0.01, 0.03)
+    >>> both = merge([a, b])
+    >>> both.indices.tolist(), both.n_obs, round(both.heldout_error, 3)
+    ([1, 4, 5], 9, 0.05)
+    """
+    if isinstance(coresets, Coreset):
+        raise OptionError("coresets are one Coreset, expected a list of them")
+    with understood("coresets", coresets, "a list of Coreset to merge"):
+        coresets = list(coresets)
+    _require_alike(coresets)
+    starts = np.cumsum([0, *(c.n_obs for c in coresets)])
+    parts = zip(coresets, starts, strict=False)
+    norms = _norms(coresets)
+    unit = float(norms.min())
+    return replace(
+        coresets[0],
+        indices=np.concatenate([c.indices + start for c, start in parts]),
+        weights=np.concatenate([c.weights for c in coresets]),
+        n_obs=int(starts[-1]),
+        method="merge" if len(coresets) > 1 else coresets[0].method,
+        relative_error=float(norms @ [c.relative_error for c in coresets]) / unit,
+        heldout_error=float(norms @ [c.heldout_error for c in coresets]) / unit,
+        norm=unit if all(c.norm is not None for c in coresets) else None,
+        trace=coresets[0].trace if len(coresets) == 1 else (),
+        provenance=_provenance(coresets),
+        control=joined_controls([(c.control, c.n_obs) for c in coresets]),
+    )
+
+
+def _require_alike(coresets: Sequence[Coreset]) -> None:
+    if not coresets:
+        raise OptionError("there is nothing to merge: give at least one coreset")
+    for number, coreset in enumerate(coresets, 1):
+        if not isinstance(coreset, Coreset):
+            raise OptionError(f"part {number} is a {type(coreset).__name__}, expected a Coreset")
+        first = coresets[0]
+        for what, one, two in (
+            ("observations", first.obs, coreset.obs),
+            ("rows", dict(first.rows), dict(coreset.rows)),
+            ("program", *(c.provenance.get("program_hash") for c in (first, coreset))),
+        ):
+            if one != two and one is not None and two is not None:
+                names = [c.provenance.get("program", "unknown") for c in (first, coreset)]
+                raise OptionError(
+                    f"parts 1 and {number} come from different programs ({names[0]!r} and "
+                    f"{names[1]!r}): {what} differ ({one} and {two}); fit all parts with one"
+                )
+
+
+def _provenance(coresets: Sequence[Coreset]) -> dict[str, Any]:
+    """What the parts have in common."""
+    first = dict(coresets[0].provenance)
+    if len(coresets) == 1:
+        return first
+    same = {
+        key: value
+        for key, value in first.items()
+        if all(c.provenance.get(key) == value for c in coresets)
+    }
+    return {**same, "parts": len(coresets), "n_obs": sum(c.n_obs for c in coresets)}
+
+
+def _norms(coresets: Sequence[Coreset]) -> Float:
+    """‖L_i‖; where it is not known, that of the others, or one."""
+    known = [c.norm for c in coresets if c.norm is not None]
+    usual = float(np.median(known)) if known else 1.0
+    return np.array([usual if c.norm is None else c.norm for c in coresets])
+
+
+def joined_controls(
+    controls: Sequence[tuple[ControlVariate | None, float]],
+) -> ControlVariate | None:
+    """Σ q_i around the weighted mean of the centres, exact but for a constant."""
+    present = [(control, weight) for control, weight in controls if control is not None]
+    if not present:
+        return None
+    first = present[0][0]
+    for control, _ in present[1:]:
+        if control.param_names != first.param_names:
+            raise OptionError(
+                f"the control variates of the parts belong to different parameters: "
+                f"{len(first.param_names)} coordinates and {len(control.param_names)}; fit all "
+                "parts with one program and the same groups"
+            )
+    if len(present) == 1:
+        return first
+    weights = np.array([weight for _, weight in present], dtype=np.float64)
+    centres = np.array([control.centre for control, _ in present])
+    centre = weights @ centres / weights.sum()
+    return sum_of_controls([control for control, _ in present], centre)

@@ -1,0 +1,36 @@
+"""Stan's data: read from files, checked against declarations, evaluated in expressions.
+
+May import stan.syntax and the ground floor. Hands out the readers, the check and `evaluate_int`.
+"""
+
+from __future__ import annotations
+
+from stancoreset.stan.data.check import check_data, declared
+from stancoreset.stan.data.evaluate import Scope, evaluate_int
+from stancoreset.stan.data.files import (
+    DataSource,
+    data_hash,
+    indexed_columns,
+    json_text,
+    raw_data,
+    read_data,
+    to_json,
+)
+from stancoreset.stan.data.values import Value, as_value, masked_values
+
+__all__ = [
+    "DataSource",
+    "Scope",
+    "Value",
+    "as_value",
+    "check_data",
+    "data_hash",
+    "declared",
+    "evaluate_int",
+    "indexed_columns",
+    "json_text",
+    "masked_values",
+    "raw_data",
+    "read_data",
+    "to_json",
+]

@@ -1,0 +1,233 @@
+"""Data held against a program's data block, before Stan sees them.
+
+Stan's own messages speak of C++ types and count from one; these name the variable as the
+user declared it, the value seen and the value expected. Bounds are left to Stan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from stancoreset.errors import DataError
+from stancoreset.spelling import near_misses
+from stancoreset.stan.data.evaluate import Scope, evaluate_int
+from stancoreset.stan.data.files import DataSource, raw_data
+from stancoreset.stan.data.values import Value, as_value
+from stancoreset.stan.syntax import expression
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["HasData", "check_data", "declared"]
+
+_INT32 = np.iinfo(np.int32)
+
+
+class HasData(Protocol):
+    """Anything with a data block: a `StanProgram` or a syntax tree."""
+
+    @property
+    def data(self) -> Sequence[n.Decl]: ...
+
+
+def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
+    """The program's data, read from `source`, complete and of the declared types and shapes.
+
+    Integers that only appear as sizes (``N``, ``D``) may be absent: they are taken from the
+    variables that have that size. Variables that the program does not declare are ignored.
+
+    Parameters
+    ----------
+    program : StanProgram or nodes.Program
+    source : mapping, table, path, or a list of these
+        See `stancoreset.stan.data.files.read_data`.
+
+    Returns
+    -------
+    dict of str to int, float or ndarray
+        In the order of declaration; ints are int or int64, reals float or float64.
+
+    Raises
+    ------
+    DataError
+        A variable is missing, of the wrong type or of the wrong shape.
+
+    Examples
+    --------
+    >>> from stancoreset.stan.syntax.parser import parse
+    >>> program = parse("data { int N; vector[N] y; } parameters { real m; } model {}")
+    >>> check_data(program, {"y": [1, 2, 3]})
+    {'N': 3, 'y': array([1., 2., 3.])}
+    """
+    names = [decl.name for decl in program.data]
+    given = raw_data(source)
+    data = {name: as_value(name, given[name]) for name in names if name in given}
+    data |= _inferred_sizes(program.data, data)
+    _require_all(program.data, data, given)
+    checked: dict[str, Value] = {}
+    scope = Scope({})
+    for decl in program.data:
+        value = _typed(decl, data[decl.name])
+        value = _shaped(decl, value, scope)
+        checked[decl.name] = value
+        scope.set_draws(decl.name, np.asarray(value)[None])
+    return checked
+
+
+def declared(decl: n.Decl) -> str:
+    """A declaration as the user would write it: ``array[N] int y``.
+
+    Examples
+    --------
+    >>> from stancoreset.stan.syntax.parser import parse
+    >>> declared(parse("data { int N; matrix[N, 2] X; } model {}").data[1])
+    'matrix[N, 2] X'
+    """
+
+    def listed(sizes: Iterable[n.Expr]) -> str:
+        inner = ", ".join(map(expression, sizes))
+        return f"[{inner}]" if inner else ""
+
+    array = f"array{listed(decl.size.array)} " if decl.size.array else ""
+    special = decl.constraint.kind not in ("none", "bounds", "affine", "tuple")
+    base = decl.constraint.kind if special else decl.size.base
+    return f"{array}{base}{listed(decl.size.sizes)} {decl.name}"
+
+
+def _inferred_sizes(decls: Sequence[n.Decl], data: Mapping[str, Value]) -> dict[str, int]:
+    """Absent integers that stand alone as the size of a variable that is there."""
+    absent = {d.name for d in decls if d.type == n.Type("int")} - set(data)
+    found: dict[str, int] = {}
+    for decl in decls:
+        if not absent or decl.name not in data:
+            continue
+        shape = np.shape(data[decl.name])
+        for size, length in zip(decl.size.dims, shape, strict=False):
+            if (
+                isinstance(size, n.Var)
+                and size.name in absent
+                and len(shape) == len(decl.size.dims)
+            ):
+                found.setdefault(size.name, length)
+    return found
+
+
+def _require_all(
+    decls: Sequence[n.Decl], data: Mapping[str, Value], given: Mapping[str, Any]
+) -> None:
+    missing = [d for d in decls if d.name not in data]
+    if not missing:
+        return
+    unused = set(given) - {d.name for d in decls}
+    hints = [
+        f"'{close[0]}' is there, did you mean '{d.name}'?"
+        for d in missing
+        if (close := near_misses(d.name, unused))
+    ]
+    wanted = "; ".join(declared(d) for d in missing)
+    raise DataError(
+        f"the data lack {', '.join(repr(d.name) for d in missing)}, declared as {wanted}"
+        + (f" ({' '.join(hints)})" if hints else f"; they have {_listed(given)}")
+    )
+
+
+def _listed(names: Iterable[str], limit: int = 12) -> str:
+    shown = [repr(str(name)) for name in names]
+    more = f", … ({len(shown)} in all)" if len(shown) > limit else ""
+    return (", ".join(shown[:limit]) or "nothing") + more
+
+
+# --- type --------------------------------------------------------------------------------
+
+
+def _typed(decl: n.Decl, value: Value) -> Value:
+    base = decl.type.base
+    if base == "tuple" or base.startswith("complex"):
+        raise DataError(
+            f"data variable '{decl.name}' is declared as a {base} (line {decl.line}), which is not "
+            "supported as data here; declare its parts as separate variables"
+        )
+    if base != "int":
+        if isinstance(value, np.ndarray):
+            return value.astype(np.float64, copy=False)
+        return float(value)
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        broken = np.asarray(array != np.floor(array))
+        if broken.any():
+            first = tuple(int(i) for i in np.argwhere(broken)[0])
+            where = f" at [{', '.join(map(str, first))}] (counting from 0)" if first else ""
+            raise DataError(
+                f"data variable '{decl.name}' has {array[first]}{where}; expected whole numbers: "
+                f"it is declared as {declared(decl)} (line {decl.line})"
+            )
+        array = array.astype(np.int64)
+    if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
+        worst = array.min() if array.min() < _INT32.min else array.max()
+        raise DataError(
+            f"data variable '{decl.name}' has {worst}, which does not fit Stan's 32-bit integers; "
+            "declare it as real, or rescale it"
+        )
+    return array if array.ndim else int(array)
+
+
+# --- shape -------------------------------------------------------------------------------
+
+
+def _shaped(decl: n.Decl, value: Value, scope: Scope) -> Value:
+    """The value in its declared shape; a size that cannot be evaluated is left to Stan."""
+    seen = np.shape(value)
+    sizes = [evaluate_int(scope, size) for size in decl.size.dims]
+    for size, length in zip(decl.size.dims, sizes, strict=True):
+        if length is not None and length < 0:
+            raise DataError(
+                f"the size {expression(size)} of '{decl.name}' is {length} (line {decl.line}); "
+                "expected 0 or more"
+            )
+    expected = tuple(s if s is not None else -1 for s in sizes)
+    if len(seen) == len(expected) and all(
+        e in (-1, s) for e, s in zip(expected, seen, strict=True)
+    ):
+        return value
+    known = -1 not in expected
+    if known and expected and prod(expected) == np.size(value) and (not seen or 0 in expected):
+        return np.reshape(value, expected)  # a lone number for [1], or [] for any empty shape
+    raise DataError(
+        f"data variable '{decl.name}' {_shape_words(seen)}; expected "
+        f"{_expected_words(decl, sizes, scope)}{_shape_hint(seen, expected)}"
+    )
+
+
+def _shape_words(shape: tuple[int, ...]) -> str:
+    return f"has shape {shape}" if shape else "is a single number"
+
+
+def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> str:
+    if not sizes:
+        return f"a single number: it is declared as {declared(decl)} (line {decl.line})"
+    shape = ", ".join("?" if s is None else str(s) for s in sizes)
+    named = {
+        node.name: int(scope.values[node.name].item())
+        for size in decl.size.dims
+        for node in n.walk(size)
+        if isinstance(node, n.Var)
+        and node.name in scope.values
+        and scope.values[node.name].size == 1
+    }
+    values = ", ".join(f"{name} = {value}" for name, value in named.items())
+    comma = "," if len(sizes) == 1 else ""
+    return f"({shape}{comma}): it is declared as {declared(decl)} (line {decl.line})" + (
+        f" and {values}" if values else ""
+    )
+
+
+def _shape_hint(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    if len(seen) == 2 and seen[::-1] == expected:
+        return "; it looks transposed"
+    if len(expected) == 1 and len(seen) == 2 and 1 in seen and prod(seen) == prod(expected):
+        return "; use .ravel()"
+    if len(expected) == 2 and len(seen) == 1 and expected[1] == 1 and seen[0] == expected[0]:
+        return "; use .reshape(-1, 1)"
+    return ""

@@ -1,0 +1,368 @@
+"""Evaluate the simple Stan expressions that sizes, bounds, offsets and multipliers are.
+
+Everything has a leading axis of draws: data have one "draw", parameters have S, and numpy's
+broadcasting does the rest. What is not simple (user functions, loops, indices with gaps) is
+refused with a `ProgramError` that quotes the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from stancoreset.errors import ProgramError
+from stancoreset.stan.syntax import expression
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Scope", "evaluate_int"]
+
+Array = NDArray[Any]
+
+
+class Scope:
+    """Values of variables, and the definitions of those that can be computed from them.
+
+    Parameters
+    ----------
+    data : mapping of str to number or array
+        Values without a draws axis.
+    transformed_data : sequence of Stmt, optional
+        Statements in which further variables are defined, if by one plain assignment.
+
+    Examples
+    --------
+    >>> from stancoreset.stan.syntax.parser import parse
+    >>> program = parse("data { int N; } parameters { vector[2 * N + 1] x; } model {}")
+    >>> Scope({"N": 3}).evaluate(program.parameters[0].size.dims[0])
+    array([7])
+    """
+
+    def __init__(self, data: Mapping[str, Any], transformed_data: Sequence[n.Stmt] = ()) -> None:
+        self.values: dict[str, Array] = {name: np.asarray(v)[None] for name, v in data.items()}
+        self._definitions = _definitions(transformed_data)
+
+    def fork(self) -> Scope:
+        """A scope of its own with the same values so far."""
+        other = Scope({})
+        other.values = dict(self.values)
+        other._definitions = dict(self._definitions)
+        return other
+
+    def set_draws(self, name: str, values: Array) -> None:
+        """Give a variable one value per draw: (S, *shape)."""
+        self.values[name] = values
+
+    def value(self, name: str) -> Array:
+        """Value of a variable, (1 or S, *shape)."""
+        if name not in self.values:
+            if name not in self._definitions:
+                raise KeyError(name)
+            definition = self._definitions.pop(name)  # popped: a circle must not recurse
+            self.values[name] = self.evaluate(definition)
+        return self.values[name]
+
+    def evaluate(self, e: n.Expr) -> Array:
+        """Value of an expression, shape (1 or S, *shape).
+
+        Raises
+        ------
+        ProgramError
+            The expression is beyond what is evaluated here.
+        KeyError
+            It uses a variable that has no value.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self._evaluate(e)
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise ProgramError(f"`{expression(e)}` cannot be evaluated: {error}") from error
+
+    def _evaluate(self, e: n.Expr) -> Array:
+        match e:
+            case n.IntLit(text=text):
+                return np.array([int(text.replace("_", ""))])
+            case n.RealLit(text=text):
+                return np.array([float(text.replace("_", ""))])
+            case n.Var(name=name):
+                return self.value(name)
+            case n.Paren(arg=arg):
+                return self._evaluate(arg)
+            case n.Unary(op=op, arg=arg):
+                value = self._evaluate(arg)
+                return _not(value) if op == "!" else -value if op == "-" else value
+            case n.Transpose(arg=arg):
+                value = self._evaluate(arg)
+                return np.swapaxes(value, -1, -2) if arg.type.base == "matrix" else value
+            case n.Ternary(condition=condition, yes=yes, no=no):
+                test = self._evaluate(condition)
+                if len(test) == 1:  # one branch only: the other may be undefined
+                    return self._evaluate(yes if test[0] else no)
+                return _where(test != 0, self._evaluate(yes), self._evaluate(no))
+            case n.Binary():
+                return _binary(e, self._evaluate(e.left), self._evaluate(e.right))
+            case n.ArrayLit(items=items) | n.RowLit(items=items):
+                parts = np.broadcast_arrays(*(self._evaluate(item) for item in items))
+                return np.stack(parts, axis=1)
+            case n.Index(base=base, indices=indices):
+                return self._index(e, self._evaluate(base), indices)
+            case n.Call(name="size" | "rows" | "cols" as name, args=(arg,), user=False):
+                return np.array([_extent(name, arg.type, self._evaluate(arg).shape[1:])])
+            case n.Call(name=name, args=args, user=False) if name in _FUNCTIONS:
+                return np.asarray(_FUNCTIONS[name](*(self._evaluate(arg) for arg in args)))
+        raise _refusal(e)
+
+    def _index(self, e: n.Expr, base: Array, indices: Sequence[n.Indexing]) -> Array:
+        at: list[Any] = [slice(None)]
+        for index in indices:
+            match index:
+                case n.All():
+                    at.append(slice(None))
+                case n.Single(index=inner):
+                    position = self._evaluate(inner)
+                    if len(position) != 1 or (position.ndim > 1 and len(indices) > 1):
+                        raise _refusal(e)
+                    at.append(position[0] - 1)
+                case n.From(lower=lower):
+                    at.append(slice(self._int(lower) - 1, None))
+                case n.To(upper=upper):
+                    at.append(slice(None, self._int(upper)))
+                case n.Between(lower=lower, upper=upper):
+                    at.append(slice(self._int(lower) - 1, max(self._int(upper), 0)))
+        return base[tuple(at)]
+
+    def _int(self, e: n.Expr) -> int:
+        value = self._evaluate(e)
+        if value.size != 1:
+            raise _refusal(e)
+        return int(value.reshape(()))
+
+
+def evaluate_int(scope: Scope, e: n.Expr) -> int | None:
+    """An integer expression of data, or None if it cannot be evaluated."""
+    try:
+        value = scope.evaluate(e)
+    except (ProgramError, KeyError):
+        return None
+    return int(value.reshape(())) if value.size == 1 else None
+
+
+def _definitions(statements: Sequence[n.Stmt]) -> dict[str, n.Expr]:
+    """Variables whose one and only assignment is unconditional and whole."""
+    found: dict[str, n.Expr] = {}
+    assigned: dict[str, int] = {}
+    for statement in statements:
+        if isinstance(statement, n.Decl) and statement.value is not None:
+            found[statement.name] = statement.value
+        for node in n.walk(statement):
+            if isinstance(node, n.Decl) and node.value is not None:
+                assigned[node.name] = assigned.get(node.name, 0) + 1
+            elif isinstance(node, n.Assign):
+                target = node.target
+                while isinstance(target, n.Index | n.TupleItem):
+                    target = target.base
+                if isinstance(target, n.Var):
+                    assigned[target.name] = assigned.get(target.name, 0) + 1
+        if (
+            isinstance(statement, n.Assign)
+            and statement.op == "="
+            and isinstance(statement.target, n.Var)
+        ):
+            found[statement.target.name] = statement.value
+    return {name: value for name, value in found.items() if assigned[name] == 1}
+
+
+def _refusal(e: n.Expr) -> ProgramError:
+    return ProgramError(
+        f"`{expression(e)}` is not a simple expression of data, parameters, numbers, arithmetic "
+        "and elementary functions"
+    )
+
+
+# --- operators ---------------------------------------------------------------------------
+
+
+def _not(x: Array) -> Array:
+    return (x == 0).astype(np.int64)
+
+
+def _align(a: Array, b: Array) -> tuple[Array, Array]:
+    """Scalars per draw stand beside containers: (S,) → (S, 1, …)."""
+    ndim = max(a.ndim, b.ndim)
+    return (
+        a.reshape(*a.shape, *(1,) * (ndim - a.ndim)),
+        b.reshape(*b.shape, *(1,) * (ndim - b.ndim)),
+    )
+
+
+def _where(test: Array, yes: Array, no: Array) -> Array:
+    yes, no = _align(yes, no)
+    return np.where(test.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)
+
+
+def _elementwise(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def apply(a: Array, b: Array) -> Array:
+        return np.asarray(function(*_align(a, b)))
+
+    return apply
+
+
+def _truncated(a: Array, b: Array) -> Array:
+    """Stan's integer division rounds towards zero."""
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+_ELEMENTWISE: dict[str, Callable[[Array, Array], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    ".*": np.multiply,
+    "./": np.true_divide,
+    "%/%": _truncated,
+    "%": np.fmod,
+    "==": lambda a, b: (a == b).astype(np.int64),
+    "!=": lambda a, b: (a != b).astype(np.int64),
+    "<": lambda a, b: (a < b).astype(np.int64),
+    "<=": lambda a, b: (a <= b).astype(np.int64),
+    ">": lambda a, b: (a > b).astype(np.int64),
+    ">=": lambda a, b: (a >= b).astype(np.int64),
+    "&&": lambda a, b: ((a != 0) & (b != 0)).astype(np.int64),
+    "||": lambda a, b: ((a != 0) | (b != 0)).astype(np.int64),
+}
+
+
+def _binary(e: n.Binary, a: Array, b: Array) -> Array:
+    left, right = e.left.type, e.right.type
+    scalars = left.rank == 0 or right.rank == 0
+    if e.op in _ELEMENTWISE:
+        return _elementwise(_ELEMENTWISE[e.op])(a, b)
+    if e.op in ("^", ".^") and (scalars or e.op == ".^"):
+        return _elementwise(np.power)(np.asarray(a, dtype=float), b)
+    if e.op == "/" and right.rank == 0:
+        both_int = left.base == "int" and right.base == "int" and left.rank == 0
+        return _elementwise(_truncated if both_int else np.true_divide)(a, b)
+    if e.op == "*":
+        if scalars:
+            return _elementwise(np.multiply)(a, b)
+        x = (
+            a[..., None]
+            if left.base == "vector"
+            else a[:, None]
+            if left.base == "row_vector"
+            else a
+        )
+        y = (
+            b[..., None]
+            if right.base == "vector"
+            else b[:, None]
+            if right.base == "row_vector"
+            else b
+        )
+        product = x @ y
+        if e.type.base == "matrix":
+            return product
+        return product[:, 0, 0] if e.type.rank == 0 else product.reshape(len(product), -1)
+    raise _refusal(e)
+
+
+# --- functions ---------------------------------------------------------------------------
+
+
+def _extent(name: str, kind: n.Type, shape: tuple[int, ...]) -> int:
+    """size, rows and cols of a container; a matrix has as many elements as its size."""
+    if name == "size":
+        return shape[0] if kind.array or len(shape) == 1 else prod(shape)
+    if kind.base == "matrix":
+        return shape[0 if name == "rows" else 1]
+    return shape[0] if (name == "rows") == (kind.base == "vector") else 1
+
+
+def _reduce(function: Callable[..., Any]) -> Callable[[Array], Array]:
+    def apply(x: Array) -> Array:
+        return np.asarray(function(x.reshape(len(x), -1), axis=1))
+
+    return apply
+
+
+def _extreme(
+    pairwise: Callable[[Array, Array], Array], whole: Callable[..., Any]
+) -> Callable[..., Array]:
+    def apply(*args: Array) -> Array:
+        return _elementwise(pairwise)(*args) if len(args) == 2 else _reduce(whole)(*args)
+
+    return apply
+
+
+def _fill(value: float, *sizes: Array) -> Array:
+    return np.full((1, *(int(s.reshape(())) for s in sizes)), value)
+
+
+def _repeat(x: Array, *sizes: Array) -> Array:
+    """rep_vector, rep_array, …: new dimensions go in front of the element's own."""
+    new = tuple(int(s.reshape(())) for s in sizes)
+    spread = x.reshape(len(x), *(1,) * len(new), *x.shape[1:])
+    return np.broadcast_to(spread, (len(x), *new, *x.shape[1:]))
+
+
+def _repeat_matrix(x: Array, *sizes: Array) -> Array:
+    if x.ndim == 2:  # a vector becomes columns, a row vector rows: not told apart by shape
+        raise ValueError("rep_matrix of a vector is not supported here")
+    return _repeat(x, *sizes)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in ("exp", "log", "sqrt", "square", "floor", "ceil", "log1p", "expm1", "log10",
+                 "sin", "cos", "tan", "tanh", "sinh", "cosh", "trunc", "exp2", "cbrt")
+}  # fmt: skip
+_FUNCTIONS |= {
+    "abs": np.abs,
+    "round": np.round,
+    "inv": lambda x: 1.0 / x,
+    "inv_sqrt": lambda x: 1.0 / np.sqrt(x),
+    "inv_square": lambda x: 1.0 / np.square(x),
+    "inv_logit": special.expit,
+    "logit": special.logit,
+    "Phi": special.ndtr,
+    "lgamma": special.gammaln,
+    "log1p_exp": lambda x: np.logaddexp(0.0, x),
+    "to_int": lambda x: np.trunc(x).astype(np.int64),
+    "pow": _elementwise(lambda a, b: np.power(np.asarray(a, dtype=float), b)),
+    "fmin": _elementwise(np.fmin),
+    "fmax": _elementwise(np.fmax),
+    "fma": lambda a, b, c: _elementwise(np.add)(_elementwise(np.multiply)(a, b), c),
+    "choose": _elementwise(lambda a, b: np.rint(special.comb(a, b)).astype(np.int64)),
+    "max": _extreme(np.maximum, np.max),
+    "min": _extreme(np.minimum, np.min),
+    "sum": _reduce(np.sum),
+    "prod": _reduce(np.prod),
+    "mean": _reduce(np.mean),
+    "sd": lambda x: _reduce(np.std)(x) * np.sqrt((k := prod(x.shape[1:])) / (k - 1)),
+    "variance": lambda x: _reduce(np.var)(x) * (k := prod(x.shape[1:])) / (k - 1),
+    "cumulative_sum": lambda x: np.cumsum(x, axis=1),
+    "num_elements": lambda x: np.array([prod(x.shape[1:])]),
+    "dims": lambda x: np.array([x.shape[1:]]),
+    "to_vector": lambda x: x if x.ndim < 3 else np.swapaxes(x, 1, 2).reshape(len(x), -1),
+    "to_row_vector": lambda x: x if x.ndim < 3 else np.swapaxes(x, 1, 2).reshape(len(x), -1),
+    "rep_vector": _repeat,
+    "rep_row_vector": _repeat,
+    "rep_array": _repeat,
+    "rep_matrix": _repeat_matrix,
+    "zeros_vector": lambda k: _fill(0.0, k),
+    "zeros_row_vector": lambda k: _fill(0.0, k),
+    "ones_vector": lambda k: _fill(1.0, k),
+    "ones_row_vector": lambda k: _fill(1.0, k),
+    "pi": lambda: np.array([np.pi]),
+    "e": lambda: np.array([np.e]),
+    "sqrt2": lambda: np.array([np.sqrt(2.0)]),
+    # in Stan a constant without an argument, and a function with one
+    "log2": lambda *x: np.log2(x[0]) if x else np.array([np.log(2.0)]),
+    "positive_infinity": lambda: np.array([np.inf]),
+    "negative_infinity": lambda: np.array([-np.inf]),
+    "not_a_number": lambda: np.array([np.nan]),
+    "machine_precision": lambda: np.array([np.finfo(float).eps]),
+}

@@ -1,0 +1,340 @@
+"""Data for Stan programs: read from mappings, tables and files, hash, write as Stan JSON.
+
+Data are a plain dict of a variable's name to its value (`stancoreset.stan.data.values`). What a
+program's data block asks of them is checked by `stancoreset.stan.data.check`, before Stan sees
+them. Nothing here changes its input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.checks import check_path
+from stancoreset.errors import DataError
+from stancoreset.stan.data.values import Value, as_value, is_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "DataSource",
+    "Value",
+    "data_hash",
+    "indexed_columns",
+    "json_text",
+    "raw_data",
+    "read_data",
+    "to_json",
+]
+
+#: What `read_data` accepts: a mapping, a table, a path, or several of these.
+DataSource = Any
+
+_TABLE_READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv"}
+
+
+# --- reading -----------------------------------------------------------------------------
+
+
+def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[str, Value]:
+    """Data from a mapping, a table or a file, as plain numbers and arrays.
+
+    Parameters
+    ----------
+    source : mapping, pandas.DataFrame, path, or a list of these
+        A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is
+        Stan JSON (any suffix but the following), ``.npz``, ``.parquet`` or ``.csv``. In a
+        table a column is a vector; columns named ``X.1 … X.D`` or ``X[1] … X[D]``, and
+        columns whose cells are lists, are matrices. Of several sources the later ones
+        win, so that ``["flights.parquet", {"beta_scale": 2.5}]`` adds what a table cannot
+        hold.
+    only : iterable of str, optional
+        Names of interest: others are left out, unchecked. By default everything is read.
+
+    Returns
+    -------
+    dict of str to int, float or ndarray
+        Arrays are int64 or float64; an array that is one already is not copied.
+
+    Raises
+    ------
+    DataError
+        No such file; not JSON, with line and column; a value that is not numeric, is NaN
+        or infinite (with its first index), ragged or complex.
+
+    Examples
+    --------
+    >>> read_data({"N": np.int64(2), "y": [True, False], "x": [1.5, 2]})
+    {'N': 2, 'y': array([1, 0]), 'x': array([1.5, 2. ])}
+    """
+    found = raw_data(source)
+    names = found if only is None else found.keys() & set(only)
+    return {str(name): as_value(str(name), found[name]) for name in found if name in names}
+
+
+def raw_data(source: DataSource) -> dict[str, Any]:
+    """The source's variables by name, values as they come: what `read_data` then checks."""
+    found: dict[str, Any] = {}
+    for part in source if isinstance(source, list | tuple) else (source,):
+        found.update(_load(part))
+    return found
+
+
+def _load(source: DataSource) -> Mapping[str, Any]:
+    """One source as a mapping of still unchecked values."""
+    if isinstance(source, Mapping):
+        return source
+    if is_pandas(source, "DataFrame"):
+        return _table_columns(source)
+    if hasattr(source, "__arrow_c_stream__"):  # polars, pyarrow, DuckDB, …
+        import pyarrow as pa
+
+        return _table_columns(pa.table(source).to_pandas())
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
+            "path to Stan JSON, .npz, .parquet or .csv"
+        )
+    path = check_path("data", source)
+    if not path.exists():
+        raise DataError(f"no such data file: {path}")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; expected a data file")
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npz":
+            return _read_npz(path)
+        if suffix in _TABLE_READERS:
+            return _table_columns(_read_table(path, _TABLE_READERS[suffix]))
+        return _read_json(path)
+    except OSError as error:
+        raise DataError(f"cannot read data file {path}: {error}") from error
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    text = path.read_bytes()
+    parsed = _parse_json(path, text)
+    if not isinstance(parsed, dict):
+        raise DataError(
+            f"{path} holds a JSON {type(parsed).__name__}; expected an object with one "
+            'member per data variable, {"N": 3, "y": [1, 0, 1]}'
+        )
+    return parsed
+
+
+def _parse_json(path: Path, text: bytes) -> Any:
+    """orjson where it is installed; the standard parser for its errors and for NaN."""
+    try:
+        import orjson
+
+        return orjson.loads(text)
+    except (ImportError, ValueError):
+        pass
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            "expected Stan JSON, .npz, .parquet or .csv"
+        ) from error
+    except RecursionError as error:
+        raise DataError(
+            f"{path} is not Stan JSON: its brackets are nested too deeply; expected numbers and "
+            "arrays"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not JSON: byte {error.start} is not UTF-8 text; "
+            "expected Stan JSON, .npz, .parquet or .csv"
+        ) from error
+
+
+def _read_npz(path: Path) -> Mapping[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        raise DataError(
+            f"{path} is not an .npz archive of numeric arrays: {error}; "
+            "write one with numpy.savez(path, N=N, y=y, ...)"
+        ) from error
+
+
+def _read_table(path: Path, reader: str) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        if reader == "read_csv":
+            return _read_csv(path)
+        _require_different_columns(path)
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise DataError(
+            f"reading {path} needs pyarrow: pip install 'stancoreset[parquet]'"
+        ) from error
+    except (ValueError, OSError) as error:  # pyarrow's and pandas' parser errors are ValueErrors
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path} cannot be read as a table: {words}") from error
+
+
+def _require_different_columns(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    names = pq.read_schema(path).names
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path} has more than one column {name!r}; rename or drop the others")
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file; columns of the same name keep it, where pandas would number them."""
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    names = header.iloc[0].tolist()
+    if len(set(names)) < len(names) == frame.shape[1]:
+        frame.columns = pd.Index(names)
+    return frame
+
+
+_INDEXED_COLUMN = re.compile(r"(?P<name>[A-Za-z]\w*)(?:\.(?P<dot>\d+)|\[(?P<square>\d+)\])")
+
+
+def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[int, Any]]]:
+    """Labels of single columns, and those of matrices by their name and number.
+
+    Examples
+    --------
+    >>> indexed_columns(["y", "X.1", "X[2]"])
+    (['y'], {'X': {1: 'X.1', 2: 'X[2]'}})
+    """
+    single: list[Any] = []
+    indexed: dict[str, dict[int, Any]] = {}
+    for label in labels:
+        name, number = _place(label)
+        if number is None:
+            single.append(label)
+        else:
+            indexed.setdefault(name, {})[number] = label
+    return single, indexed
+
+
+def _place(label: Any) -> tuple[str, int | None]:
+    """A column's variable, and which of a matrix's columns it is."""
+    match = _INDEXED_COLUMN.fullmatch(str(label))
+    return (match["name"], int(match["dot"] or match["square"])) if match else (str(label), None)
+
+
+def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
+    """A table as variables: indexed columns and columns of lists become matrices.
+
+    A variable that its columns do not make clear is the error that says so: a table may hold
+    more than the program reads.
+    """
+    found: dict[str, list[tuple[int | None, Any]]] = {}
+    for label in frame.columns:
+        name, number = _place(label)
+        found.setdefault(name, []).append((number, label))
+    return {name: _variable(frame, name, places) for name, places in found.items()}
+
+
+def _variable(frame: pd.DataFrame, name: str, places: list[tuple[int | None, Any]]) -> Any:
+    numbers = [number for number, _ in places]
+    if len(set(numbers)) < len(numbers) or (len(numbers) > 1 and None in numbers):
+        labels = ", ".join(repr(str(label)) for _, label in places[:8])
+        return DataError(
+            f"the table has several columns for {name!r}: {labels}; expected one column {name}, or "
+            f"{name}.1 … {name}.D each once: rename or drop the others"
+        )
+    of = {number: label for number, label in places if number is not None}
+    if not of:
+        return frame[places[0][1]]
+    first, last = min(of), max(of)
+    absent = sorted({*range(min(first, 1), last + 1)} - {*of})
+    if absent:
+        return DataError(
+            f"the table has columns {name}.{first} … {name}.{last} but no {name}.{absent[0]}; "
+            f"expected {name}.1 … {name}.D without gaps"
+        )
+    return frame[[of[number] for number in sorted(of)]]
+
+
+# --- writing -----------------------------------------------------------------------------
+
+
+def json_text(data: Mapping[str, Value]) -> str:
+    """Stan JSON of the data; doubles are written so that they read back exactly.
+
+    Examples
+    --------
+    >>> json_text({"N": 2, "y": np.array([0.1, 2.0])})
+    '{"N":2,"y":[0.1,2.0]}'
+    """
+    members = (f"{json.dumps(name)}:{_json_value(name, data[name]).decode()}" for name in data)
+    return "{" + ",".join(members) + "}"
+
+
+def to_json(data: Mapping[str, Value], path: str | os.PathLike[str]) -> Path:
+    """Write Stan JSON to `path`, one variable at a time; never leaves a half-written file."""
+    target = Path(path)
+    descriptor, scratch = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            for i, name in enumerate(data):
+                out.write(b",\n" if i else b"{")
+                out.write(json.dumps(name).encode() + b": ")
+                out.write(_json_value(name, data[name]))
+            out.write(b"}\n" if data else b"{}\n")
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _json_value(name: str, value: Any) -> bytes:
+    value = as_value(name, value)
+    if not isinstance(value, np.ndarray):
+        return json.dumps(value).encode()
+    try:
+        import orjson
+    except ImportError:
+        return json.dumps(value.tolist(), separators=(",", ":")).encode()
+    return orjson.dumps(np.ascontiguousarray(value), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def data_hash(data: Mapping[str, Value]) -> str:
+    """Hash of the data's content: names, shapes and values, in any order and memory layout.
+
+    Examples
+    --------
+    >>> data_hash({"a": 1, "b": [1.0]}) == data_hash({"b": np.array([1.0]), "a": np.int32(1)})
+    True
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(data):
+        array = np.asarray(as_value(name, data[name]))
+        digest.update(f"{name}:{array.dtype.kind}:{array.shape};".encode())
+        for block in _blocks(array):
+            digest.update(np.ascontiguousarray(block).data)
+    return digest.hexdigest()
+
+
+def _blocks(array: NDArray[Any], elements: int = 1 << 20) -> Iterable[NDArray[Any]]:
+    """Runs of rows of about `elements` numbers: a strided array is never copied whole."""
+    if array.ndim == 0 or array.flags.c_contiguous:
+        return (array,)
+    rows = max(1, elements * len(array) // max(array.size, 1))
+    return (array[i : i + rows] for i in range(0, len(array), rows))

@@ -1,0 +1,392 @@
+"""Stan source → typed syntax tree, read from what stanc prints.
+
+``stanc --debug-decorated-ast`` prints its tree as an S-expression. Its format differs a
+little between releases (Stan 2.35 to 2.39 are known); anything not known is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import stanc
+from stancoreset.stan.syntax.lines import source_lines
+from stancoreset.stan.syntax.nodes import Program
+from stancoreset.stan.syntax.sexp import (
+    BASES,
+    CONSTRAINTS,
+    OPERATORS,
+    Sexp,
+    name_of,
+    parse_sexp,
+    quoted,
+    record,
+    type_of,
+    unknown,
+)
+
+__all__ = ["Program", "parse", "parse_tree"]
+
+_BLOCKS = (
+    ("functionblock", "functions"),
+    ("datablock", "data"),
+    ("transformeddatablock", "transformed_data"),
+    ("parametersblock", "parameters"),
+    ("transformedparametersblock", "transformed_parameters"),
+    ("modelblock", "model"),
+    ("generatedquantitiesblock", "generated_quantities"),
+)
+
+
+def parse(
+    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
+) -> Program:
+    """Parse and type-check a Stan program.
+
+    Parameters
+    ----------
+    code : str
+        Stan source.
+    include_paths : sequence of path, optional
+        Folders in which ``#include`` looks.
+    filename : str, optional
+        Name used in Stan's messages.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    CompileError
+        The program has an error; the message is Stan's.
+    ProgramError
+        This stanc prints its tree in a form that is not known.
+
+    Examples
+    --------
+    >>> p = parse("data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }")
+    >>> [d.name for d in p.data], p.model[0].distribution
+    (['N', 'y'], 'normal')
+    """
+    flat = stanc.canonical(code, include_paths=include_paths, filename=filename)
+    return _parse_flat(code, flat, tuple(str(p) for p in include_paths))
+
+
+@lru_cache(maxsize=128)
+def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program:
+    tree = parse_sexp(stanc.decorated_ast(flat))
+    draft = _Reader(flat, code).program(tree)
+    lines = source_lines(draft, code, include_paths)
+    # Statements are numbered in reading order, so the second reading gives each its line.
+    return _Reader(flat, code, lines).program(tree)
+
+
+def parse_tree(text: str, *, code: str = "", source: str = "") -> Program:
+    """The tree that ``stanc --debug-decorated-ast`` printed, without source lines."""
+    return _Reader(code, source).program(parse_sexp(text))
+
+
+class _Reader:
+    """Reads S-expressions into nodes, numbering statements as it goes."""
+
+    def __init__(self, code: str, source: str, lines: Sequence[int] = ()) -> None:
+        self.code = code
+        self.source = source
+        self.lines = lines
+        self.count = 0
+        self.user: set[str] = set()
+
+    def line(self) -> int:
+        """Line of the statement that is being read; before lines are known, its number."""
+        number = self.count
+        self.count += 1
+        return self.lines[number] if self.lines else number
+
+    def program(self, tree: Sexp) -> Program:
+        blocks: dict[str, tuple[Any, ...]] = {}
+        values = record(tree, *(key for key, _ in _BLOCKS))
+        for (_, attribute), value in zip(_BLOCKS, values, strict=True):
+            if not value:
+                continue
+            body = record(value[0], "stmts")[0]
+            if attribute == "functions":
+                definitions = [s[0][1][1:] for s in body if s[0][1][0] == "FunDef"]
+                self.user = {name_of(record(d, "funname")[0]) for d in definitions}
+            blocks[attribute] = self.statements(body)
+        return Program(**blocks, code=self.code, source=self.source)
+
+    # ---- statements -------------------------------------------------------------------
+
+    def statements(self, sexps: Sexp) -> tuple[n.Stmt, ...]:
+        return tuple(s for sexp in sexps for s in self.statement(sexp))
+
+    def one(self, sexp: Sexp) -> n.Stmt:
+        found = tuple(self.statement(sexp))
+        return found[0] if len(found) == 1 else n.Block(found, line=found[0].line)
+
+    def block(self, sexp: Sexp) -> n.Block:
+        """The body of a loop or branch, with braces even where stanc has none."""
+        inner = self.one(sexp)
+        return inner if isinstance(inner, n.Block) else n.Block((inner,), line=inner.line)
+
+    def statement(self, sexp: Sexp) -> Iterator[n.Stmt]:
+        match record(sexp, "stmt")[0]:
+            case ["VarDecl", *rest]:
+                yield from self.declarations(rest)
+            case simple_or_compound:
+                yield self.simple(simple_or_compound)
+
+    def simple(self, sexp: Sexp) -> n.Stmt:
+        line = self.line()
+        match sexp:
+            case ["Assignment", *rest]:
+                return self.assignment(rest, line)
+            case ["Tilde", *rest]:
+                return self.tilde(rest, line)
+            case ["TargetPE", value]:
+                return n.TargetAdd(self.expr(value), line=line)
+            case ["JacobianPE", value]:
+                return n.JacobianAdd(self.expr(value), line=line)
+            case ["NRFunApp", _, name, args]:
+                return n.VoidCall(name_of(name), self.exprs(args), line=line)
+            case ["IfThenElse", condition, yes, no]:
+                return self.conditional(condition, yes, no, line)
+            case ["While", condition, body]:
+                return n.While(self.expr(condition), self.block(body), line=line)
+            case ["For", *rest]:
+                keys = ("loop_variable", "lower_bound", "upper_bound", "loop_body")
+                name, low, high, body = record(rest, *keys)
+                return n.For(
+                    name_of(name), self.expr(low), self.expr(high), self.block(body), line=line
+                )
+            case ["ForEach", name, sequence, body]:
+                return n.ForEach(name_of(name), self.expr(sequence), self.block(body), line=line)
+            case ["Block", body]:
+                return n.Block(self.statements(body), line=line)
+            case ["Profile", label, body]:
+                return n.Profile(quoted(label), self.statements(body), line=line)
+            case ["Return", value]:
+                return n.Return(self.expr(value), line=line)
+            case "ReturnVoid":
+                return n.Return(line=line)
+            case "Break":
+                return n.Break(line=line)
+            case "Continue":
+                return n.Continue(line=line)
+            case "Skip":
+                return n.Skip(line=line)
+            case ["Print" | "Reject" | "FatalError" as kind, items]:
+                kind = "fatal_error" if kind == "FatalError" else kind.lower()
+                return n.Message(kind, tuple(self.printable(i) for i in items), line=line)
+            case ["FunDef", *rest]:
+                return self.function(rest, line)
+        raise unknown("a statement", sexp)
+
+    def assignment(self, sexp: Sexp, line: int) -> n.Assign:
+        left, op, right = record(sexp, "assign_lhs", "assign_op", "assign_rhs")
+        match op:
+            case "Assign":
+                sign = "="
+            case ["OperatorAssign", name] if name in OPERATORS:
+                sign = OPERATORS[name] + "="
+            case _:
+                raise unknown("an assignment", op)
+        return n.Assign(self.lvalue(left), sign, self.expr(right), line=line)
+
+    def tilde(self, sexp: Sexp, line: int) -> n.Tilde:
+        arg, name, args, cut = record(sexp, "arg", "distribution", "args", "truncation")
+        lower, upper = self.truncation(cut)
+        return n.Tilde(
+            self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
+            lower, upper, line=line,
+        )  # fmt: skip
+
+    def conditional(self, condition: Sexp, yes: Sexp, no: Sexp, line: int) -> n.If:
+        test = self.expr(condition)
+        first = self.block(yes)
+        last = self.one(no[0]) if no else None
+        if last is not None and not isinstance(last, n.If | n.Block):
+            last = n.Block((last,), line=last.line)
+        return n.If(test, first, last, line=line)
+
+    def printable(self, sexp: Sexp) -> n.Expr | str:
+        match sexp:
+            case ["PString", text]:
+                return quoted(text)
+            case ["PExpr", value]:
+                return self.expr(value)
+        raise unknown("a printed item", sexp)
+
+    def truncation(self, sexp: Sexp) -> tuple[n.Expr | None, n.Expr | None]:
+        match sexp:
+            case "NoTruncate":
+                return None, None
+            case ["TruncateUpFrom", lower]:
+                return self.expr(lower), None
+            case ["TruncateDownFrom", upper]:
+                return None, self.expr(upper)
+            case ["TruncateBetween", lower, upper]:
+                return self.expr(lower), self.expr(upper)
+        raise unknown("a truncation", sexp)
+
+    def function(self, sexp: Sexp, line: int) -> n.FunDef:
+        returns, name, arguments, body = record(sexp, "returntype", "funname", "arguments", "body")
+        parameters = tuple(
+            n.Parameter(name_of(arg), type_of(kind), level == "DataOnly")
+            for level, kind, arg in arguments
+        )
+        result = n.Type("void") if returns == "Void" else type_of(returns[1])
+        inner = self.one(body)
+        return n.FunDef(
+            name_of(name),
+            result,
+            parameters,
+            None if isinstance(inner, n.Skip) else inner,
+            line=line,
+        )
+
+    def declarations(self, sexp: Sexp) -> Iterator[n.Decl]:
+        kind, bounds, variables = record(sexp, "decl_type", "transformation", "variables")
+        for variable in variables:
+            line = self.line()
+            name, value = record(variable, "identifier", "initial_value")
+            start = self.expr(value[0]) if value else None
+            yield n.Decl(name_of(name), self.sized(kind), self.constraint(bounds), start, line=line)
+
+    def sized(self, sexp: Sexp) -> n.SizedType:
+        match sexp:
+            case ["SArray", inner, size]:
+                # The innermost constructor is the outermost dimension's neighbour: unwrap.
+                part = self.sized(inner)
+                return n.SizedType(
+                    part.base, (self.expr(size), *part.array), part.sizes, part.items
+                )
+            case ["STuple", items]:
+                return n.SizedType("tuple", items=tuple(map(self.sized, items)))
+            case str(name) if name[0] == "S" and name[1:] in BASES:
+                return n.SizedType(BASES[name[1:]])
+            case [str(name), *sizes] if name[0] == "S" and name[1:] in BASES:
+                dims = [s for s in sizes if s not in ("AoS", "SoA")]
+                return n.SizedType(BASES[name[1:]], sizes=self.exprs(dims))
+        raise unknown("a declared type", sexp)
+
+    def constraint(self, sexp: Sexp) -> n.Constraint:
+        match sexp:
+            case "Identity":
+                return n.Constraint()
+            case ["Lower", low]:
+                return n.Constraint("bounds", lower=self.expr(low))
+            case ["Upper", high]:
+                return n.Constraint("bounds", upper=self.expr(high))
+            case ["LowerUpper", low, high]:
+                return n.Constraint("bounds", lower=self.expr(low), upper=self.expr(high))
+            case ["Offset", offset]:
+                return n.Constraint("affine", offset=self.expr(offset))
+            case ["Multiplier", scale]:
+                return n.Constraint("affine", multiplier=self.expr(scale))
+            case ["OffsetMultiplier", offset, scale]:
+                return n.Constraint("affine", offset=self.expr(offset), multiplier=self.expr(scale))
+            case ["TupleTransformation", items]:
+                return n.Constraint("tuple", items=tuple(map(self.constraint, items)))
+            case str(name) if name in CONSTRAINTS:
+                return n.Constraint(CONSTRAINTS[name])
+        raise unknown("a constraint", sexp)
+
+    def lvalue(self, sexp: Sexp) -> n.Expr:
+        match sexp:
+            case ["LValue", inner]:
+                return self.lvalue(inner)
+            case ["LTuplePack", [["lvals", items], *_]]:
+                return n.TupleLit(tuple(map(self.lvalue, items)))
+            case [["lval", inner], ["lmeta", meta]]:
+                kind, level = record(meta, "type_", "ad_level")
+                known = {"type": type_of(kind), "data_only": level == "DataOnly"}
+                match inner:
+                    case ["LVariable", name]:
+                        return n.Var(name_of(name), **known)
+                    case ["LIndexed", base, indices]:
+                        where = tuple(map(self.indexing, indices))
+                        inside = self.lvalue(base)
+                        if isinstance(inside, n.Index) and all(map(_one, inside.indices)):
+                            # `x[n][k] = …` is `x[n, k] = …`
+                            where = (*inside.indices, *where)
+                            inside = inside.base
+                        return n.Index(inside, where, **known)
+                    case ["LTupleProjection", base, number]:
+                        return n.TupleItem(self.lvalue(base), int(number), **known)
+        raise unknown("the left side of an assignment", sexp)
+
+    # ---- expressions ------------------------------------------------------------------
+
+    def exprs(self, sexps: Sexp) -> tuple[n.Expr, ...]:
+        return tuple(map(self.expr, sexps))
+
+    def expr(self, sexp: Sexp) -> n.Expr:
+        inner, meta = record(sexp, "expr", "emeta")
+        kind, level = record(meta, "type_", "ad_level")
+        known: dict[str, Any] = {"type": type_of(kind), "data_only": level == "DataOnly"}
+        match inner:
+            case "GetTarget":
+                return n.Target(**known)
+            case ["Promotion", value, *_]:
+                return self.expr(value)
+            case ["Variable", name]:
+                return n.Var(name_of(name), **known)
+            case ["IntNumeral", text]:
+                return n.IntLit(text, **known)
+            case ["RealNumeral", text]:
+                return n.RealLit(text, **known)
+            case ["ImagNumeral", text]:
+                return n.ImagLit(text, **known)
+            case ["FunApp" | "CondDistApp", _, name, args]:
+                called = name_of(name)
+                return n.Call(called, self.exprs(args), self.is_user(called), **known)
+            case ["BinOp", left, op, right] if op in OPERATORS:
+                return n.Binary(self.expr(left), OPERATORS[op], self.expr(right), **known)
+            case ["PrefixOp", op, arg] if op in OPERATORS:
+                return n.Unary(OPERATORS[op], self.expr(arg), **known)
+            case ["PostfixOp", arg, "Transpose"]:
+                return n.Transpose(self.expr(arg), **known)
+            case ["TernaryIf", condition, yes, no]:
+                parts = self.exprs((condition, yes, no))
+                return n.Ternary(*parts, **known)
+            case ["Indexed", base, indices]:
+                return n.Index(self.expr(base), tuple(map(self.indexing, indices)), **known)
+            case ["Paren", arg]:
+                return n.Paren(self.expr(arg), **known)
+            case ["ArrayExpr", items]:
+                return n.ArrayLit(self.exprs(items), **known)
+            case ["RowVectorExpr", items]:
+                return n.RowLit(self.exprs(items), **known)
+            case ["TupleExpr", items]:
+                return n.TupleLit(self.exprs(items), **known)
+            case ["TupleProjection", base, number]:
+                return n.TupleItem(self.expr(base), int(number), **known)
+        raise unknown("an expression", inner)
+
+    def is_user(self, name: str) -> bool:
+        # normal_lupdf of a user's normal_lpdf is the user's too.
+        return name in self.user or re.sub(r"_lup([dm]f)$", r"_lp\1", name) in self.user
+
+    def indexing(self, sexp: Sexp) -> n.Indexing:
+        match sexp:
+            case "All":
+                return n.All()
+            case ["Single", value]:
+                return n.Single(self.expr(value))
+            case ["Upfrom", lower]:
+                return n.From(self.expr(lower))
+            case ["Downfrom", upper]:
+                return n.To(self.expr(upper))
+            case ["Between", lower, upper]:
+                return n.Between(self.expr(lower), self.expr(upper))
+        raise unknown("an index", sexp)
+
+
+def _one(index: n.Indexing) -> bool:
+    return isinstance(index, n.Single) and not index.index.type.array

@@ -1,0 +1,302 @@
+"""From the syntax tree back to readable Stan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import singledispatch
+
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["block_lines", "expression", "program", "program_lines", "statement", "statements"]
+
+_INDENT = "  "
+
+#: Binding strength of Stan's binary operators (reference manual, "Operator precedence").
+PRECEDENCE = {
+    "||": 2, "&&": 3, "==": 4, "!=": 4, "<": 5, "<=": 5, ">": 5, ">=": 5,
+    "+": 6, "-": 6, "*": 7, ".*": 7, "/": 7, "./": 7, "%": 7, "\\": 8, "%/%": 7.5,
+    "^": 10, ".^": 10,
+}  # fmt: skip
+_UNARY, _ATOM, _TERNARY = 9.0, 11.0, 1.0
+
+_WITH_BAR = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_cdf", "_lcdf", "_lccdf")
+
+_BLOCKS = (
+    ("data", "data"),
+    ("transformed data", "transformed_data"),
+    ("parameters", "parameters"),
+    ("transformed parameters", "transformed_parameters"),
+    ("model", "model"),
+    ("generated quantities", "generated_quantities"),
+)
+
+
+def _strength(e: n.Expr) -> float:
+    match e:
+        case n.Ternary():
+            return _TERNARY
+        case n.Binary(op=op):
+            return PRECEDENCE[op]
+        case n.Unary():
+            return _UNARY
+        case n.IntLit(text=t) | n.RealLit(text=t) if t.startswith("-"):
+            return _UNARY
+    return _ATOM
+
+
+def _within(e: n.Expr, least: float) -> str:
+    """`e`, in parentheses if it binds more loosely than `least`."""
+    text = expression(e)
+    return f"({text})" if _strength(e) < least else text
+
+
+@singledispatch
+def expression(e: n.Node) -> str:
+    """One expression as Stan text; parentheses are added where the tree needs them."""
+    raise TypeError(f"cannot print {type(e).__name__} as a Stan expression")
+
+
+@expression.register(n.IntLit)
+@expression.register(n.RealLit)
+def _(e: n.IntLit | n.RealLit) -> str:
+    return e.text
+
+
+@expression.register
+def _(e: n.ImagLit) -> str:
+    return f"{e.text}i"
+
+
+@expression.register
+def _(e: n.Var) -> str:
+    return e.name
+
+
+@expression.register
+def _(e: n.Index) -> str:
+    return f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]"
+
+
+def _indexing(i: n.Indexing) -> str:
+    match i:
+        case n.Single(index):
+            return expression(index)
+        case n.From(lower):
+            return f"{expression(lower)} : "
+        case n.To(upper):
+            return f" : {expression(upper)}"
+        case n.Between(lower, upper):
+            return f"{expression(lower)} : {expression(upper)}"
+    return " : "
+
+
+def _list(items: Iterable[n.Expr]) -> str:
+    return ", ".join(map(expression, items))
+
+
+@expression.register
+def _(e: n.Call) -> str:
+    # A density separates its outcome by a bar.
+    if e.args and e.name.endswith(_WITH_BAR):
+        return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
+    return f"{e.name}({_list(e.args)})"
+
+
+@expression.register
+def _(e: n.Unary) -> str:
+    inner = _within(e.arg, _UNARY)
+    # `--x` is no token of Stan's, but reads as one.
+    return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
+
+
+@expression.register
+def _(e: n.Transpose) -> str:
+    return f"{_within(e.arg, _ATOM)}'"
+
+
+@expression.register
+def _(e: n.Binary) -> str:
+    own = PRECEDENCE[e.op]
+    right_associative = e.op in ("^", ".^")
+    left = _within(e.left, own + 0.1 if right_associative else own)
+    right = _within(e.right, own if right_associative else own + 0.1)
+    return f"{left} {e.op} {right}"
+
+
+@expression.register
+def _(e: n.Ternary) -> str:
+    return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
+
+
+@expression.register
+def _(e: n.Paren) -> str:
+    return f"({expression(e.arg)})"
+
+
+@expression.register
+def _(e: n.ArrayLit) -> str:
+    return f"{{{_list(e.items)}}}"
+
+
+@expression.register
+def _(e: n.RowLit) -> str:
+    return f"[{_list(e.items)}]"
+
+
+@expression.register
+def _(e: n.TupleLit) -> str:
+    return f"({_list(e.items)})"
+
+
+@expression.register
+def _(e: n.TupleItem) -> str:
+    return f"{_within(e.base, _ATOM)}.{e.number}"
+
+
+@expression.register
+def _(e: n.Target) -> str:
+    return "target()"
+
+
+def _constraint(c: n.Constraint) -> str:
+    names = ("lower", "upper", "offset", "multiplier")
+    given = [f"{k}={_within(v, 6)}" for k in names if (v := getattr(c, k)) is not None]
+    return f"<{', '.join(given)}>" if given else ""
+
+
+def _sized_type(size: n.SizedType, constraint: n.Constraint) -> str:
+    """The type of a declaration, for example ``array[N] vector<lower=0>[K]``."""
+    array = f"array[{_list(size.array)}] " if size.array else ""
+    if size.base == "tuple":
+        parts = constraint.items or (n.Constraint(),) * len(size.items)
+        inner = ", ".join(_sized_type(s, c) for s, c in zip(size.items, parts, strict=True))
+        return f"{array}tuple({inner})"
+    special = constraint.kind not in ("none", "bounds", "affine")
+    base = constraint.kind if special else size.base
+    if constraint.kind == "sum_to_zero_vector" and size.base == "matrix":
+        base = "sum_to_zero_matrix"
+    sizes = size.sizes
+    if constraint.kind in ("corr_matrix", "cov_matrix", "cholesky_factor_corr"):
+        sizes = sizes[:1]  # square: one size is written
+    shape = f"[{_list(sizes)}]" if sizes else ""
+    return f"{array}{base}{_constraint(constraint)}{shape}"
+
+
+def _unsized_type(t: n.Type) -> str:
+    """A type of a function's argument, for example ``array[,] int``."""
+    array = f"array[{',' * (t.array - 1)}] " if t.array else ""
+    inner = f"tuple({', '.join(map(_unsized_type, t.items))})" if t.base == "tuple" else t.base
+    return array + inner
+
+
+def block_lines(body: Iterable[n.Stmt], depth: int = 1) -> Iterator[tuple[str, n.Stmt | None]]:
+    """Lines of a list of statements, each with the statement that begins on it."""
+    for s in body:
+        yield from _lines(s, depth)
+
+
+def _inside(s: n.Stmt) -> tuple[n.Stmt, ...]:
+    return s.body if isinstance(s, n.Block) else (s,)
+
+
+def _lines(s: n.Stmt, depth: int) -> Iterator[tuple[str, n.Stmt | None]]:
+    pad = _INDENT * depth
+    match s:
+        case n.If():
+            head: n.Stmt | None = s
+            opening = f"{pad}if ({expression(s.condition)}) {{"
+            while True:
+                yield opening, head
+                yield from block_lines(_inside(s.yes), depth + 1)
+                if not isinstance(s.no, n.If):
+                    break
+                s = head = s.no
+                opening = f"{pad}}} else if ({expression(s.condition)}) {{"
+            if s.no is not None:
+                yield f"{pad}}} else {{", None
+                yield from block_lines(_inside(s.no), depth + 1)
+            yield f"{pad}}}", None
+            return
+        case n.For():
+            opening = f"for ({s.name} in {expression(s.lower)} : {expression(s.upper)}) {{"
+            body = _inside(s.body)
+        case n.ForEach():
+            opening, body = f"for ({s.name} in {expression(s.sequence)}) {{", _inside(s.body)
+        case n.While():
+            opening, body = f"while ({expression(s.condition)}) {{", _inside(s.body)
+        case n.Block():
+            opening, body = "{", s.body
+        case n.Profile():
+            opening, body = f"profile({s.label}) {{", s.body
+        case n.FunDef(body=inner) if inner is not None:
+            opening, body = f"{_signature(s)} {{", _inside(inner)
+        case _:
+            yield pad + statement(s), s
+            return
+    yield pad + opening, s
+    yield from block_lines(body, depth + 1)
+    yield f"{pad}}}", None
+
+
+def _signature(f: n.FunDef) -> str:
+    """``real f(data real x, vector y)``"""
+    args = ", ".join(
+        f"{'data ' if p.data_only else ''}{_unsized_type(p.type)} {p.name}" for p in f.parameters
+    )
+    return f"{_unsized_type(f.returns)} {f.name}({args})"
+
+
+def statement(s: n.Stmt) -> str:
+    """A simple statement on one line; a compound one over several."""
+    match s:
+        case n.Decl():
+            value = "" if s.value is None else f" = {expression(s.value)}"
+            return f"{_sized_type(s.size, s.constraint)} {s.name}{value};"
+        case n.Assign():
+            return f"{expression(s.target)} {s.op} {expression(s.value)};"
+        case n.Tilde():
+            text = f"{expression(s.arg)} ~ {s.distribution}({_list(s.args)})"
+            if s.truncated:
+                bounds = [" " if b is None else expression(b) for b in (s.lower, s.upper)]
+                text += f" T[{bounds[0]}, {bounds[1]}]".replace(",  ]", ", ]")
+            return text + ";"
+        case n.TargetAdd():
+            return f"target += {expression(s.value)};"
+        case n.JacobianAdd():
+            return f"jacobian += {expression(s.value)};"
+        case n.VoidCall():
+            return f"{s.name}({_list(s.args)});"
+        case n.Message():
+            items = ", ".join(i if isinstance(i, str) else expression(i) for i in s.items)
+            return f"{s.kind}({items});"
+        case n.Return():
+            return "return;" if s.value is None else f"return {expression(s.value)};"
+        case n.Break():
+            return "break;"
+        case n.Continue():
+            return "continue;"
+        case n.Skip():
+            return ";"
+        case n.FunDef(body=None):
+            return f"{_signature(s)};"
+    return "\n".join(line for line, _ in _lines(s, 0))
+
+
+def statements(body: Iterable[n.Stmt], depth: int = 1) -> str:
+    """Several statements, indented."""
+    return "\n".join(line for line, _ in block_lines(body, depth))
+
+
+def program_lines(p: n.Program) -> Iterator[tuple[str, n.Stmt | None]]:
+    """Lines of a whole program, each with the statement that begins on it."""
+    blocks = [("functions", p.functions), *((t, getattr(p, a)) for t, a in _BLOCKS)]
+    for title, body in blocks:
+        if body:
+            yield f"{title} {{", None
+            yield from block_lines(body)
+            yield "}", None
+
+
+def program(p: n.Program) -> str:
+    """A whole program; blocks without statements are left out."""
+    return "".join(f"{line}\n" for line, _ in program_lines(p))

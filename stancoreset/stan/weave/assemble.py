@@ -1,0 +1,383 @@
+"""One program woven along one axis of observations: the walk, and the program printed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.accumulators import added, only_use
+from stancoreset.stan.weave.counts import check_parameters, data_dependences, declared
+from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, rowwise
+from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
+from stancoreset.stan.weave.outcome_statistics import outcome_statistics
+from stancoreset.stan.weave.per_row import call, literal
+from stancoreset.stan.weave.selections import spread_selections
+from stancoreset.stan.weave.separate import Entry, Flow
+from stancoreset.stan.weave.slices import needed, unread, without
+from stancoreset.stan.weave.woven import Woven
+
+__all__ = ["NoLikelihoodError", "Weaver"]
+
+_VECTOR = n.Type("vector")
+
+
+class NoLikelihoodError(WeaveError):
+    """No term depends on rows of this axis."""
+
+
+class Weaver:
+    """Weaves one program along one axis."""
+
+    def __init__(self, program: n.Program, obs: str, merged: Iterable[str] = ()) -> None:
+        self.merged = tuple(sorted(merged))
+        self.selections = spread_selections(program, obs)
+        #: What transformed data have that the author's have not.
+        self.added = self.selections.program.transformed_data[len(program.transformed_data) :]
+        self.program = program = self.selections.program
+        self.obs = obs
+        self.names = Names(program)
+        self.data_deps = data_dependences(program, obs)
+        self.frozen: dict[str, n.Decl] = {}
+        self.row_data: dict[str, int] = {}
+        self.weighted: set[tuple[int, str]] = set()
+        self.walked = False
+
+    # ---- the walk -----------------------------------------------------------------------
+
+    def walk(self) -> None:
+        """Follow the dependences through all blocks; raises `WeaveError`."""
+        if self.walked:
+            return
+        program = self.program
+        env: dict[str, Dep] = dict(self.data_deps)
+        self.transformed_data(env)
+        counts = {name for name, dep in env.items() if dep.kind == "count"}
+        check_parameters(program, counts)
+        flow = Flow(program, self.obs, env, set(env), self.names)
+        flow.density_block = True
+        flow.origin.update(self.selections.origin)
+        flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
+        self.flow = flow
+        for c in self.selections.calls:
+            deps = [rowwise(0) if picked else FREE for picked in c.selected]
+            dep = flow.call_user(c.call, deps)
+            if dep.kind != "sum":
+                why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
+                flow.refuse(c.statement, why)
+        self.parameters = [self.parameter(d) for d in program.parameters]
+        self.transformed, before = flow.block(program.transformed_parameters)
+        model, point = flow.block(program.model)
+        outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
+        self.point = [*needed(without(before, outer), {self.names.log_lik}), *point]
+        self.model = unread(model, set(flow.terms.definitions))
+        self.check_accumulators()
+        self.weighted = {(e.line, e.text) for k, e in flow.entries.items() if k in flow.weighted}
+        if not self.weighted:
+            raise NoLikelihoodError(
+                0,
+                f"no term of the log density is a sum over observations: nothing in the model "
+                f"block depends on data sized by `{self.obs}`",
+            )
+        for d in (*program.data, *self.frozen.values()):
+            dep = env[d.name]
+            if dep.kind == "rowwise":
+                self.row_data[d.name] = dep.axis
+            elif dep.kind == "coupled":
+                self.couples(d)
+        self.walked = True
+
+    def couples(self, d: n.Decl) -> None:
+        """Data that cannot be cut to rows may only go into what is frozen."""
+        kept = (*self.transformed_kept, *self.transformed, *self.model)
+        if d.name in self.frozen or any(d.name in names_in(s) for s in kept):
+            if not any(d.name in names_in(s) for s in kept):
+                return
+            raise WeaveError(d.line, self.flow.env[d.name].why, d.name)
+
+    def transformed_data(self, env: dict[str, Dep]) -> None:
+        """Freeze what looks at several rows; the rest is computed from the rows as before."""
+        program = self.program
+        flow = Flow(program, self.obs, env, set(env), Names(program))
+        body = program.transformed_data
+        globals_ = [s for s in body if isinstance(s, n.Decl)]
+        flow.data |= {d.name for d in globals_}
+        kept, _ = flow.block(body)
+        frozen = {
+            d.name
+            for d in globals_
+            if env[d.name].stat
+            or env[d.name].kind in ("coupled", "sum", "row")
+            or any(flow.rows.value(size).stat == BY_DATA for size in d.size.dims)
+        } | self.selections.counts
+        counts = {name for name, dep in env.items() if dep.kind == "count"}
+        frozen = frozen_closure(globals_, frozen, counts)
+        for d in globals_:
+            if d.name not in frozen:
+                if env[d.name].kind == "unset":
+                    env[d.name] = FREE
+                continue
+            self.frozen[d.name] = d
+            env[d.name] = declared(d, counts)
+        # Names of blocks inside transformed data ended with them.
+        for name in list(env):
+            if name not in self.data_deps and name not in {d.name for d in globals_}:
+                del env[name]
+        self.counts = counts
+        self.transformed_kept = needed(
+            without(kept, frozen), {d.name for d in globals_} - frozen
+        ) + [s for s in without(kept, frozen) if _is_check(s)]
+
+    def parameter(self, d: n.Decl) -> n.Decl:
+        """The declaration with statistics in its sizes and bounds frozen."""
+        self.flow.env[d.name] = FREE
+        if any(self.flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
+            raise WeaveError(d.line, f"the size of `{d.name}` grows with the observations", d.name)
+        d = self.flow.sized(d)
+        bounds = d.constraint
+        changed: dict[str, Any] = {}
+        for key in ("lower", "upper", "offset", "multiplier"):
+            e = getattr(bounds, key)
+            if e is None:
+                continue
+            dep = self.flow.rows.value(e)
+            if dep.looks_at_rows:
+                raise WeaveError(
+                    d.line, f"the {key} bound of `{d.name}` looks at rows. {dep.why}", d.name
+                )
+            changed[key] = self.flow.terms.hoist(e)
+        return replace(d, constraint=replace(bounds, **changed)) if changed else d
+
+    def check_accumulators(self) -> None:
+        """A variable that adds up rows must reach the target once, linearly."""
+        for name in sorted(self.flow.accumulators):
+            everywhere = (*self.program.transformed_parameters, *self.program.model)
+            uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
+            use = only_use(name, self.program)
+            if use is None or len(uses) != 1 or uses[0] is not use.statement:
+                at = uses[0] if uses else self.program.model[0]
+                raise WeaveError(
+                    at.line,
+                    f"`{name}` adds up observations, and must then be added to the target once, "
+                    f"or a number times it: `target += {name};`",
+                )
+
+    # ---- the program ----------------------------------------------------------------------
+
+    def woven(self) -> Woven:
+        self.walk()
+        flow, program = self.flow, self.program
+        frozen = [flow.sized(d) for d in self.frozen.values()]
+        statistics = list(flow.terms.statistics.values())
+        frozen = [*statistics, *frozen]
+        kept = (
+            *self.parameters,
+            *self.transformed,
+            *self.model,
+            *self.point,
+            *self.transformed_kept,
+            *flow.terms.constants.values(),
+        )
+        used = set().union(*(names_in(s) for s in kept)) if kept else set()
+        frozen = _used_frozen(frozen, used)
+        tree = n.Program(
+            functions=program.functions,
+            data=self.data_block(frozen),
+            transformed_data=(
+                *(
+                    replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
+                    for s in self.transformed_kept
+                ),
+                *flow.terms.constants.values(),
+            ),
+            parameters=tuple(self.parameters),
+            transformed_parameters=tuple(self.transformed),
+            model=tuple(self.model),
+            generated_quantities=self.generated(),
+        )
+        point = tree.generated_quantities
+        everything = (*tree.transformed_data, *tree.transformed_parameters, *point)
+        by_row = {d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"}
+        conditioned = outcome_statistics(program, frozen, everything, by_row | self.row_data.keys())
+        header = self.comment([d.name for d in frozen], conditioned)
+        code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
+        code = code.rstrip() + "\n"
+        names = {d.name for d in frozen}
+        declared_so = [self.frozen.get(d.name, d) for d in frozen]
+        frozen_code, outputs = freezing_block(program, declared_so, (*self.added, *statistics))
+        entries = list(flow.entries.values())
+        entries += [
+            Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")
+            for d in frozen
+            if d.line
+        ]
+        rows = {k: v for k, v in self.row_data.items() if k not in self.frozen or k in names}
+        return Woven(
+            code=code,
+            obs=self.obs,
+            rows=rows,
+            explanation=tuple(sorted(entries, key=lambda e: e.line)),
+            frozen=outputs,
+            frozen_code=frozen_code,
+            weights=self.names.weights,
+            log_lik=self.names.log_lik,
+            tree=tree,
+            shared=frozenset(self.merged),
+            numbered=bool(self.selections.counts),
+            outcome_statistics=conditioned,
+        )
+
+    def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
+        """What was done, for whoever reads the woven program."""
+        lines = sorted({line for line, _ in self.weighted})
+        where = ", ".join(map(str, lines))
+        rows = ", ".join(name for name in self.row_data if name not in self.frozen)
+        text = [
+            f"Woven by stancoreset. Each of the {self.obs} observations adds "
+            f"{self.names.weights}[n] times its log likelihood to the log density; "
+            f"{self.names.log_lik}[n] is that log likelihood without the weight.",
+            f"Weighted: line{'s' if len(lines) > 1 else ''} {where} of the original program. "
+            f"Data with one entry per observation: {rows or ', '.join(self.row_data)}.",
+        ]
+        if self.merged:
+            text.append(
+                f"{', '.join(self.merged)} must equal {self.obs}: a row is all that was observed "
+                "on one unit. To weight the rows of one outcome alone, name its count with obs=."
+            )
+        if frozen:
+            text.append(f"Computed once from the full data, now data: {', '.join(frozen)}.")
+        if conditioned:
+            text.append(
+                f"{self.names.log_lik} is no pointwise likelihood, for outcomes of all rows are in "
+                f"{', '.join(conditioned)}."
+            )
+        return "".join(f"// {line}\n" for t in text for line in textwrap.wrap(t, 75))
+
+    def data_block(self, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:
+        count = n.Var(self.obs, type=n.Type("int"))
+        weights = n.Decl(
+            self.names.weights,
+            n.SizedType("vector", sizes=(count,)),
+            n.Constraint("bounds", lower=literal("0")),
+        )
+        block: list[n.Decl] = []
+        for d in self.program.data:
+            dep = self.data_deps[d.name]
+            if dep.kind == "coupled":  # read or not, it would have to fit fewer rows
+                raise WeaveError(
+                    d.line,
+                    f"{dep.why}: it would not fit fewer rows; declare it with a size of its own "
+                    f"(`int n_{d.name};`), or leave it out",
+                    d.name,
+                )
+            if d.name == self.obs:
+                d = replace(d, constraint=n.Constraint("bounds", lower=literal("0")))
+            block.append(self.relaxed(d))
+        return (*block, weights, *(self.as_data(d) for d in frozen))
+
+    def relaxed(self, d: n.Decl) -> n.Decl:
+        """Bounds computed from rows or their number do not hold for a few rows."""
+        changed: dict[str, Any] = {}
+        for key in ("lower", "upper"):
+            e = getattr(d.constraint, key)
+            if e is None or d.name == self.obs:
+                continue
+            dep = self.flow.rows.of(e)
+            if dep.kind in ("count", "sum", "coupled") or dep.stat:
+                changed[key] = None
+        if not changed:
+            return d
+        bounds = replace(d.constraint, **changed)
+        if bounds.lower is None and bounds.upper is None:
+            bounds = n.Constraint()
+        return replace(d, constraint=bounds)
+
+    def as_data(self, d: n.Decl) -> n.Decl:
+        """A frozen variable as a declaration of the data block."""
+        return n.Decl(d.name, self.sized_by_obs(d.size), line=d.line)
+
+    def sized_by_obs(self, size: n.SizedType) -> n.SizedType:
+        """Aliases of the number of observations replaced by its own name."""
+        count = n.Var(self.obs, type=n.Type("int"))
+        changed: n.SizedType = n.transform(
+            size, lambda e: count if isinstance(e, n.Var) and e.name in self.counts else None
+        )
+        return changed
+
+    def generated(self) -> tuple[n.Stmt, ...]:
+        """``log_lik``, and the local variables it needs."""
+        log_lik = self.names.log_lik
+        size = n.SizedType("vector", sizes=(n.Var(self.obs),))
+        body = needed(self.point, {log_lik})
+        while len(body) == 1 and isinstance(body[0], n.Block):
+            body = list(body[0].body)
+        writes = [s for b in body for s in n.walk(b) if _writes(s, log_lik)]
+        zero = n.Decl(
+            log_lik, size, value=call("rep_vector", literal("0"), n.Var(self.obs), kind=_VECTOR)
+        )
+        if len(writes) == 1:  # a single term: assigned, not added
+            if body[-1] is writes[0] and isinstance(body[-1], n.Assign):
+                last = body[-1]
+                if len(body) == 1:
+                    return (n.Decl(log_lik, size, value=last.value),)
+                return (n.Decl(log_lik, size), n.Block((*body[:-1], replace(last, op="="))))
+            loop = body[-1]
+            skips = any(isinstance(s, n.Continue) for s in n.walk(loop))
+            if isinstance(loop, n.For) and names_in(loop.upper) & self.counts and not skips:
+                inner = loop.body.body if isinstance(loop.body, n.Block) else (loop.body,)
+                if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):
+                    done = (*inner[:-1], replace(inner[-1], op="="))
+                    body = [*body[:-1], replace(loop, body=n.Block(done))]
+                    zero = n.Decl(log_lik, size)
+        if any(isinstance(s, n.Decl) for s in body):
+            return (zero, n.Block(tuple(body)))
+        return (zero, *body)
+
+
+def _used_frozen(frozen: Sequence[n.Decl], used: set[str]) -> list[n.Decl]:
+    """The frozen variables that the program still reads, and those in their sizes."""
+    keep = set(used)
+    for d in reversed(frozen):
+        if d.name in keep:
+            keep |= names_in(d.size)
+    return [d for d in frozen if d.name in keep]
+
+
+def _writes(s: n.Node, name: str) -> bool:
+    return isinstance(s, n.Assign) and name in names_in(s.target)
+
+
+def _is_check(s: n.Stmt) -> bool:
+    """A statement that only tests and rejects."""
+    inner = list(n.walk(s))
+    return any(isinstance(x, n.Message) for x in inner) and not any(
+        isinstance(x, n.Assign | n.Decl) for x in inner
+    )
+
+
+def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
+    """All simple statements below, each once."""
+    return [
+        s
+        for b in body
+        for s in n.walk(b)
+        if isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile)
+    ]
+
+
+def _reads(s: n.Stmt, name: str) -> set[str]:
+    """Names that a statement reads, its own accumulation of `name` aside."""
+    match s:
+        case n.Assign(target=target) if name in {v.name for v in target_vars(target)}:
+            return set() if added(s) is not None or name not in names_in(s.value) else {name}
+        case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
+            return names_in(e)
+        case n.For():
+            return names_in(s.lower) | names_in(s.upper)
+        case n.Decl():
+            return names_in(s.value)
+    return names_in(s)

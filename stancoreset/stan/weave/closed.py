@@ -1,0 +1,221 @@
+"""Log densities of all rows as one vector expression, for the common densities.
+
+Each entry equals Stan's ``_lpdf`` or ``_lpmf`` of that row, constants included, so that the
+weighted sum and ``log_lik`` agree. Densities that are not here are summed in a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.per_row import call, literal
+
+__all__ = ["Part", "closed_form", "has_closed_form"]
+
+_VECTOR = n.Type("vector")
+_HALF_LOG_2PI = "0.9189385332046728"
+_PI = "3.141592653589793"
+
+
+@dataclass(frozen=True)
+class Part:
+    """``factor * data .* value``: one vector of rows, or one number that all rows share.
+
+    Attributes
+    ----------
+    value : Expr
+        Vector, or scalar that is the same for every row.
+    factor : str or Expr
+        A number that multiplies every row; ``"1"`` and ``"-1"`` are not printed.
+    data : Expr or None
+        A further vector that multiplies row by row, in practice data.
+    """
+
+    value: n.Expr
+    factor: str | n.Expr = "1"
+    data: n.Expr | None = None
+
+
+class _V:
+    """A Stan expression with arithmetic: vectors by entry, scalars broadcast."""
+
+    def __init__(self, e: n.Expr) -> None:
+        self.e = e
+        self.vector = e.type.rank == 1
+
+    def _op(self, other: _V | str, sign: str, swap: bool = False) -> _V:
+        other = other if isinstance(other, _V) else _V(literal(other))
+        a, b = (other, self) if swap else (self, other)
+        dotted = f".{sign}" if sign in "*/" and b.vector and (a.vector or sign == "/") else sign
+        kind = _VECTOR if a.vector or b.vector else n.REAL
+        return _V(n.Binary(a.e, dotted, b.e, type=kind))
+
+    def __add__(self, other: _V | str) -> _V:
+        return self._op(other, "+")
+
+    def __sub__(self, other: _V | str) -> _V:
+        return self._op(other, "-")
+
+    def __rsub__(self, other: str) -> _V:
+        return self._op(other, "-", swap=True)
+
+    def __mul__(self, other: _V | str) -> _V:
+        return self._op(other, "*")
+
+    def __rmul__(self, other: str) -> _V:
+        return self._op(other, "*", swap=True)
+
+    def __truediv__(self, other: _V | str) -> _V:
+        return self._op(other, "/")
+
+    def __rtruediv__(self, other: str) -> _V:
+        return self._op(other, "/", swap=True)
+
+    def __neg__(self) -> _V:
+        return _V(n.Unary("-", self.e, type=self.e.type))
+
+
+def _f(name: str, *args: _V) -> _V:
+    vector = any(a.vector for a in args)
+    return _V(call(name, *(a.e for a in args), kind=_VECTOR if vector else n.REAL))
+
+
+def _minus(value: _V, data: _V | None = None) -> Part:
+    return _times(data, value, "-1") if data is not None else Part(value.e, "-1")
+
+
+def _times(data: _V, value: _V, factor: str = "1") -> Part:
+    """Row-by-row product; a scalar goes with whichever is the vector."""
+    if data.vector:
+        return Part(value.e, factor, data.e)
+    return Part((data * value).e, factor)
+
+
+def _square_error(y: _V, mu: _V, sigma: _V) -> Part:
+    """-1/2 ((y - mu) / sigma)^2, with a common sigma taken out of the sum."""
+    if sigma.vector:
+        return Part(_f("square", (y - mu) / sigma).e, "-0.5")
+    factor = "-0.5" if text(sigma.e) == "1" else "-0.5" / _f("square", sigma)
+    return Part(_f("square", y - mu).e, factor if isinstance(factor, str) else factor.e)
+
+
+def _normal(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    return [_square_error(y, mu, sigma), _minus(_f("log", sigma) + _HALF_LOG_2PI)]
+
+
+def _std_normal(y: _V) -> list[Part]:
+    return [Part(_f("square", y).e, "-0.5"), _minus(_V(literal(_HALF_LOG_2PI)))]
+
+
+def _lognormal(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    log_y = _f("log", y)
+    return [*_normal(log_y, mu, sigma), _minus(log_y)]
+
+
+def _bernoulli_logit(y: _V, eta: _V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("log1p_exp", eta))]
+
+
+def _bernoulli(y: _V, theta: _V) -> list[Part]:
+    # the log of theta or of 1 - theta, whichever applies, and never 0 * log(0)
+    return [Part(_f("log", y * theta + ("1" - y) * ("1" - theta)).e)]
+
+
+def _binomial_logit(y: _V, trials: _V, eta: _V) -> list[Part]:
+    return [
+        _times(y, eta),
+        _minus(_f("log1p_exp", eta), trials),
+        Part(_f("lchoose", trials, y).e),
+    ]
+
+
+def _poisson_log(y: _V, eta: _V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
+
+
+def _poisson(y: _V, rate: _V) -> list[Part]:
+    return [
+        Part(_f("lmultiply", y, rate).e),
+        _minus(rate),
+        _minus(_f("lgamma", y + "1")),
+    ]
+
+
+def _exponential(y: _V, rate: _V) -> list[Part]:
+    return [Part(_f("log", rate).e), _minus(rate, y)]
+
+
+def _student_t(y: _V, nu: _V, mu: _V, sigma: _V) -> list[Part]:
+    if nu.vector:
+        return []
+    half = "0.5" * (nu + "1")
+    constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu) - "0.5" * _f("log", nu * _PI)
+    return [
+        Part(constant.e),
+        _minus(_f("log", sigma)),
+        Part(_f("log1p", _f("square", (y - mu) / sigma) / nu).e, (-half).e),
+    ]
+
+
+def _gamma(y: _V, shape: _V, rate: _V) -> list[Part]:
+    return [
+        Part((shape * _f("log", rate) - _f("lgamma", shape)).e),
+        _times(_f("log", y), shape - "1"),
+        _minus(rate, y),
+    ]
+
+
+def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
+    odds = eta - _f("log", phi)  # log(mean / phi)
+    return [
+        Part(_f("lgamma", y + phi).e),
+        _minus(_f("lgamma", phi)),
+        _minus(_f("lgamma", y + "1")),
+        _times(y, odds),
+        Part(_f("log1p_exp", odds).e, "-1", (y + phi).e),
+    ]
+
+
+_FORMS: dict[str, Callable[..., list[Part]]] = {
+    "normal": _normal,
+    "std_normal": _std_normal,
+    "lognormal": _lognormal,
+    "bernoulli_logit": _bernoulli_logit,
+    "bernoulli": _bernoulli,
+    "binomial_logit": _binomial_logit,
+    "poisson_log": _poisson_log,
+    "poisson": _poisson,
+    "exponential": _exponential,
+    "student_t": _student_t,
+    "gamma": _gamma,
+    "neg_binomial_2_log": _neg_binomial_2_log,
+}
+
+
+def has_closed_form(name: str) -> bool:
+    """Whether `closed_form` knows the density (without suffix)."""
+    return name in _FORMS
+
+
+def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+    """The log densities of all rows as a sum of parts; empty where a loop must do.
+
+    Parameters
+    ----------
+    name : str
+        The density without suffix.
+    args : tuple of Expr
+        Outcome first; each a scalar, a vector, or an array of numbers, by row.
+    """
+    form = _FORMS.get(name)
+    if form is None or any(e.type.rank > 1 for e in args):
+        return ()
+    vectors = []
+    for e in args:
+        if e.type.rank == 1 and e.type.base != "vector":
+            e = call("to_vector", e, kind=_VECTOR)
+        vectors.append(_V(e))
+    return tuple(form(*vectors))

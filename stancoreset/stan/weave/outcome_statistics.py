@@ -1,0 +1,75 @@
+"""Statistics of the outcomes inside ``log_lik``: what makes it no pointwise likelihood.
+
+``y ~ normal(mu + mean(y), s)`` is woven with the mean of all outcomes as a number. The density is
+that of the program, but leaving a row out would change the number: ``log_lik`` does not say what
+the other rows say of this one. Statistics of covariates (centring) are no such thing, nor are
+outcomes that are standardised and then modelled, nor numbers of levels (``max(y)``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from stancoreset.stan.contract import assignments, derived
+from stancoreset.stan.syntax import names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.library import suffix
+
+__all__ = ["outcome_statistics"]
+
+
+def outcome_statistics(
+    program: n.Program,
+    frozen: Sequence[n.Decl],
+    log_lik: Iterable[n.Stmt],
+    rows: Collection[str],
+) -> tuple[str, ...]:
+    """Names of the frozen variables that ``log_lik`` uses and outcomes have gone into.
+
+    Parameters
+    ----------
+    program : nodes.Program
+        The user's.
+    frozen : sequence of Decl
+        Frozen variables; those that replace a part of an expression have it as their value.
+    log_lik : iterable of Stmt
+        All that defines it in the woven program.
+    rows : collection of str
+        Variables with one entry per observation.
+    """
+    outcomes = _outcomes(program) & set(rows)
+    body = list(program.transformed_data)
+    known = {d.name for d in program.data}
+    sources = known & set(rows) & (outcomes | _sources(body, outcomes))
+    tainted = sources | derived(body, sources)
+    used = _sources(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
+    return tuple(
+        d.name
+        for d in frozen
+        if d.name in used - outcomes
+        and d.type.base != "int"
+        and (d.name in tainted or names_in(d.value) & tainted)
+    )
+
+
+def _outcomes(program: n.Program) -> set[str]:
+    """Names in what densities of the model block are densities of."""
+    found: set[str] = set()
+    for s in program.model:
+        for x in n.walk(s):
+            if isinstance(x, n.Tilde):
+                found |= names_in(x.arg)
+            elif isinstance(x, n.Call) and suffix(x.name)[1] and x.args:
+                found |= names_in(x.args[0])
+    return found
+
+
+def _sources(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:
+    """All that the values of `wanted` are computed from, through other variables too."""
+    pairs = [pair for s in statements for pair in assignments(s, set())]
+    found = set(wanted)
+    while True:
+        more = set().union(*(used for target, used in pairs if target in found)) - found
+        if not more:
+            return found - wanted
+        found |= more

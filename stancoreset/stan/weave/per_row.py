@@ -1,0 +1,128 @@
+"""From vectorised expressions to the expression of one row, and to one vector of all rows."""
+
+from __future__ import annotations
+
+from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elementwise import FILLED
+from stancoreset.stan.weave.expressions import Rows
+
+__all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
+
+_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
+
+
+def literal(value: str) -> n.Expr:
+    kind = n.Type("real" if "." in value else "int")
+    return n.RealLit(value, type=kind) if "." in value else n.IntLit(value, type=kind)
+
+
+def call(name: str, *args: n.Expr, kind: n.Type = n.REAL, user: bool = False) -> n.Call:
+    return n.Call(name, args, user, type=kind)
+
+
+def times(a: n.Expr, b: n.Expr) -> n.Expr:
+    return n.Binary(a, "*", b, type=n.REAL)
+
+
+def plus(a: n.Expr, b: n.Expr) -> n.Expr:
+    return n.Binary(a, "+", b, type=n.REAL)
+
+
+def total(e: n.Expr) -> n.Expr:
+    """What ``target += e`` adds: the sum of the entries of a container."""
+    if not e.type.rank:
+        return e
+    if e.type.array > 1 or (e.type.array and e.type.base not in ("int", "real")):
+        return e
+    return call("sum", e)
+
+
+def is_plain(e: n.Expr, rows: Rows) -> bool:
+    """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
+    e = bare(e)
+    match e:
+        case n.Var():
+            return True
+        case n.Index(base=n.Var()):
+            return True
+        case n.Transpose(arg=arg):
+            return isinstance(bare(arg), n.Var)
+        case n.Call(name=name) if name in FILLED:
+            return True
+        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector" | "col", args=(arg, *_)):
+            return isinstance(bare(arg), n.Var)
+    return rows.of(e).kind == "free"
+
+
+def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
+    """The entry of row `i` of a container whose first dimension counts observations.
+
+    What does not depend on rows stays as it is.
+    """
+    dep = rows.of(e)
+    if dep.kind != "rowwise":
+        return e
+    kind = e.type.element()
+    match e:
+        case n.Paren(arg=arg):
+            inner = at(arg, i, rows)
+            return n.Paren(inner, type=kind)
+        case n.Unary(op=op, arg=arg):
+            return n.Unary(op, at(arg, i, rows), type=kind)
+        case n.Transpose(arg=arg) if arg.type.base in ("vector", "row_vector"):
+            return at(arg, i, rows)
+        case n.Binary(left=left, op=op, right=right):
+            whole = left.type.rank and right.type.rank
+            if op == "*" and whole:  # X * b: row i of X times b
+                if rows.of(left).kind == "rowwise":
+                    return n.Binary(at(left, i, rows), op, right, type=kind)
+                return n.Index(n.Paren(e, type=e.type), (n.Single(i),), type=kind)
+            parts = at(left, i, rows), at(right, i, rows)
+            sign = op if parts[0].type.rank and parts[1].type.rank else _SCALAR_OPS.get(op, op)
+            return n.Binary(parts[0], sign, parts[1], type=kind)
+        case n.Index(base=base, indices=indices):
+            return _index_at(e, base, indices, i, rows)
+        case n.Call(name="rep_vector" | "rep_row_vector", args=args):
+            return args[0]
+        case n.Call(name="rep_array", args=args) if len(args) == 2:
+            return args[0]
+        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
+            return at(arg, i, rows)
+        case n.Call(name="col", args=(matrix, k)):
+            return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
+    return n.Index(e, (n.Single(i),), type=kind)
+
+
+def _index_at(
+    e: n.Index, base: n.Expr, indices: tuple[n.Indexing, ...], i: n.Expr, rows: Rows
+) -> n.Expr:
+    """``x[:, k]`` → ``x[i, k]``; ``a[group]`` → ``a[group[i]]``."""
+    kind = e.type.element()
+    source = rows.of(base)
+    changed: list[n.Indexing] = []
+    for position, index in enumerate(indices):
+        if source.kind == "rowwise" and position == source.axis:
+            changed.append(n.Single(i))
+        elif isinstance(index, n.Single) and rows.of(index.index).kind == "rowwise":
+            changed.append(n.Single(at(index.index, i, rows)))
+        else:
+            changed.append(index)
+    if source.kind == "rowwise" and source.axis >= len(indices):
+        gap = source.axis - len(indices)
+        changed += [n.All()] * gap + [n.Single(i)]
+    while changed and isinstance(changed[-1], n.All) and len(changed) > 1:
+        changed.pop()
+    return n.Index(base, tuple(changed), type=kind)
+
+
+def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
+    """The container cut to the single row `i`: ``y[i:i]``; rows may be on any dimension."""
+    dep = rows.of(e)
+    if dep.kind == "count":
+        return literal("1")
+    if dep.kind != "rowwise":
+        return e
+    cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))
+    base = e if isinstance(e, n.Var | n.Index) else n.Paren(e, type=e.type)
+    return n.Index(base, cut, type=e.type)

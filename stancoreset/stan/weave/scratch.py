@@ -1,0 +1,179 @@
+"""Scratch containers of a loop: does each pass write what it reads, before it reads it?
+
+A container declared outside ``for (n in 1:N)`` is scratch paper if every pass writes the same
+elements of it before it reads them: one by one, in a loop with the same passes for every row,
+or in both branches of a condition. Then nothing of an earlier observation is left in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from stancoreset.stan.data import Scope, evaluate_int
+from stancoreset.stan.syntax import assigned_names, names_in, target_vars
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["carries_over"]
+
+_ALL, _SOME = "all of it", "some of it"
+Parts = frozenset[str]
+
+
+def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, ...] = ()) -> bool:
+    """Whether a pass through `body` may read an element of `name` that an earlier pass wrote.
+
+    Parameters
+    ----------
+    body : Stmt
+    name : str
+        A container that `body` assigns to, by element.
+    fixed : set of str
+        Variables that have the same value in every pass.
+    sizes : tuple of Expr, optional
+        Those that the container is declared with.
+    """
+    first = _Passes(name, sizes, _targets(body, name))
+    surely = first.run(body, frozenset(), fixed)
+    all_of_it = _ALL in surely or first.written <= surely
+    second = _Passes(name, sizes, first.targets, first.written, all_of_it)
+    second.run(body, frozenset(), fixed)
+    return second.carried
+
+
+@dataclass
+class _Passes:
+    """Elements are told apart by their indices as text, ``[1]`` or, after a loop, ``[1:K]``."""
+
+    name: str
+    sizes: tuple[n.Expr, ...]
+    targets: list[tuple[n.Indexing, ...]]  # the indices of all that the body writes
+    every: Parts | None = None  # all that the body writes, if that is known already
+    surely: bool = False  # whether every pass writes all of that
+    written: Parts = frozenset()
+    carried: bool = field(default=False)
+    loops: tuple[str, ...] = ()  # variables of the loops around
+
+    def run(self, s: n.Stmt | None, done: Parts, fixed: set[str], looped: bool = False) -> Parts:
+        """What is surely written after `s`, if `done` was before it."""
+        match s:
+            case n.Block(body=statements) | n.Profile(body=statements):
+                for x in statements:
+                    done = self.run(x, done, fixed, looped)
+            case n.If(condition=condition, yes=yes, no=no):
+                self.read(condition, done, looped)
+                one, other = (self.run(x, done, fixed, looped) for x in (yes, no))
+                done = one if _ALL in other else other if _ALL in one else one & other
+            case n.For(name=k, lower=lower, upper=upper, body=body):
+                self.read(lower, done, looped)
+                self.read(upper, done, looped)
+                steady = names_in(lower) | names_in(upper) <= fixed and not _leaves(body)
+                before, self.written = self.written, frozenset()
+                writes = self.name in assigned_names(body)
+                self.loops = (*self.loops, k)
+                inside = self.run(body, done, fixed | {k} if steady else fixed, looped or writes)
+                self.loops = self.loops[:-1]
+                span = f"{text(lower)}:{text(upper)}"
+                self.written = before | _over(self.written, k, span)
+                done = self.whole(done | _over(inside, k, span)) if steady else done
+            case n.ForEach(sequence=e, body=body) | n.While(condition=e, body=body):
+                self.read(e, done, looped)
+                self.run(body, done, fixed, looped)
+            case n.Assign(target=target, op=op, value=value):
+                self.read(value, done, looped)
+                mine = self.name in {v.name for v in target_vars(target)}
+                for part in n.children(target) if mine and op == "=" else (target,):
+                    if not (isinstance(part, n.Var) and part.name == self.name):
+                        self.read(part, done, looped)
+                if mine:
+                    written = _part(target, fixed)
+                    self.written |= {written}
+                    done = self.whole(done | {written} - {_SOME})
+            case None:
+                pass
+            case _:
+                self.read(s, done, looped)
+        return done
+
+    def whole(self, done: Parts) -> Parts:
+        """`done`, and all of it if that is every element there is."""
+        sizes = [text(size) for size in self.sizes]
+        elements = {f"[{', '.join(f'1:{size}' for size in sizes)}]"}
+        if len(sizes) == 1 and sizes[0].isdigit() and not elements <= done:
+            elements = {f"[{k + 1}]" for k in range(int(sizes[0]))}
+        return done | {_ALL} if sizes and elements <= done else done
+
+    def read(self, e: n.Node, done: Parts, looped: bool) -> None:
+        """Note whether `e` reads what may not have been written."""
+        if self.every is None or _ALL in done or self.every <= done:
+            return
+        base, indices = _indexed(e)
+        if indices and isinstance(base, n.Var) and base.name == self.name:
+            for i in indices:
+                self.read(i, done, looped)
+            # A recursion over elements, `h[t] = f(h[t - 1])`, starts from one that is written.
+            # After a loop, which of the elements that it wrote is read is not told apart.
+            loops = (looped and done and self.earlier(indices)) or any(":" in p for p in done)
+            if _text(indices) not in done and not (self.surely and loops):
+                self.carried = True
+        elif isinstance(e, n.Var):
+            self.carried |= e.name == self.name
+        else:
+            for child in n.children(e):
+                self.read(child, done, looped)
+
+    def earlier(self, indices: tuple[n.Indexing, ...]) -> bool:
+        """Whether what `indices` read is what a loop around has written some passes ago."""
+        return any(
+            _places(read, k, 0) & {x for ago in (1, 2, 3) for x in _places(wrote, k, -ago)}
+            for target in self.targets
+            for read, wrote in zip(indices, target, strict=False)
+            for k in names_in(wrote) & set(self.loops)
+        )
+
+
+def _places(index: n.Indexing, loop: str, shift: int) -> set[int]:
+    """The last element that an index picks, in pass 50 of a loop or `shift` passes from it."""
+    last = getattr(index, "index", None) or getattr(index, "upper", None)
+    if last is None:
+        return set()
+    values = {name: crc32(name.encode()) for name in names_in(last)} | {loop: 50 + shift}
+    found = evaluate_int(Scope(values), last)
+    return set() if found is None else {found}
+
+
+def _targets(body: n.Stmt, name: str) -> list[tuple[n.Indexing, ...]]:
+    """The indices of all elements of `name` that `body` assigns to."""
+    found = [_indexed(s.target) for s in n.walk(body) if isinstance(s, n.Assign)]
+    return [indices for base, indices in found if isinstance(base, n.Var) and base.name == name]
+
+
+def _leaves(body: n.Stmt) -> bool:
+    return any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
+
+
+def _indexed(e: n.Node) -> tuple[n.Node, tuple[n.Indexing, ...]]:
+    """`h` and all the indices of ``h[t][k]``."""
+    indices: tuple[n.Indexing, ...] = ()
+    while isinstance(e, n.Index):
+        indices = (*e.indices, *indices)
+        e = e.base
+    return e, indices
+
+
+def _part(target: n.Expr, fixed: set[str]) -> str:
+    base, indices = _indexed(target)
+    if not isinstance(base, n.Var) or not all(names_in(i) <= fixed for i in indices):
+        return _SOME
+    return _text(indices) if indices else _ALL
+
+
+def _text(indices: tuple[n.Indexing, ...]) -> str:
+    return text(n.Index(n.Var(""), tuple(indices)))
+
+
+def _over(parts: Parts, k: str, span: str) -> Parts:
+    """The parts that a loop over `k` wrote in all of its passes."""
+    return frozenset(p if p in (_ALL, _SOME) else re.sub(rf"\b{k}\b", span, p) for p in parts)

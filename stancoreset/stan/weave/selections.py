@@ -1,0 +1,299 @@
+"""Densities of selected rows, ``y[J[1:K]] ~ normal(mu[J[1:K]], s)``, as loops over all rows.
+
+An array J of row numbers points at other rows once rows are left out. How often each row
+stands in it does not change, and is computed once from the full data:
+
+    for (n in 1:N) if (times_J[n] > 0) target += times_J[n] * normal_lpdf(y[n] | mu[n], s);
+
+This is how brms (2.22 and later) writes censoring, and how subsets are written by hand; loops over
+selected rows are in `stancoreset.stan.weave.selected_loops`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names, bare, increments, names_in
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elementwise import UNARY
+from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.per_row import call, literal, times
+from stancoreset.stan.weave.sampling import density_call
+from stancoreset.stan.weave.selected_loops import selected_loop
+
+__all__ = ["Selections", "UserCall", "spread_selections"]
+
+_INT = n.Type("int")
+_DOTTED = {".*": "*", "./": "/", ".^": "^", "+": "+", "-": "-", "*": "*", "/": "/"}
+
+
+@dataclass(frozen=True)
+class Selections:
+    """A program without densities of selected rows.
+
+    Attributes
+    ----------
+    program : nodes.Program
+    counts : frozenset of str
+        Transformed data that hold how often each row was selected: for the full data.
+    origin : dict of int to statement
+        New increment, by its id → the user's statement.
+    calls : tuple of UserCall
+        User's densities that are now called with one row at a time.
+    """
+
+    program: n.Program
+    counts: frozenset[str] = frozenset()
+    origin: dict[int, n.Stmt] = field(default_factory=dict)
+    calls: tuple[UserCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class UserCall:
+    """A user's density of selected rows, to be called with one row at a time.
+
+    That is right only if it is a sum over the entries of the arguments that are `selected`.
+    """
+
+    call: n.Call
+    selected: tuple[bool, ...]
+    statement: n.Stmt
+
+
+class _NotSpreadError(Exception):
+    """The statement is left as it is."""
+
+
+def spread_selections(program: n.Program, obs: str) -> Selections:
+    """The program with densities of selected rows as loops over all rows.
+
+    Parameters
+    ----------
+    program : nodes.Program
+    obs : str
+        The data integer that counts observations.
+    """
+    return _Spread(program, obs).done()
+
+
+class _Spread:
+    def __init__(self, program: n.Program, obs: str) -> None:
+        self.program = program
+        self.obs = obs
+        self.names = Names(program)
+        self.functions = {f.name for f in program.functions}
+        known = (*program.data, *program.transformed_data)
+        self.globals = {d.name for d in known if isinstance(d, n.Decl)}
+        self.pointers = {
+            d.name: text(d.size.dims[0])
+            for d in known
+            if isinstance(d, n.Decl) and d.type == n.Type("int", 1)
+        }
+        every = _declarations(program)
+        other = {d.name for d in every if _first_size(d) != obs}
+        self.sized = {d.name for d in every} - other
+        self.counts: dict[str, str] = {}  # text of the selection → name of its counts
+        self.statements: list[n.Stmt] = []  # that compute them
+        self.origin: dict[int, n.Stmt] = {}
+        self.calls: list[UserCall] = []
+
+    def done(self) -> Selections:
+        loops = (n.transform(s, self.selected_loop) for s in self.program.model)
+        model = tuple(n.transform(s, self.statement) for s in loops)
+        if not self.counts:
+            return Selections(self.program)
+        body = (*self.program.transformed_data, *self.statements)
+        program = replace(self.program, transformed_data=body, model=model)
+        return Selections(program, frozenset(self.counts.values()), self.origin, tuple(self.calls))
+
+    # ---- statements -----------------------------------------------------------------------
+
+    def selected_loop(self, s: n.Node) -> n.Node | None:
+        """A loop over all rows in place of one over selected rows; None for all else."""
+        if not isinstance(s, n.For | n.ForEach):
+            return None
+        of_others = {name: size for name, size in self.pointers.items() if name not in self.sized}
+        found = selected_loop(s, of_others, self.sized)
+        if found is None or not names_in(found.pointer) <= self.globals:
+            return s  # nor is any loop inside it
+        row = n.Var(self.names.loop(), type=_INT)
+        loop = found.over_rows(
+            self.obs, row.name, self.names.fresh("again"), self.often(found.pointer, row)
+        )
+        for new, old in zip(increments(loop), increments(s), strict=True):
+            self.origin[id(new)] = old
+        return loop
+
+    def statement(self, s: n.Node) -> n.Node | None:
+        """A loop over rows in place of an increment of selected rows; None for all else."""
+        if not isinstance(s, n.Tilde | n.TargetAdd) or (isinstance(s, n.Tilde) and s.truncated):
+            return None
+        value = density_call(s, self.functions) if isinstance(s, n.Tilde) else s.value
+        try:
+            rest, loops = self.parts(value, "", s)
+        except _NotSpreadError:
+            return None
+        if not loops:
+            return None
+        if rest is not None:
+            kept = n.TargetAdd(rest, line=s.line)
+            self.origin[id(kept)] = s
+            loops.insert(0, kept)
+        return loops[0] if len(loops) == 1 else n.Block(tuple(loops), line=s.line)
+
+    def parts(self, e: n.Expr, sign: str, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
+        """What is left of a sum, and a loop for each of its densities of selected rows."""
+        inner = bare(e)
+        match inner:
+            case n.Binary(left=left, op="+" | "-" as op, right=right) if not inner.type.rank:
+                rest, loops = self.parts(left, sign, s)
+                flipped = {"": "-", "-": ""}[sign] if op == "-" else sign
+                other, more = self.parts(right, flipped, s)
+                if rest is None or other is None:
+                    return rest if other is None else other, loops + more
+                return n.Binary(rest, "+", other, type=n.REAL), loops + more
+            case n.Call() if suffix(inner.name)[1] and not inner.type.rank:
+                selected = self.selected(inner)
+                if selected:
+                    return None, [self.loop(inner, selected, sign, s)]
+        return n.Unary("-", n.Paren(e, type=e.type), type=n.REAL) if sign else e, []
+
+    def loop(self, e: n.Call, selected: set[str], sign: str, s: n.Stmt) -> n.Stmt:
+        if len(selected) != 1:
+            raise _NotSpreadError
+        (chosen,) = selected
+        i = n.Var(self.names.loop(), type=_INT)
+        args = self.user_rows(e, chosen, i, s) if e.user else self.rows(e, chosen, i)
+        index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
+        assert isinstance(index, n.Index)
+        assert isinstance(index.indices[0], n.Single)
+        often = self.often(bare(index.indices[0].index), i)
+        value: n.Expr = times(often, replace(e, args=tuple(args)))
+        if sign:
+            value = n.Unary("-", value, type=n.REAL)
+        add = n.TargetAdd(value, line=s.line)
+        self.origin[id(add)] = s
+        test = n.Binary(often, ">", literal("0"), type=_INT)
+        body = n.Block((n.If(test, n.Block((add,), line=s.line), None, line=s.line),), line=s.line)
+        count = n.Var(self.obs, type=_INT)
+        return n.For(i.name, literal("1"), count, body, line=s.line)
+
+    def rows(self, e: n.Call, chosen: str, i: n.Expr) -> list[n.Expr]:
+        """The arguments of Stan's density at row `i`."""
+        known = density(suffix(e.name)[0])
+        if known is None or known.glm is not None:
+            raise _NotSpreadError
+        args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
+        if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
+            raise _NotSpreadError
+        return args
+
+    def user_rows(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> list[n.Expr]:
+        """The arguments of a user's density at row `i`, as containers of one."""
+        args: list[n.Expr] = []
+        for a in e.args:
+            inner = bare(a)
+            if self.selection(inner) == chosen and isinstance(inner, n.Index):
+                inner = replace(inner, indices=(n.Between(i, i), *inner.indices[1:]))
+            elif self.selections(inner) or inner.type.rank:
+                raise _NotSpreadError
+            args.append(inner)
+        picked = tuple(bool(self.selections(a)) for a in e.args)
+        self.calls.append(UserCall(e, picked, s))
+        return args
+
+    # ---- expressions ------------------------------------------------------------------------
+
+    def selection(self, e: n.Node) -> str:
+        """The text of J or J[1:K] in ``v[J[1:K]]``, for v with one entry per row."""
+        if not isinstance(e, n.Index) or not isinstance(e.base, n.Var):
+            return ""
+        first = e.indices[0]
+        if e.base.name not in self.sized or not isinstance(first, n.Single):
+            return ""
+        pointer = bare(first.index)
+        if isinstance(pointer, n.Index) and len(pointer.indices) == 1:
+            match pointer.indices[0]:
+                case n.Between(n.IntLit(text="1"), _) | n.To(_) | n.All():
+                    base = pointer.base
+                case _:
+                    return ""
+        else:
+            base = pointer
+        if not isinstance(base, n.Var) or base.name not in self.pointers:
+            return ""
+        return text(pointer) if names_in(pointer) <= self.globals else ""
+
+    def selections(self, e: n.Node) -> set[str]:
+        return {found for x in n.walk(e) if (found := self.selection(x))}
+
+    def selected(self, e: n.Call) -> set[str]:
+        return set().union(*(self.selections(a) for a in e.args))
+
+    def row(self, e: n.Expr, chosen: str, i: n.Expr) -> n.Expr:
+        """The entry of a row of an expression of the selected rows."""
+        if not self.selections(e):
+            if e.type.rank:
+                raise _NotSpreadError
+            return e
+        if self.selection(e) == chosen:
+            assert isinstance(e, n.Index)
+            return replace(e, indices=(n.Single(i), *e.indices[1:]), type=e.type.element())
+        match e:
+            case n.Paren(arg=arg):
+                inner = self.row(arg, chosen, i)
+                return n.Paren(inner, type=inner.type)
+            case n.Unary(op="-", arg=arg):
+                inner = self.row(arg, chosen, i)
+                return n.Unary("-", inner, type=inner.type)
+            case n.Binary(left=left, op="*", right=right) if left.type.base == "matrix":
+                if right.type != n.Type("vector") or self.selections(right):
+                    raise _NotSpreadError
+                return n.Binary(self.row(left, chosen, i), "*", right, type=n.REAL)
+            case n.Binary(left=left, op=op, right=right) if op in _DOTTED:
+                a, b = self.row(left, chosen, i), self.row(right, chosen, i)
+                if a.type.rank or b.type.rank:
+                    raise _NotSpreadError
+                return n.Binary(a, _DOTTED[op], b, type=n.REAL)
+            case n.Call(args=(arg,), user=False) if e.name in UNARY:
+                inner = self.row(arg, chosen, i)
+                return replace(e, args=(inner,), type=inner.type)
+        raise _NotSpreadError
+
+    # ---- how often each row is selected -------------------------------------------------------
+
+    def often(self, pointer: n.Expr, row: n.Expr) -> n.Expr:
+        """How often a row is selected."""
+        times = n.Var(self.count(pointer), type=n.Type("int", 1))
+        return n.Index(times, (n.Single(row),), type=_INT)
+
+    def count(self, pointer: n.Expr) -> str:
+        """The name of the array of how often each row is selected."""
+        chosen = text(pointer)
+        if chosen in self.counts:
+            return self.counts[chosen]
+        stem = pointer.base if isinstance(pointer, n.Index) else pointer
+        name = self.names.fresh(f"times_{text(stem)}")
+        size = n.SizedType("int", (n.Var(self.obs, type=_INT),))
+        start = call("rep_array", literal("0"), n.Var(self.obs, type=_INT), kind=n.Type("int", 1))
+        i = n.Var(self.names.fresh("j"), type=_INT)
+        entry = n.Index(n.Var(name, type=n.Type("int", 1)), (n.Single(i),), type=_INT)
+        self.statements += [
+            n.Decl(name, size, value=start),
+            n.ForEach(i.name, pointer, n.Block((n.Assign(entry, "+=", literal("1")),))),
+        ]
+        self.counts[chosen] = name
+        return name
+
+
+def _first_size(d: n.Decl) -> str:
+    dims = d.size.dims
+    return dims[0].name if dims and isinstance(dims[0], n.Var) else ""
+
+
+def _declarations(program: n.Program) -> list[n.Decl]:
+    blocks = (
+        program.data, program.transformed_data, program.transformed_parameters, program.model,
+    )  # fmt: skip
+    return [d for block in blocks for s in block for d in n.walk(s) if isinstance(d, n.Decl)]

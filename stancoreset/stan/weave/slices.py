@@ -1,0 +1,125 @@
+"""Statements that matter for some variables; the others are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from stancoreset.stan.syntax import names_in, target_vars
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["needed", "unread", "without"]
+
+
+def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
+    """The statements that the values of `wanted` depend on, control flow included."""
+    body = list(body)
+    live = set(wanted)
+    while True:
+        before = len(live)
+        for s in body:
+            _grow(s, set(), live)
+        if len(live) == before:
+            return _keep(body, live)
+
+
+def _grow(s: n.Stmt | None, context: set[str], live: set[str]) -> bool:
+    """Add what live assignments read to `live`; whether `s` holds one."""
+    match s:
+        case n.Decl(name=name):
+            if name in live:
+                live |= names_in(s.size) | names_in(s.constraint) | names_in(s.value)
+            return False  # a declaration alone keeps no loop alive
+        case n.Assign():
+            if {v.name for v in target_vars(s.target)} & live:
+                live |= names_in(s.target) | names_in(s.value) | context
+                return True
+            return False
+        case n.If():
+            inner = context | names_in(s.condition)
+            return any([_grow(s.yes, inner, live), _grow(s.no, inner, live)])
+        case n.For():
+            return _grow(s.body, context | names_in(s.lower) | names_in(s.upper), live)
+        case n.ForEach():
+            return _grow(s.body, context | names_in(s.sequence), live)
+        case n.While():
+            return _grow(s.body, context | names_in(s.condition), live)
+        case n.Block() | n.Profile():
+            return any([_grow(x, context, live) for x in s.body])  # noqa: C419 all are visited
+    return False
+
+
+def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
+    out: list[n.Stmt] = []
+    for s in body:
+        match s:
+            case n.Decl():
+                if s.name in live:
+                    out.append(s)
+            case n.Assign():
+                if {v.name for v in target_vars(s.target)} & live:
+                    out.append(s)
+            case n.Break() | n.Continue():
+                out.append(s)
+            case _:
+                out += _around(s, lambda body: _keep(body, live)) or []
+    return out
+
+
+def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
+    """A compound statement around what `inside` leaves of its parts, none if that is nothing.
+
+    None for a statement without parts.
+    """
+    match s:
+        case n.If():
+            yes, no = inside((s.yes,)), inside(() if s.no is None else (s.no,))
+            if not (yes or no):
+                return []
+            first = yes[0] if yes else n.Block((), line=s.line)
+            return [replace(s, yes=first, no=no[0] if no else None)]
+        case n.For() | n.ForEach() | n.While():
+            inner = inside((s.body,))
+            return [replace(s, body=inner[0])] if any(map(_does_something, inner)) else []
+        case n.Block() | n.Profile():
+            inner = inside(s.body)
+            return [replace(s, body=tuple(inner))] if inner else []
+    return None
+
+
+def _does_something(s: n.Stmt) -> bool:
+    """Whether a pass of a loop over `s` leaves anything behind; leaving the loop is nothing."""
+    empty = (n.If, n.Block, n.Profile, n.For, n.ForEach, n.While, n.Break, n.Continue, n.Skip)
+    return any(isinstance(x, n.Statement) and not isinstance(x, empty) for x in n.walk(s))
+
+
+def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
+    """The statements without declarations of and assignments to `names`."""
+    out: list[n.Stmt] = []
+    for s in body:
+        match s:
+            case n.Decl():
+                if s.name not in names:
+                    out.append(s)
+            case n.Assign():
+                if not {v.name for v in target_vars(s.target)} <= names:
+                    out.append(s)
+            case _:
+                left = _around(s, lambda body: without(body, names))
+                out += [s] if left is None else left
+    return out
+
+
+def unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
+    """The statements without those of `names` that are assigned but never read."""
+    body = list(body)
+    read: set[str] = set()
+    for b in body:
+        for s in n.walk(b):
+            if isinstance(s, n.Assign):
+                whole = isinstance(s.target, n.Var)
+                read |= names_in(s.value) | (set() if whole else names_in(s.target))
+            elif isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile):
+                inner = [c for c in n.children(s) if not isinstance(c, n.Statement)]
+                read |= set().union(*(names_in(c) for c in inner))
+    return without(body, names - read)

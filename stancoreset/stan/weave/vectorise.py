@@ -1,0 +1,219 @@
+"""Loops over observations as vectorised statements, where that says the same.
+
+``for (n in 1:N) y[n] ~ normal(a + b * x[n], s)`` becomes ``y ~ normal(a + b * x, s)``, which
+has a closed weighted form and whose gradient is several times cheaper. What does not fit is
+left as the loop that it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.closed import has_closed_form
+from stancoreset.stan.weave.domain import rowwise
+from stancoreset.stan.weave.elementwise import UNARY
+from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.per_row import call
+
+__all__ = ["lift_loop"]
+
+_VECTOR, _MATRIX = n.Type("vector"), n.Type("matrix")
+_DOTTED = {"*": ".*", "/": "./", "^": ".^"}
+
+
+class _NotLiftedError(Exception):
+    """The loop stays a loop."""
+
+
+def lift_loop(s: n.For, rows: Rows, count: n.Var) -> tuple[list[n.Stmt], dict[int, n.Stmt]] | None:
+    """The loop as vectorised statements, and which statement of the loop each comes from.
+
+    Parameters
+    ----------
+    s : For
+        A loop over all observations.
+    rows : Rows
+        Dependences before the loop.
+    count : Var
+        The data integer that counts observations.
+
+    Returns
+    -------
+    tuple or None
+        None if some statement has no vectorised form that is known to be the same.
+    """
+    lifted = _Lift(s.name, rows, count)
+    try:
+        body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
+        return [lifted.statement(b) for b in body], lifted.origin
+    except _NotLiftedError:
+        return None
+
+
+class _Lift:
+    def __init__(self, loop: str, rows: Rows, count: n.Var) -> None:
+        self.loop = loop
+        self.rows = rows
+        self.count = count
+        self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
+        self.origin: dict[int, n.Stmt] = {}
+
+    def statement(self, s: n.Stmt) -> n.Stmt:
+        new = self._statement(s)
+        self.origin[id(new)] = s
+        return new
+
+    def _statement(self, s: n.Stmt) -> n.Stmt:
+        match s:
+            case n.Decl(value=value) if s.type == n.Type("real") and value is not None:
+                e = self.entry(value)
+                if e.type.rank == 0 or s.constraint.kind != "none":
+                    raise _NotLiftedError
+                self.local[s.name] = e.type
+                return replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)
+            case n.Assign(target=n.Index(base=n.Var() as v, indices=(n.Single(index),))):
+                if not self.is_loop(index) or v.type.rank != 1 or v.name in self.local:
+                    raise _NotLiftedError
+                if v.type.base != "vector" or s.op not in ("=", "+=", "-="):
+                    raise _NotLiftedError
+                e = self.entry(s.value)
+                if e.type.rank == 0 and s.op == "=":
+                    e = call("rep_vector", e, self.count, kind=_VECTOR)
+                return replace(s, target=v, value=e)
+            case n.Tilde(truncated=False) if has_closed_form(s.distribution):
+                first, *args = self.arguments((s.arg, *s.args))
+                return replace(s, arg=first, args=tuple(args))
+            case n.TargetAdd(value=n.Call(user=False) as e):
+                name, kind = suffix(e.name)
+                if kind not in ("_lpdf", "_lpmf", "_lupdf", "_lupmf") or not has_closed_form(name):
+                    raise _NotLiftedError
+                return replace(s, value=replace(e, args=self.arguments(e.args)))
+        raise _NotLiftedError
+
+    # ---- expressions --------------------------------------------------------------------
+
+    def is_loop(self, e: n.Expr) -> bool:
+        e = bare(e)
+        return isinstance(e, n.Var) and e.name == self.loop
+
+    def same_for_all(self, e: n.Expr) -> bool:
+        names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+        return self.loop not in names and not names & self.local.keys()
+
+    def picked(self, e: n.Expr) -> n.Expr | None:
+        """The variable v of ``v[n]``, one entry per observation."""
+        match bare(e):
+            case n.Index(base=n.Var() as v, indices=(n.Single(index),)) if self.is_loop(index):
+                dep = self.rows.of(v)
+                if v.type.rank == 1 and dep.kind == "rowwise" and dep.axis == 0:
+                    return v
+        return None
+
+    def arguments(self, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
+        lifted = tuple(map(self.outcome, args))
+        if not any(a.type.rank for a in lifted):
+            raise _NotLiftedError  # N times the same term is not one term
+        return lifted
+
+    def outcome(self, e: n.Expr) -> n.Expr:
+        """An argument of a density: integers may stay an array."""
+        v = self.picked(e)
+        return v if v is not None else self.entry(e)
+
+    def entry(self, e: n.Expr) -> n.Expr:
+        """The vector of all rows of a scalar expression; what all rows share stays a scalar."""
+        if e.type.rank:
+            raise _NotLiftedError
+        if self.same_for_all(e):
+            return e
+        v = self.picked(e)
+        if v is not None:
+            if v.type == _VECTOR:
+                return v
+            if v.type.base == "row_vector":
+                return n.Transpose(v, type=_VECTOR)
+            return call("to_vector", v, kind=_VECTOR)
+        match e:
+            case n.Var(name=name) if name in self.local:
+                return n.Var(name, type=_VECTOR)
+            case n.Paren(arg=arg):
+                inner = self.entry(arg)
+                return n.Paren(inner, type=inner.type)
+            case n.Unary(op="-", arg=arg):
+                return n.Unary("-", self.entry(arg), type=_VECTOR)
+            case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
+                return self.product(left, right)
+            case n.Call(name="dot_product", args=(a, b)):
+                return self.product(a, b)
+            case n.Binary(left=left, op="+" | "-" | "*" | "/" | "^" as op, right=right):
+                if left.type.base == right.type.base == "int" and op == "/":
+                    raise _NotLiftedError  # integer division
+                a, b = self.entry(left), self.entry(right)
+                both = a.type.rank and b.type.rank
+                dotted = op == "^" or (both and op in _DOTTED) or (op == "/" and b.type.rank)
+                return n.Binary(a, _DOTTED[op] if dotted else op, b, type=_VECTOR)
+            case n.Call(name="pow", args=(a, b)):
+                return n.Binary(self.entry(a), ".^", self.entry(b), type=_VECTOR)
+            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
+                return call(name, self.entry(arg), kind=_VECTOR)
+            case n.Index(base=base, indices=indices):
+                return self.lookup(base, indices)
+        raise _NotLiftedError
+
+    def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
+        """``X[n] * b`` → ``X * b``"""
+        a, b = bare(a), bare(b)
+        if not self.same_for_all(b):
+            a, b = b, a
+        if not self.same_for_all(b) or b.type != _VECTOR or not isinstance(a, n.Index):
+            raise _NotLiftedError
+        x = a.base
+        if not isinstance(x, n.Var) or x.type != _MATRIX:
+            raise _NotLiftedError
+        dep = self.rows.of(x)
+        first, rest = a.indices[0], a.indices[1:]
+        if dep.kind != "rowwise" or dep.axis != 0 or a.type.rank != 1:
+            raise _NotLiftedError
+        if not isinstance(first, n.Single) or not self.is_loop(first.index):
+            raise _NotLiftedError
+        whole: n.Expr = x
+        if rest and not isinstance(rest[0], n.All):
+            if isinstance(rest[0], n.Single) or not all(
+                self.same_for_all(c) for c in n.children(rest[0]) if isinstance(c, n.Expression)
+            ):
+                raise _NotLiftedError
+            whole = n.Index(x, (n.All(), *rest), type=_MATRIX)
+        return n.Binary(whole, "*", b, type=_VECTOR)
+
+    def lookup(self, base: n.Expr, indices: tuple[n.Indexing, ...]) -> n.Expr:
+        """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
+        if not isinstance(base, n.Var) or len(indices) != base.type.rank:
+            raise _NotLiftedError
+        if not all(isinstance(i, n.Single) for i in indices):
+            raise _NotLiftedError
+        dep = self.rows.of(base)
+        first = indices[0]
+        assert isinstance(first, n.Single)
+        if base.type == _MATRIX:
+            second = indices[1]
+            assert isinstance(second, n.Single)
+            if not self.same_for_all(second.index):
+                raise _NotLiftedError
+            if dep == rowwise(0) and self.is_loop(first.index):
+                return n.Index(base, (n.All(), second), type=_VECTOR)
+            group = self.picked(first.index)
+            if dep.kind == "free" and group is not None:
+                return n.Index(base, (n.Single(group), second), type=_VECTOR)
+            raise _NotLiftedError
+        group = self.picked(first.index)
+        if dep.kind != "free" or group is None or len(indices) != 1:
+            raise _NotLiftedError
+        gathered = n.Index(base, (n.Single(group),), type=base.type)
+        if base.type == _VECTOR:
+            return gathered
+        if base.type.base == "row_vector":
+            return n.Transpose(gathered, type=_VECTOR)
+        return call("to_vector", gathered, kind=_VECTOR)

@@ -1,0 +1,291 @@
+"""Any Stan program → its weighted twin, or a refusal with line and reason.
+
+The log density of a program is a sum of terms. `weave` finds those that belong to single
+observations (rows), multiplies each by the row's weight, and defines their values without
+weights as ``vector[N] log_lik`` in generated quantities:
+
+    log p_w(θ, y) = log p(θ) + Σ_n w_n log p(y_n | θ)
+
+Everything else stays as it is, and what cannot be taken apart into rows is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import increments, names_in, parse, printer
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver
+from stancoreset.stan.weave.counts import candidates, data_dependences
+from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.separate import Entry
+from stancoreset.stan.weave.shared_rows import merged, shared_counts
+from stancoreset.stan.weave.woven import Woven
+from stancoreset.stan.weave.written_count import with_count
+
+__all__ = ["Entry", "Woven", "weave"]
+
+
+def weave(
+    program: str | n.Program,
+    obs: str | None = None,
+    *,
+    include_paths: Sequence[str | Path] = (),
+    filename: str = "model.stan",
+) -> Woven:
+    """Weight every observation's contribution to the log density of a Stan program.
+
+    Parameters
+    ----------
+    program : str or nodes.Program
+        Stan source, or its syntax tree.
+    obs : str, optional
+        The data integer that counts observations; found by itself where only one can be meant.
+    include_paths : sequence of path, optional
+        Folders in which ``#include`` looks.
+    filename : str, optional
+        Name used in Stan's messages.
+
+    Returns
+    -------
+    Woven
+
+    Raises
+    ------
+    CompileError
+        The program itself has an error.
+    WeaveError
+        Its observations cannot be weighted one by one; `line` and `reason` say why.
+
+    Examples
+    --------
+    >>> woven = weave('''
+    ... data { int N; vector[N] y; }
+    ... parameters { real mu; }
+    ... model { mu ~ normal(0, 10); y ~ normal(mu, 1); }''')
+    >>> woven.obs, dict(woven.rows)
+    ('N', {'y': 0})
+    >>> [(e.line, e.role) for e in woven.explanation]
+    [(4, 'prior'), (4, 'likelihood')]
+    """
+    if isinstance(program, str):
+        program = parse(program, include_paths=include_paths, filename=filename)
+    program, written = with_count(program)
+    try:
+        return replace(_weave(program, obs), written=written)
+    except WeaveError as error:
+        telling = error
+        for count, others in shared_counts(program).items():
+            if obs not in (None, count):
+                continue
+            try:
+                return Weaver(merged(program, count, others), count, others).woven()
+            except WeaveError as other:  # of the program as it is meant
+                telling = other
+        raise telling from None
+
+
+def _weave(program: n.Program, obs: str | None) -> Woven:
+    """Along `obs`, or along the one axis that can be meant."""
+    possible = candidates(program)
+    if obs is not None:
+        if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
+            integers = ", ".join(d.name for d in program.data if d.type == n.Type("int"))
+            raise WeaveError(
+                0, f"obs={obs!r} is not an integer of the data block; it has {integers or 'none'}"
+            )
+        return Weaver(program, obs).woven()
+    if not possible:
+        raise WeaveError(
+            0,
+            "no data variable has a dimension that a data integer counts, so there are no "
+            "observations to choose from; declare for example `int N; vector[N] y;`",
+        )
+    found: dict[str, Weaver] = {}
+    refused: dict[str, WeaveError] = {}
+    for name in possible:
+        try:
+            weaver = Weaver(program, name)
+            weaver.walk()
+            found[name] = weaver
+        except WeaveError as error:
+            refused[name] = error
+    if not found:
+        raise _most_telling(program, refused)
+    return _choose(program, found, refused).woven()
+
+
+def _choose(
+    program: n.Program, found: Mapping[str, Weaver], refused: Mapping[str, WeaveError]
+) -> Weaver:
+    """The axis that weights most, then the one with most data; refuse if none dominates."""
+    found = {
+        name: inner
+        for name, inner in found.items()
+        if not any(_within(program, inner, outer) for outer in found.values())
+    }
+    best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
+    for name, other in found.items():
+        if name == best:
+            continue
+        covered = other.weighted <= found[best].weighted
+        same = len(other.weighted) == len(found[best].weighted)
+        fewer = len(other.row_data) < len(found[best].row_data)
+        if covered and (not same or fewer) and not _across(program, found[best], other):
+            continue
+        first, second = (d for d in program.data if d.name in (best, name))
+        raise WeaveError(
+            second.line,
+            f"both `{first.name}` and `{second.name}` can count the observations; say which with "
+            f'obs="{first.name}" or obs="{second.name}"',
+        )
+    _refuse_if_another_is_meant(program, found[best], refused)
+    return found[best]
+
+
+def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
+    """Whether an outcome has `rows` as an earlier dimension than `columns`.
+
+    ``matrix[N, T] y`` with times ``vector[T] x``, the same for all rows, has more data along T,
+    and yet the rows are what was meant: whoever writes it the other way round must say so.
+    """
+    shared = columns.row_data.keys() & rows.row_data.keys()
+    outcomes = set().union(*map(_outcomes, _increments(program)))
+    return any(rows.row_data[y] < columns.row_data[y] for y in shared & outcomes)
+
+
+def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
+    """Whether rows of `inner` are only added up to single terms of rows of `outer`.
+
+    The nodes of a quadrature are, in the integral that is the term of one patient, and the
+    items in the score of one person. They are no observations, unless their data are outcomes
+    that the rows of `outer` do not have.
+    """
+    everything = [x for b in program.model for x in n.walk(b)]
+    adding = _increments(program)
+    texts = {(s.line, printer.statement(s)) for s in adding}
+    entries = inner.flow.entries.values()
+    touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
+    calls = (e for e in everything if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
+    outcomes = set().union(*map(_outcomes, adding), *(names_in(e.args[0]) for e in calls))
+    return (
+        bool(touched)
+        and not inner.weighted & texts
+        and touched <= outer.weighted
+        and outcomes & inner.row_data.keys() <= outer.row_data.keys()
+    )
+
+
+def _refuse_if_another_is_meant(
+    program: n.Program, chosen: Weaver, refused: Mapping[str, WeaveError]
+) -> None:
+    """Refuse when the outcome that is left unweighted looks more like the observations.
+
+    The edges of a graph can be weighted while the areas' counts cannot; but then the counts
+    are the observations, and why they cannot be weighted is what the user must hear.
+    """
+    for name, error in refused.items():
+        if isinstance(error, NoLikelihoodError):
+            continue
+        axes = {
+            k: d.axis for k, d in data_dependences(program, name).items() if d.kind == "rowwise"
+        }
+        sized = set(axes)
+        _refuse_columns(program, chosen, name, axes, error)
+        left = [
+            s
+            for s in _increments(program)
+            if (s.line, printer.statement(s)) not in chosen.weighted and _outcomes(s) & sized
+        ]
+        if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
+            raise WeaveError(
+                error.line,
+                f"{error.reason} (or weight the rows counted by `{chosen.obs}` and keep the "
+                f'others as they are, with obs="{chosen.obs}")',
+                error.statement,
+            )
+
+
+def _refuse_columns(
+    program: n.Program, chosen: Weaver, rows: str, axes: Mapping[str, int], error: WeaveError
+) -> None:
+    """Refuse to weight the columns of a wide outcome whose rows were meant but cannot be.
+
+    In ``matrix[N, T] y`` with a parameter for each of the N rows, the T columns could be
+    weighted; but an observation is a row, or a single entry, and never silently a column.
+    """
+    for s in _increments(program):
+        if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
+            continue
+        for y in sorted(_outcomes(s) & axes.keys() & chosen.row_data.keys()):
+            if axes[y] < chosen.row_data[y]:
+                raise WeaveError(
+                    error.line,
+                    f"`{y}` has its observations in rows and columns, and along `{rows}`: "
+                    f"{error.reason}. Or declare the data in long form, one observation per entry "
+                    f"of `{y}` with the number of its row and column, so that parameters belong "
+                    f"to groups of observations (to weight the columns as they are, say "
+                    f'obs="{chosen.obs}")',
+                    error.statement,
+                )
+
+
+def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
+    return [s for b in program.model for s in increments(b)]
+
+
+def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
+    """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
+    if isinstance(s, n.Tilde):
+        names = [s.distribution]
+    else:
+        names = [suffix(e.name)[0] for e in n.walk(s) if isinstance(e, n.Call)]
+    return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
+
+
+def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
+    """Names in the outcomes of the densities of a statement."""
+    if isinstance(s, n.Tilde):
+        return names_in(s.arg)
+    calls = (e for e in n.walk(s) if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
+    return set().union(*(names_in(e.args[0]) for e in calls))
+
+
+def _indices(s: n.Stmt) -> set[str]:
+    """Names in indices."""
+    return set().union(
+        *(names_in(i) for e in n.walk(s) if isinstance(e, n.Index) for i in e.indices)
+    )
+
+
+def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
+    """Whether all row data only pick elements of something else."""
+    rows = set(chosen.row_data)
+    inside: set[int] = set()
+    for b in (*program.transformed_parameters, *program.model):
+        for e in n.walk(b):
+            if isinstance(e, n.Index):
+                inside |= {id(x) for i in e.indices for x in n.walk(i)}
+    return all(
+        id(x) in inside
+        for b in (*program.transformed_parameters, *program.model)
+        for x in n.walk(b)
+        if isinstance(x, n.Var) and x.name in rows
+    )
+
+
+def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
+    """The refusal of the integer that sizes an outcome, and most data variables."""
+
+    outcomes = set().union(*(_outcomes(s) - _indices(s) for s in _increments(program)))
+
+    def weight(name: str) -> tuple[bool, bool, int]:
+        deps = data_dependences(program, name)
+        sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
+        error = refused[name]
+        return (not isinstance(error, NoLikelihoodError), bool(sized & outcomes), len(sized))
+
+    return refused[max(refused, key=weight)]

@@ -1,0 +1,321 @@
+"""Stan programs: their declarations, the observation contract, slicing data to rows.
+
+A weighted program declares the number of observations and ``vector<lower=0>[N] weights``,
+adds ``weights[n]`` times each row's log density in the model block, and defines
+``vector[N] log_lik`` without weights. `weighted_program` recognises such a program from its
+declarations alone; `stancoreset.model.identities` checks by numbers that it behaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.errors import DataError
+from stancoreset.stan.contract import (
+    LOG_LIK,
+    WEIGHTS,
+    check_contract,
+    has_size,
+    observation_axes,
+    observation_count,
+)
+from stancoreset.stan.data import DataSource, Value, check_data, raw_data
+from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path, without_comments
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import optional
+
+__all__ = [
+    "RowStore",
+    "StanProgram",
+    "WeightedProgram",
+    "has_weights",
+    "stan_model_names",
+    "stan_model_path",
+    "weighted_program",
+    "without_comments",
+]
+
+Rows = slice | ArrayLike
+
+
+@runtime_checkable
+class RowStore(Protocol):
+    """Data whose rows are not in memory: a mapping of all else that can fetch some of them."""
+
+    def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Row variables at these row numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class WeightedProgram:
+    """A program whose rows can be weighted, and how its data are cut to rows.
+
+    Attributes
+    ----------
+    program : StanProgram
+    obs : str
+        The data integer that counts observations.
+    rows : mapping of str to int
+        Data variables that carry observations, and on which axis; without the weights.
+    weights, log_lik : str
+        Names of the data vector of weights and of the generated log likelihood.
+    origin : {"hand-written", "woven"}
+    frozen : frozenset of str
+        Data variables that are computed from the full data once, not given by the user.
+    shared : frozenset of str
+        Further data integers that must equal the count of observations.
+    outcome_statistics : tuple of str
+        Numbers in `log_lik` that are computed from outcomes of all rows: it is then no
+        pointwise likelihood.
+    written : mapping of str to int
+        `obs` and its value, where the user's program has a number instead.
+
+    Examples
+    --------
+    >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    >>> weighted.obs, dict(weighted.rows)
+    ('N', {'X': 0, 'y': 0})
+    """
+
+    program: StanProgram
+    obs: str
+    rows: Mapping[str, int]
+    weights: str = WEIGHTS
+    log_lik: str = LOG_LIK
+    origin: Literal["hand-written", "woven"] = "hand-written"
+    frozen: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+    outcome_statistics: tuple[str, ...] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", dict(self.rows))
+
+    @property
+    def code(self) -> str:
+        """The complete program, with ``log_lik``."""
+        return self.program.code
+
+    @property
+    def density_code(self) -> str:
+        """The program without generated quantities, for fitting and sampling."""
+        return self.program.density_code
+
+    @cached_property
+    def row_parameters(self) -> frozenset[str]:
+        """Transformed parameters with one element per observation: no part of a posterior."""
+        return frozenset(
+            decl.name
+            for decl in self.program.transformed_parameters
+            if any(has_size(size, self.obs) for size in decl.size.dims)
+        )
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """Data that have one entry per observation, or none (``vector[has_offset ? N : 0]``)."""
+        return optional(self.program.tree)
+
+    # Data ------------------------------------------------------------------------------
+
+    def check(self, data: DataSource) -> dict[str, Value]:
+        """Complete, typed and shaped data; weights are one where they are not given.
+
+        Parameters
+        ----------
+        data : mapping, table, path, or a list of these
+            See `stancoreset.stan.data.files.read_data`.
+
+        Raises
+        ------
+        DataError
+            A variable is missing, of the wrong type or shape; there are no observations; a
+            weight is negative.
+        """
+        raw = {**self.written, **raw_data(data)}
+        for name in sorted(self.shared & raw.keys()):
+            if self.obs in raw and raw[name] != raw[self.obs]:
+                raise DataError(
+                    f"{name} is {raw[name]}, but {self.obs} is {raw[self.obs]}: the outcomes were "
+                    f"not observed on the same rows, so they cannot be weighted row by row "
+                    f'together; expected {name} = {self.obs}, or obs="{name}" to weight the rows '
+                    f"counted by {name} and keep the others as they are"
+                )
+        given = check_data(_Given(self.program.data, {self.weights, *self.frozen}), raw)
+        n_obs = self.n_obs(given)
+        if n_obs < 1:
+            raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
+        weights = raw.get(self.weights)
+        return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
+
+    def n_obs(self, data: Mapping[str, Any]) -> int:
+        """N, the number of observations in `data`."""
+        if self.obs not in data:
+            raise DataError(f"the data lack '{self.obs}', which counts the observations")
+        return int(data[self.obs])
+
+    def with_weights(self, data: Mapping[str, Any], weights: ArrayLike) -> dict[str, Any]:
+        """The same rows with other weights; nothing is copied.
+
+        Raises
+        ------
+        DataError
+            Not one finite weight >= 0 for each row.
+        """
+        return {**data, self.weights: self._valid_weights(weights, self.n_obs(data))}
+
+    def subset(
+        self, data: Mapping[str, Any], indices: Rows, weights: ArrayLike | None = None
+    ) -> dict[str, Any]:
+        """Some rows of the data, in the order given; an index may come more than once.
+
+        Parameters
+        ----------
+        data : mapping
+            Checked data.
+        indices : slice, array of int or of bool
+            Rows, counted from 0. With a slice the result shares memory with `data`.
+        weights : array, shape (k,), optional
+            Their weights; one by default.
+
+        Returns
+        -------
+        dict
+            Row variables cut to k rows, the count of observations k, all else as it was.
+
+        Raises
+        ------
+        DataError
+            An index that is no row, no row at all, or unsuitable weights.
+        """
+        n_obs = self.n_obs(data)
+        take, size = _selector(indices, n_obs)
+        cut = {**data, **self._taken(data, take, n_obs)}
+        cut |= dict.fromkeys((self.obs, *(self.shared & data.keys())), size)
+        cut[self.weights] = self._valid_weights(np.ones(size) if weights is None else weights, size)
+        return cut
+
+    def _taken(
+        self, data: Mapping[str, Any], take: slice | NDArray[np.intp], n_obs: int
+    ) -> Mapping[str, Any]:
+        """The row variables of some rows."""
+        if isinstance(data, RowStore):
+            return data.take(np.arange(n_obs)[take] if isinstance(take, slice) else take)
+        cut = {}
+        for name, axis in self.rows.items():
+            if name not in data:
+                raise DataError(f"the data lack '{name}', which carries observations")
+            value = np.asarray(data[name])
+            if not value.size and n_obs and name in self.optional:
+                continue  # the data have none of it
+            if value.ndim <= axis or value.shape[axis] != n_obs:
+                raise DataError(
+                    f"data variable '{name}' has shape {value.shape}; expected {n_obs} rows "
+                    f"({self.obs}) on axis {axis}"
+                )
+            cut[name] = (
+                value[(slice(None),) * axis + (take,)]
+                if isinstance(take, slice)
+                else value.take(take, axis=axis)
+            )
+        return cut
+
+    def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """One row of weight zero: with these data the program is its prior."""
+        return self.subset(data, slice(0, 1), np.zeros(1))
+
+    def _valid_weights(self, weights: ArrayLike, size: int) -> NDArray[np.float64]:
+        try:
+            array = np.array(weights, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self.weights} are not numbers: {error}") from error
+        if array.shape == () and size == 1:
+            array = array.reshape(1)
+        if array.shape != (size,):
+            raise DataError(
+                f"{self.weights} have shape {array.shape}; expected one for each of {size} rows"
+            )
+        bad = ~(np.isfinite(array) & (array >= 0))
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise DataError(
+                f"{self.weights}[{first}] (counting from 0) is {array[first]}; "
+                "expected a finite number >= 0"
+            )
+        return array
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A data block less what users need not give."""
+
+    declarations: tuple[n.Decl, ...]
+    computed: Set[str]
+
+    @property
+    def data(self) -> tuple[n.Decl, ...]:
+        return tuple(d for d in self.declarations if d.name not in self.computed)
+
+
+def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:
+    """Rows as something numpy can index with, and how many they are."""
+    if isinstance(indices, slice):
+        size = len(range(*indices.indices(n_obs)))
+        if size < 1:
+            raise DataError(f"rows {indices} of {n_obs} are no row; expected at least one")
+        return indices, size
+    chosen = np.asarray(indices)
+    if chosen.dtype == bool and chosen.shape == (n_obs,):
+        chosen = np.flatnonzero(chosen)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not chosen.size:
+        raise DataError(
+            f"row indices of shape {chosen.shape} and type {chosen.dtype}; expected a list of at "
+            f"least one whole number from 0 to {n_obs - 1}"
+        )
+    if chosen.min() < 0 or chosen.max() >= n_obs:
+        worst = chosen.min() if chosen.min() < 0 else chosen.max()
+        raise DataError(f"row {worst} does not exist; expected 0 to {n_obs - 1}")
+    return chosen.astype(np.intp, copy=False), len(chosen)
+
+
+def has_weights(program: StanProgram) -> bool:
+    """Whether the data block declares ``weights``: if not, the program must be woven.
+
+    Examples
+    --------
+    >>> has_weights(StanProgram.from_file(stan_model_path("logistic")))
+    True
+    """
+    return any(decl.name == WEIGHTS for decl in program.data)
+
+
+def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedProgram:
+    """Recognise a program that weights its rows, and find which data carry observations.
+
+    Parameters
+    ----------
+    program : StanProgram
+    obs : str, optional
+        Name of the data integer that counts observations; by default the size of ``weights``.
+
+    Raises
+    ------
+    ProgramError
+        The program does not meet the contract; the message names the variable and its line
+        and says what to write.
+
+    Examples
+    --------
+    >>> weighted_program(StanProgram.from_file(stan_model_path("gaussian_mean"))).obs
+    'N'
+    """
+    count = observation_count(program.tree, program.name, obs)
+    rows = observation_axes(program.data, count)
+    check_contract(program.tree, count, rows)
+    return WeightedProgram(program, count, {k: v for k, v in rows.items() if k != WEIGHTS})
