@@ -20,7 +20,7 @@ def checks(cmdstan) -> Iterator[dict[str, Future[None]]]:
     """All shapes under way, two at a time: compilers use one core each."""
 
     def check(name: str) -> None:
-        code = (Path(__file__).parent / "weave_programs" / f"{name}.stan").read_text()
+        code = (Path(__file__).parents[1] / "stan" / "weave_programs" / f"{name}.stan").read_text()
         identities_hold_in_cmdstan(name, code, make_data(code), obs_of(code))
 
     with ThreadPoolExecutor(2) as pool:

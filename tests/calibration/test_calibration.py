@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from calibration.models import MODELS, Model
-from calibration.study import Record, confusion, judge
-from calibration.truth import Summary, errors, load, summarise
 from seeds import reseeded
 
 import stancoreset as sc
+from calibration.models import MODELS, Model
+from calibration.study import Record, confusion, judge
+from calibration.truth import Summary, errors, load, summarise
 from stancoreset.model.certify import Judge
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}

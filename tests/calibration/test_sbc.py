@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from calibration.sbc import DRAWS, calibrate, ranked, uniformity
 
 QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000, "draws": 250, "refine": False}

@@ -260,7 +260,7 @@ def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
         "import sys; from stancoreset.stan.syntax import find_stanc; find_stanc(); "
         "print('httpstan' in sys.modules)"
     )
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     out = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, cwd=root, check=True
     )

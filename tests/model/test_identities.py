@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("stanli")
 
-from test_stan_models import NAMES, example
+from ready_programs import NAMES, example
 
 from stancoreset.engines.base import Engine
 from stancoreset.engines.stanli import StanliEngine

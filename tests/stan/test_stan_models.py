@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ready_programs import MODELS, NAMES, D, N, example
 from scipy import stats
 
 from stancoreset.stan.syntax import stanc
 
 stanli = pytest.importorskip("stanli")
-
-MODELS = Path(__file__).parents[1] / "stan_models"
-NAMES = sorted(path.stem for path in MODELS.glob("*.stan"))
-
-N, D, J = 23, 3, 4
-
-
-def example(name: str) -> dict[str, Any]:
-    """A small data set for each program, drawn near its model."""
-    rng = np.random.default_rng(7)
-    x = rng.normal(size=(N, D))
-    eta = 0.3 + x @ np.array([0.5, -0.3, 0.2])
-    binary = (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int)
-    regression = {
-        "N": N, "D": D, "X": x, "weights": np.ones(N), "alpha_scale": 1.7, "beta_scale": 0.9,
-    }  # fmt: skip
-    if name == "gaussian_mean":
-        a, b = rng.normal(size=(2, D, D))
-        return {
-            "N": N, "D": D, "y": x + 1.0, "weights": np.ones(N), "mu0": rng.normal(size=D),
-            "Sigma": a @ a.T + np.eye(D), "Sigma0": b @ b.T + np.eye(D),
-        }  # fmt: skip
-    extra: dict[str, dict[str, Any]] = {
-        "logistic": {"y": binary},
-        "hierarchical_logistic": {
-            "y": binary, "J": J, "g": rng.integers(1, J + 1, N), "tau_scale": 0.8,
-        },
-        "poisson_log": {"y": rng.poisson(np.exp(eta))},
-        "poisson_softplus": {"y": rng.poisson(np.log1p(np.exp(eta)))},
-        "negative_binomial": {
-            "y": rng.negative_binomial(3, 3 / (3 + np.exp(eta))), "phi_shape": 2.5, "phi_rate": 0.2,
-        },
-        "gaussian_linear": {"y": eta + rng.normal(size=N), "sigma_scale": 1.3},
-        "student_t": {
-            "y": eta + rng.standard_t(4, size=N),
-            "sigma_scale": 1.3, "nu_shape": 2.5, "nu_rate": 0.2,
-        },
-    }  # fmt: skip
-    return regression | extra[name]
 
 
 def half_normal(x: float, scale: float) -> float:

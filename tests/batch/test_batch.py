@@ -426,7 +426,7 @@ class Zygote:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "batch_zygote.py")],
+            [sys.executable, str(Path(__file__).parent / "batch_zygote.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from pictures import assert_nothing_clipped
 from problems import logistic_data
 from seeds import reseeded
-from test_plots import assert_nothing_clipped
 
 import stancoreset as sc
 from stancoreset.cli.commands import HANDLERS, main
