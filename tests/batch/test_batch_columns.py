@@ -13,6 +13,7 @@ import stancoreset as sc
 from stancoreset.batch.spec import read_jobs
 from stancoreset.cli.commands import main
 from stancoreset.errors import OptionError
+from stancoreset.rows.tables import table_from_file
 
 QUICK = "engine = 'stanli'\nchains = 2\niter_warmup = 150\niter_sampling = 150\ndraws = 60\n"
 COLUMNS = """\
@@ -73,7 +74,7 @@ def test_a_batch_of_tables(place, capsys):
     assert table["speedup"].max() > 0
     name = next(name for name in table.index if name.endswith("columns=disk.toml"))
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
-        source = sc.sources.table_from_file(place / "disk.toml", str(place / "days"))
+        source = table_from_file(place / "disk.toml", str(place / "days"))
         by_hand = model.fit(source, size=20, chains=2, iter_warmup=150, iter_sampling=150, draws=60)
     np.testing.assert_array_equal(sc.load_fit(work / name).coreset.weights, by_hand.coreset.weights)
 

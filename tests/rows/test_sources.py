@@ -684,7 +684,7 @@ def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
     model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
     out = tmp_path / "fit"
     with monkeypatch.context() as patch:
-        patch.setattr(run_folder.arviz_compat, "save", full)
+        patch.setattr(run_folder.arviz, "save", full)
         with pytest.raises((OutputError, OSError), match="No space left"):
             model.fit(table(folder), size=40, seed=reseeded(1), output_dir=out, chains=2)
     assert (out / "coreset.csv").exists()
