@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize
 
 from stancoreset.engines.base import Float
 
@@ -138,6 +137,8 @@ def climb(
         if visit is not None:
             tried[theta.tobytes()] = Step(theta.copy(), value, gradient)
         return -value, -gradient
+
+    from scipy.optimize import minimize  # half a second, which `stancoreset --help` need not take
 
     theta, evaluations, before = np.array(start, dtype=np.float64), 0, np.inf
     if visit is not None:

@@ -28,7 +28,6 @@ from time import perf_counter
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import nnls
 
 from stancoreset.checks import shown
 from stancoreset.errors import SolverError
@@ -176,6 +175,7 @@ def newton_step(here: Tangent, weights: Float, share: float, *, exact: bool = Tr
     right = here.features.T @ here.target + tau * weights
     if not exact:
         return np.maximum(cho_solve((upper, False), right), 0.0)
-    return np.asarray(
-        nnls(upper, solve_triangular(upper, right, trans="T"), maxiter=30 * len(gram))[0]
-    )
+    from scipy.optimize import nnls  # slow to import
+
+    half = solve_triangular(upper, right, trans="T")
+    return np.asarray(nnls(upper, half, maxiter=30 * len(gram))[0])
