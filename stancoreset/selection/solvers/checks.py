@@ -180,7 +180,7 @@ def moderate(
     A common factor does not change the weights. Φ is copied only in that case.
     """
     if not np.abs(b).max() > 0:
-        raise SolverError("target is zero: there is nothing to approximate; expected a nonzero vector")
+        raise SolverError("target is zero: nothing to approximate; expected a nonzero vector")
     largest = float(norms.max())
     ratio = float(np.abs(b).max()) / largest
     if not 1.0 / MODERATE**2 < ratio < MODERATE**2:
