@@ -161,7 +161,7 @@ class Fitter:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
+            raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from None
         side_by_side(
             run_chain,
             range(nuts.chains),
