@@ -66,21 +66,15 @@ def test_every_argument_of_cmdstanpys_model_is_taken_or_refused_with_a_reason():
 
 @pytest.mark.parametrize("name", sorted(nuts._REFUSED))
 def test_what_has_no_use_here_is_refused_by_name(model, name):
-    with pytest.raises(
-        OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "
-    ):
+    with pytest.raises(OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "):
         model.sample(DATA, **{name: 1})
-    with pytest.raises(
-        OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "
-    ):
+    with pytest.raises(OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "):
         model.fit(DATA, size=20, **{name: 1})
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED_BY_MODELS))
 def test_what_has_no_use_for_a_model_is_refused_by_name(name):
-    with pytest.raises(
-        OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "
-    ):
+    with pytest.raises(OptionError, match=f"^{name} is .* of cmdstanpy that does not apply here: "):
         sc.CoresetModel(stan_code=CODE, engine="stanli", **{name: "x"})
     with pytest.raises(TypeError, match="unexpected keyword argument 'modle'"):
         sc.CoresetModel(stan_code=CODE, engine="stanli", modle="x")
