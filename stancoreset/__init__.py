@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from stancoreset.selection import Coreset, in_the_loop, merge, select, solvers
     from stancoreset.stan import stan_model_names, stan_model_path
 
-# The room of each public name. It is entered on first use, so that `import stancoreset` costs
-# nothing.
+# The room of each public name, imported on first use, so that `import stancoreset` is fast.
 _ROOMS = {
     "batch": ("run_batch",),
     "errors": ("StancoresetError",),
@@ -80,7 +79,7 @@ def __getattr__(name: str) -> Any:
     room = importlib.import_module(f"stancoreset.{_ROOM_OF[name]}")
     try:
         return getattr(room, name)
-    except AttributeError:  # a room within
+    except AttributeError:  # a room
         return importlib.import_module(f"{room.__name__}.{name}")
 
 

@@ -1,4 +1,4 @@
-"""``python -m stancoreset``: the command line of the Python that is meant."""
+"""``python -m stancoreset``: the command line of this Python's installation."""
 
 from __future__ import annotations
 

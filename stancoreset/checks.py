@@ -1,4 +1,4 @@
-"""Checks of arguments: each refuses what cannot be used, names it, and says what is expected."""
+"""Checks of arguments, with errors that name the argument, its value and the expected one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 
 # Stan's seeds are unsigned 32-bit integers.
 _SEEDS = 2**32 - 1
-# Of a value in a message.
+# Largest length of a value in a message.
 _LONGEST = 80
 
 
 def shown(value: object) -> str:
-    """A value for a message: not the whole of it if it is long.
+    """Format a value for a message, shortened if it is long.
 
     >>> shown("x" * 300)[-3:]
     'xx…'
@@ -75,7 +75,7 @@ def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
 
 
 def check_seed(value: object, name: str = "seed") -> None:
-    """Raise unless `value` is a seed that Stan takes.
+    """Raise unless `value` is a seed that Stan accepts.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object, meaning: str = "a text") -> None:
-    """Raise unless `value` is a text, and not an empty one.
+    """Raise unless `value` is a text that is not empty.
 
     Raises
     ------
@@ -124,12 +124,12 @@ def check_text(name: str, value: object, meaning: str = "a text") -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless `value` is one of some texts.
+    """Raise unless `value` is one of the known texts.
 
     Raises
     ------
     OptionError
-        Names those that are nearly `value`.
+        If it is not; the message suggests similar ones.
     """
     known = list(choices)
     if not isinstance(value, str) or value not in known:
@@ -141,7 +141,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    """Raise unless `value` is of a type.
+    """Raise unless `value` has the expected type.
 
     Raises
     ------
@@ -190,21 +190,21 @@ def check_labels(coords: object, dims: object) -> None:
 def as_numbers(
     name: str, value: Any, shape: str, error: type[StancoresetError] = OptionError
 ) -> NDArray[np.float64]:
-    """An array of real numbers, at least one of them.
+    """Convert to a non-empty array of real numbers.
 
     Parameters
     ----------
     name : str
     value : array_like
     shape : str
-        What is expected, for the message: ``"an array (draws,)"``.
+        The expected shape, for the message: ``"an array (draws,)"``.
     error : type
-        What is raised.
+        Type of the error.
 
     Raises
     ------
     StancoresetError
-        Of the type `error`: nothing that is an array of numbers, none at all, or one number alone.
+        Of the type `error`, if `value` is not an array of numbers, is empty, or is one number.
     """
     with understood(name, value, f"{shape} of numbers", error):
         array = np.asarray(value)
@@ -217,9 +217,9 @@ def as_numbers(
 def understood(
     name: str, value: object, expected: str, error: type[StancoresetError] = OptionError
 ) -> Iterator[None]:
-    """What cannot be made of an argument, as one error that says what is expected.
+    """Convert any failure to interpret an argument to an error that says what is expected.
 
-    For arguments that may be many things, to be wrapped around the reading of them alone.
+    It is for arguments of many types, and should enclose only their conversion.
     """
     try:
         yield
@@ -230,12 +230,12 @@ def understood(
 
 
 def check_path(name: str, value: Any) -> Path:
-    """A path that the system can take, with ``~`` expanded.
+    """Return a path that the system accepts, with ``~`` expanded.
 
     Raises
     ------
     OptionError
-        Not a text or path, or one that no file can have.
+        If `value` is not a text or path, or no file can have this path.
     """
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise OptionError(f"{name} is {shown(value)}, expected a path")

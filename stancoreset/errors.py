@@ -1,7 +1,7 @@
-"""Every error that stancoreset raises on purpose.
+"""All errors that stancoreset raises deliberately.
 
-One message names the variable, file or option at fault, the value seen, the value
-expected, and what to do. The command line prints it as one line and exits with 2.
+A message names the variable, file or option at fault, the value seen, the value
+expected, and what to do. The command line prints it on one line and exits with code 2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class StancoresetError(Exception):
-    """Base class: catch this to catch everything that stancoreset raises on purpose."""
+    """Base class of all errors that stancoreset raises deliberately."""
 
 
 class OptionError(StancoresetError, ValueError):
@@ -39,35 +39,36 @@ class DataError(StancoresetError, ValueError):
 
 
 class ProgramError(StancoresetError):
-    """A Stan program cannot be used: syntax, no weights, no observation axis, ..."""
+    """A Stan program cannot be used: invalid syntax, no weights, no observation axis, ..."""
 
 
 class IdentityError(ProgramError):
-    """A weighted program's weights do not behave: a numerical identity fails."""
+    """A numerical identity of a weighted program fails: its weights are wrong."""
 
 
 class EngineError(StancoresetError):
-    """Stan itself failed; the message carries Stan's own words."""
+    """Stan itself failed; the message contains Stan's own message."""
 
 
 class EngineNotFoundError(EngineError):
-    """The engine asked for is not installed; the message says how to get it."""
+    """The requested engine is not installed; the message says how to install it."""
 
 
 class BrokenEngineError(EngineNotFoundError):
-    """The engine's folder is named, and does not hold what it should; the message says what."""
+    """The engine's folder is incomplete; the message says what is wrong with it."""
 
 
 class CompileError(EngineError, ProgramError):
-    """A Stan program does not compile; the message carries Stan's line and words."""
+    """A Stan program does not compile; the message contains Stan's line and message."""
 
 
 class ControlError(StancoresetError):
-    """No control variate: a derivative is not finite, or the centre lies outside the support."""
+    """No control variate exists: a derivative is not finite, or the centre is outside the "
+    "support."""
 
 
 class ReferenceFitError(StancoresetError):
-    """No usable reference distribution: mode at infinity, Hessian not positive definite, ..."""
+    """No usable reference distribution: mode at infinity, indefinite Hessian, ..."""
 
 
 class ModeAtInfinityError(ReferenceFitError):
@@ -79,11 +80,11 @@ class SolverError(StancoresetError, ValueError):
 
 
 class CertificateError(StancoresetError):
-    """A certificate cannot be computed from what was given."""
+    """A certificate cannot be computed from these arguments."""
 
 
 class OutputError(StancoresetError):
-    """A folder or file cannot be written, or is not one of ours to overwrite."""
+    """A folder or file cannot be written, or was not written by stancoreset."""
 
 
 class WeaveError(ProgramError):

@@ -1,4 +1,4 @@
-"""Files that nobody ever sees half of, and names made from content."""
+"""Atomic writing of files, and names derived from content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def content_key(*parts: Any) -> str:
-    """A short hash of texts and plain values, for names and fingerprints.
+    """Compute a short hash of texts and plain values, for names and fingerprints.
 
     Examples
     --------
@@ -49,10 +49,10 @@ def content_key(*parts: Any) -> str:
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block ends well.
+    """Yield a temporary file that replaces `path` when the block succeeds.
 
-    The content is on the disk before the name is: not even a power cut leaves half a file.
-    A process that is killed leaves the temporary file behind, see `remove_leftovers`.
+    The content is on the disk before the name is: not even a power cut leaves a partial file.
+    A killed process leaves the temporary file behind; see `remove_leftovers`.
 
     Raises
     ------
@@ -87,17 +87,17 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
-    """A temporary folder beside `path` that takes its place when the block ends well.
+    """Yield a temporary folder that becomes `path` when the block succeeds.
 
-    Several processes may make the same one at a time: the first to finish wins, the others'
-    are thrown away, and what has begun to use the winner's is not disturbed. A process that
-    is killed leaves the temporary folder behind, see `remove_leftovers`.
+    Several processes may create the same one at a time: the first to finish wins, the others'
+    folders are discarded, and users of the first one are not disturbed. A killed process
+    leaves the temporary folder behind; see `remove_leftovers`.
 
     Parameters
     ----------
     path : Path
     needed : str
-        The file without which the folder at `path` is damaged, and replaced.
+        A file without which the folder at `path` is damaged, and replaced.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
 
 
 def _move_away(path: Path) -> None:
-    """Remove a folder so that nobody sees a part of it: another process may do so too."""
+    """Remove a folder atomically; another process may do so at the same time."""
     away = _temporary(path)
     with suppress(FileNotFoundError):
         os.replace(path, away)
@@ -129,17 +129,17 @@ def _move_away(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside `path` that nobody else has, and that says whose it is."""
+    """A unique name beside `path` that identifies this process."""
     return path.with_name(f".{path.stem}-{process_mark()}-{secrets.token_hex(4)}{path.suffix}")
 
 
 def make_folder(name: str, value: str | Path) -> Path:
-    """A folder for results, made where it is not there.
+    """Create a folder for results if it does not exist.
 
     Raises
     ------
     OptionError, OutputError
-        The option's `name` has no path for a value, or one that cannot be written to.
+        If the value of the option `name` is not a path, or is not writable.
     """
     folder = check_path(name, value)
     if folder.exists() and not folder.is_dir():
@@ -147,7 +147,7 @@ def make_folder(name: str, value: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
+        raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from None
     return folder
 
 
@@ -155,12 +155,12 @@ _TEMPORARY = re.compile(r"\..+-(?P<pid>\d+)(_(?P<birth>\d+))?-\w{8}(\.\w+)?")
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether a file is a temporary of `atomic_path`, by its name."""
+    """Whether a file's name is that of a temporary file of `atomic_path`."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files and folders in `folder` whose process is gone."""
+    """Remove the temporary files and folders in `folder` whose process has ended."""
     for path in folder.iterdir():
         match = _TEMPORARY.fullmatch(path.name)
         if match is not None and not is_alive(int(match["pid"]), match["birth"]):
@@ -171,23 +171,23 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove_all_leftovers(folder: Path) -> None:
-    """Remove every temporary file below a folder that a lock keeps for the caller alone."""
+    """Remove every temporary file below a folder that the caller has locked."""
     for path in folder.rglob(".*-*"):
         if is_temporary(path):
             path.unlink(missing_ok=True)
 
 
 def process_mark() -> str:
-    """This process as `_TEMPORARY` has it: its number and, where the system tells, its birth."""
+    """This process in the form of `_TEMPORARY`: its number and, if known, its start time."""
     status = _status(os.getpid())
     return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
 
 
 def is_alive(pid: int, birth: str | None) -> bool:
-    """Whether a process is still at work.
+    """Whether a process is still running.
 
-    A number alone does not tell: a killed process keeps it until it is reaped, for ever where
-    nobody does that, and afterwards another may have it (after a restart of a container, the
+    A number alone does not tell: a killed process keeps it until it is reaped, which may never
+    happen, and afterwards another process may get it (after a restart of a container, the
     next run of the same program).
     """
     status = _status(pid)
@@ -204,7 +204,7 @@ def is_alive(pid: int, birth: str | None) -> bool:
 
 
 def _status(pid: int) -> tuple[str, str] | None:
-    """State and start time, in ticks since the system's; None where there is no /proc to ask."""
+    """State and start time, in ticks since the system's start; None without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
@@ -214,16 +214,15 @@ def _status(pid: int) -> tuple[str, str] | None:
 
 @contextmanager
 def reading(path: str | Path, error: type[StancoresetError] = OutputError) -> Iterator[None]:
-    """Whatever goes wrong while a file is read, as one error that names it.
+    """Convert any failure to read a file to one error that names it.
 
-    A damaged file lets its reader fail in any way there is. That there is no such file is for
-    the caller to say.
+    A damaged file may make its reader fail in any way. The caller reports a missing file.
 
     Parameters
     ----------
     path : path
     error : type
-        What is raised.
+        Type of the error.
 
     Examples
     --------
@@ -249,7 +248,7 @@ name enclosed in double quotes: line 1 column 2 (char 1)
 
 
 def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:
-    """A CSV file of numbers, read to the last bit; `options` go to ``pandas.read_csv``."""
+    """Read a CSV file of numbers exactly; `options` are passed to ``pandas.read_csv``."""
     import pandas as pd
 
     # From version 3 on that is what pandas does by itself, and the option is deprecated.

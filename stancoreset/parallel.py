@@ -1,4 +1,4 @@
-"""Threads: how many, maps over them, and how what they run ends together."""
+"""Threads: their number, maps over them, and their joint end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = [
     "team",
 ]
 
-#: Environment variable that sets how many threads are used, instead of the cores.
+#: Environment variable that sets the number of threads instead of the cores.
 THREADS_VARIABLE = "STANCORESET_THREADS"
 
 
 def available_cores() -> int:
-    """Cores that this process may use, or as many as ``STANCORESET_THREADS`` says (at least 1)."""
+    """Number of cores for this process, or the value of ``STANCORESET_THREADS`` (at least 1)."""
     wanted = os.environ.get(THREADS_VARIABLE, "")
     if wanted.isdecimal():
         return max(1, int(wanted))
@@ -36,9 +36,9 @@ def available_cores() -> int:
 
 
 def map_rows(function: Callable[[Any], Any], rows: np.ndarray, threads: int) -> list[Any]:
-    """Apply `function` to each row; results in the rows' order.
+    """Apply `function` to each row; return results in the rows' order.
 
-    Each thread takes one contiguous block, so that the cost of handing out work does not
+    Each thread takes one contiguous block, so that the cost of distributing work does not
     grow with the number of rows.
     """
     if threads <= 1 or len(rows) < 2:
@@ -49,9 +49,9 @@ def map_rows(function: Callable[[Any], Any], rows: np.ndarray, threads: int) -> 
 
 
 def side_by_side(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
-    """Apply `function` to each item in threads; results in the items' order.
+    """Apply `function` to each item in threads; return results in the items' order.
 
-    The first failure, or an interrupt, ends what the others run (see `ending_with_others`).
+    The first failure, or an interrupt, ends the others' work (see `ending_with_others`).
 
     Examples
     --------
@@ -66,18 +66,18 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any], threads: 
 
 
 class Team:
-    """Threads that end together; made by `team`."""
+    """Threads that end together; created by `team`."""
 
     def __init__(self, threads: int) -> None:
         self._lock = threading.Lock()
         self._ends: list[Callable[[], object]] = []
         self._over = False
-        #: What has failed first, if anything has.
+        #: The first failure, if any.
         self.failure: BaseException | None = None
         self.pool = ThreadPoolExecutor(threads, initializer=_TEAM.set, initargs=(self,))
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Any]:
-        """``function(item)`` in one of the threads; if it fails, all end."""
+        """Run ``function(item)`` in one of the threads; if it fails, all end."""
         return self.pool.submit(self._run, function, item)
 
     def _run(self, function: Callable[[Any], Any], item: Any) -> Any:
@@ -90,7 +90,7 @@ class Team:
             raise
 
     def end(self, failure: BaseException | None = None) -> None:
-        """End what the threads wait for; nothing that has not begun will begin."""
+        """End the processes that the threads wait for; start no further item."""
         with self._lock:
             if self.failure is None:
                 self.failure = failure
@@ -100,7 +100,7 @@ class Team:
             end()
 
     def add(self, end: Callable[[], object]) -> None:
-        """`end` is how to end what a thread is about to wait for."""
+        """Register `end`, which ends the process that a thread is about to wait for."""
         with self._lock:
             self._ends.append(end)
             over = self._over
@@ -108,7 +108,7 @@ class Team:
             end()
 
     def remove(self, end: Callable[[], object]) -> None:
-        """There is nothing left for `end` to end."""
+        """Unregister `end`."""
         with self._lock:
             self._ends.remove(end)
 
@@ -118,11 +118,11 @@ _TEAM: ContextVar[Team | None] = ContextVar("team", default=None)
 
 @contextmanager
 def team(threads: int) -> Iterator[Team]:
-    """Threads that end together: when one fails, and when the block does or is interrupted.
+    """Yield threads that end together if one fails, or the block fails or is interrupted.
 
-    What a thread waits for is ended in the way that it has told `ending_with_others`. The
-    error that leaves the block is the one that came first, not one of those that are its
-    consequence. A team may be started by a member of another, and ends with that one.
+    A process that a thread waits for is ended by the function given to `ending_with_others`. The
+    block raises the first error, not one of its consequences. A member of a team may start
+    another, which ends with it.
     """
     members = Team(threads)
     with ending_with_others(members.end), members.pool:
@@ -138,9 +138,9 @@ def team(threads: int) -> Iterator[Team]:
 
 @contextmanager
 def ending_with_others(end: Callable[[], object]) -> Iterator[None]:
-    """While the block runs, `end` is called if another thread of the team fails.
+    """Call `end` if another thread of the team fails while the block runs.
 
-    It may be called when there is nothing left to end. Outside of a team nothing happens.
+    It may be called when nothing is left to end. Outside a team it has no effect.
     """
     members = _TEAM.get()
     if members is None:

@@ -1,4 +1,4 @@
-"""Named stages of long work: how long each took, and a progress bar where one is wanted."""
+"""Named stages of long work, with their times and optional progress bars."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Stages"]
 
 
 class Stages:
-    """A stopwatch with a name for each stage.
+    """A stopwatch for named stages.
 
     Parameters
     ----------
     show_progress : bool, optional
-        Draw bars on standard error; default: only if it is a terminal.
+        Whether to draw bars on standard error; default: only if it is a terminal.
     on_done : callable, optional
         Called as ``on_done(name, seconds)`` when a stage ends.
 
@@ -50,12 +50,12 @@ class Stages:
 
     @classmethod
     def given(cls, stages: object, show_progress: object) -> Stages:
-        """The stopwatch that a call was given, or a new one.
+        """Return the given stopwatch, or a new one.
 
         Raises
         ------
         OptionError
-            If it is none, or `show_progress` is not True, False or None.
+            If it is not a stopwatch, or `show_progress` is not True, False or None.
         """
         if show_progress is not None:
             check_flag("show_progress", show_progress)
@@ -67,7 +67,7 @@ class Stages:
 
     @contextmanager
     def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
-        """Time a block; what it yields takes the number of steps done since the last call."""
+        """Time a block; yield a function of the number of steps done since its last call."""
         started = time.perf_counter()
         bar = self._bar(name, total) if self.show and total else None
         try:

@@ -1,4 +1,4 @@
-"""Names that may have been meant, for error messages."""
+"""Suggestions for misspelt names, for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["near_misses"]
 
 
 def near_misses(name: str, names: Iterable[str]) -> list[str]:
-    """Two names at most of which `name` looks like a misspelling.
+    """Return at most two known names similar to `name`.
 
     Examples
     --------

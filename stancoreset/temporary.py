@@ -1,8 +1,8 @@
-"""Temporary folders that name their process, so that those of the dead can be told and removed.
+"""Temporary folders named after their process, so that those of dead processes can be removed.
 
-A folder goes with what it was made for, whatever exception ends that. Only a process that ends
-without a word (kill -9, a signal that nobody handles) leaves its folders behind; the next one to
-make a folder in the same place removes them.
+A folder is removed with its owner, whatever exception ends that. Only a killed process (kill -9,
+an unhandled signal) leaves its folders behind; the next process to create a folder in the same
+place removes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["process_prefix", "remove_dead", "temporary_folder"]
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder in the place for temporary files; removed by ``cleanup``, or with the object.
+    """Create a folder for temporary files, removed by ``cleanup`` or with the object.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def process_prefix(start: str) -> str:
-    """The beginning of a name that says which process of which machine it belongs to."""
+    """Prefix of a name that identifies its process and machine."""
     return f"{start}{_machine()}-{process_mark()}-"
 
 
 def remove_dead(parent: Path, start: str) -> None:
-    """Remove the folders of `process_prefix` in `parent` whose process is gone."""
+    """Remove the folders of `process_prefix` in `parent` whose process has ended."""
     mark = re.compile(re.escape(start) + _machine() + r"-(?P<pid>\d+)(_(?P<birth>\d+))?-\w+")
     try:
         names = os.listdir(parent)
@@ -59,7 +59,8 @@ def _remove_dead_once(parent: str, start: str, _process: int) -> None:
 
 @cache
 def _machine() -> str:
-    """Which machine's process numbers are meant: a folder may be shared, also by containers."""
+    """Identify the machine of a process number, since machines and containers may share a "
+    "folder."""
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:

@@ -1,6 +1,6 @@
-"""Many fits from one file: a folder for each, resumable, with one table at the end.
+"""Many fits from one file, each in its own folder, resumable, summarised in one table.
 
-May import model and what lies below it. Hands out `run_batch`, and the display of the command line.
+May import model and the rooms below it. Hands out `run_batch`, and the command line's display.
 """
 
 from __future__ import annotations

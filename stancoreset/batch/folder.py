@@ -1,8 +1,8 @@
-"""The work folder of a batch: a folder for each job, journals, and a lock.
+"""The work folder of a batch: one folder per job, journals, and a lock.
 
 The lock (``flock``) belongs to the batch and to the worker processes that inherit it, and
-the system takes it away from the dead: nothing stays locked after kill -9, and a new batch
-waits until the last worker of a killed one is gone.
+the system releases it when they end: nothing stays locked after kill -9, and a new batch
+waits until the last worker of a killed one has ended.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from stancoreset.files import remove_all_leftovers
 __all__ = ["WorkFolder"]
 
 _STATE = ".stancoreset-batch"
-# A killed batch's workers are gone within moments.
+# A killed batch's workers end within moments.
 _PATIENCE = 20.0
 
 
 class WorkFolder:
-    """A folder of ours, locked while it is in use.
+    """A batch's folder, locked while it is in use.
 
     Parameters
     ----------
     path : path
     resume : bool
-        Whether an earlier batch may be in it.
+        Whether it may hold an earlier batch.
 
     Raises
     ------
     OutputError
-        If it cannot be written to, holds something else, holds an earlier batch and `resume`
-        is False, or another batch is at work in it.
+        If it is not writable, holds other files, holds an earlier batch and `resume`
+        is False, or another batch is using it.
     """
 
     def __init__(self, path: str | Path, *, resume: bool) -> None:
@@ -49,13 +49,13 @@ class WorkFolder:
         self._lock: int | None = None
 
     def check(self) -> None:
-        """Raise if the folder cannot be used; nothing is written."""
+        """Raise if the folder cannot be used, without writing anything."""
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"{self.path} is a file; name a folder for the batch (--out)")
         if (self.path / _STATE).is_dir():
             if not self._resume:
                 raise OutputError(
-                    f"{self.path} holds an earlier batch; go on with it (resume=True, --resume) or "
+                    f"{self.path} holds an earlier batch; continue it (resume=True, --resume) or "
                     "name another folder"
                 )
         elif self.path.is_dir() and any(self.path.iterdir()):
@@ -92,7 +92,7 @@ class WorkFolder:
                 if time.monotonic() >= until:
                     owner = (state / "lock").read_text(encoding="utf-8").strip() or "unknown"
                     raise OutputError(
-                        f"another batch (process {owner}) is at work in {self.path}"
+                        f"another batch (process {owner}) is using {self.path}"
                     ) from None
             time.sleep(0.05)
         os.ftruncate(self.lock, 0)
@@ -121,11 +121,11 @@ class WorkFolder:
 
     @property
     def temporary(self) -> Path:
-        """For the engines' files; emptied before and after."""
+        """Folder for the engines' files, emptied before and after."""
         return self.path / _STATE / "tmp"
 
     def of(self, job: Job) -> Path:
-        """The job's own folder."""
+        """The job's folder."""
         return self.path / job.name
 
     def journal(self, job: Job) -> Path:
@@ -133,18 +133,18 @@ class WorkFolder:
         return self.path / _STATE / "journal" / f"{job.name}.jsonl"
 
     def log(self, job: Job) -> Path:
-        """What Stan and Python said while the job was run."""
+        """Log of Stan's and Python's output during the job."""
         return self.path / _STATE / "log" / f"{job.name}.log"
 
     def history(self, job: Job) -> History:
-        """What happened to the job so far."""
+        """The job's history so far."""
         return history(self.journal(job))
 
     def state(self, job: Job) -> str:
         """``"done"``, ``"failed"``, ``"begun"`` or ``"new"``.
 
-        A job is done when its report is there, the last file to be written; unless its
-        settings or the files it reads have changed since, which only running it can judge.
+        A job is done if its report exists, which is written last, unless its
+        settings or input files have changed since, which only running it can tell.
         """
         past = self.history(job)
         if not past.attempts:

@@ -1,4 +1,4 @@
-"""A job of a batch: what is to be run, and what its folder is called."""
+"""A job of a batch: its settings and the name of its folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "short",
 ]
 
-#: Settings of a fit that NUTS on the full data has too.
+#: Settings of a fit that also apply to NUTS on the full data.
 FULL_SETTINGS = (
     "seed",
     "inits",
@@ -35,7 +35,7 @@ FULL_SETTINGS = (
     "coords",
     "dims",
 )
-# What the batch decides itself.
+# Settings that the batch decides itself.
 _NOT_SETTINGS = {
     "self",
     "data",
@@ -64,10 +64,10 @@ class Job:
     engine : str
     obs : str or None
     settings : dict
-        What `CoresetModel.fit` (or ``sample``) is called with.
+        Arguments of `CoresetModel.fit` (or ``sample``).
     columns : str or None
-        Path of the file that says which columns of the data are which variables, where `data`
-        are files, folders or patterns of rows.
+        Path of the file that maps columns to variables, if `data` names files, folders or
+        patterns of rows.
     full : str or None
         Name of the job that runs NUTS on the full data for comparison.
     kind : {"fit", "full"}
@@ -85,7 +85,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Changes when the settings change, or the files that the job reads."""
+        """A key that changes with the settings and the job's input files."""
         stamps = []
         reference = str(self.settings.get("reference", ""))
         read = [reference] if reference.endswith(".nc") else []
@@ -100,7 +100,7 @@ class Job:
         return found if self.columns is None else data_files(found)
 
     def describe(self) -> dict[str, Any]:
-        """Plain values that a worker process understands."""
+        """Plain values for a worker process."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -135,7 +135,7 @@ def fit_settings() -> dict[str, inspect.Parameter]:
 
 
 def name_parts(job: Job) -> dict[str, Any]:
-    """What a name may be made of: every setting, with the defaults of `fit`."""
+    """The parts of a job's name: every setting, with the defaults of `fit`."""
     return {
         **default_settings(),
         **job.settings,
@@ -146,7 +146,7 @@ def name_parts(job: Job) -> dict[str, Any]:
 
 
 def full_job(job: Job) -> Job:
-    """NUTS on the full data, shared by all jobs of the same model, data and sampler."""
+    """The job of NUTS on the full data, shared by all jobs of the same model, data and sampler."""
     settings = {key: job.settings[key] for key in FULL_SETTINGS if key in job.settings}
     parts = name_parts(job)
     about = [job.data] if job.columns is None else [job.data, job.columns]
@@ -156,7 +156,7 @@ def full_job(job: Job) -> Job:
 
 
 def _stem(path: str) -> str:
-    """What data are called: a file or folder by its name, a pattern by the folder it is in."""
+    """The name of data: that of a file or folder, or for a pattern that of its folder."""
     return Path(path).stem if not glob.has_magic(Path(path).name) else Path(path).parent.stem
 
 
@@ -167,14 +167,14 @@ def files_of(data: Any) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, for JSON."""
+    """Convert arrays to lists, for JSON."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def short(value: Any) -> str:
-    """A value as a part of a name."""
+    """Convert a value to a part of a name."""
     if str(value).endswith((".nc", ".json")):
         return Path(str(value)).stem
     if isinstance(value, str | int | float):

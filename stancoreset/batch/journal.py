@@ -1,7 +1,7 @@
-"""What happened to a job: one line of JSON for each event, appended as it happens.
+"""The journal of a job: one line of JSON per event, appended immediately.
 
-A line is one write: a process that is killed leaves at worst a last line cut short, which
-is passed over.
+A line is a single write: a killed process leaves at worst an incomplete last line, which
+is ignored.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ __all__ = ["History", "append", "history"]
 
 @dataclass(frozen=True)
 class History:
-    """A job's journal, read.
+    """The contents of a job's journal.
 
     Attributes
     ----------
     attempts : int
-        How often it was started.
+        Number of starts.
     key : str
         `Job.key` at the last start.
     seconds : dict of str to float
-        Time of each stage, of the last attempt that computed it.
+        Time of each stage in the last attempt that computed it.
     computed : list of (int, str)
-        Attempt and name of every stage that ended, in order.
+        Attempt and name of every finished stage, in order.
     error : str or None
-        Why the last attempt failed, if it did.
+        Error of the last attempt, if it failed.
     """
 
     attempts: int = 0
@@ -67,7 +67,7 @@ def _last_byte(stream: Any) -> bytes:
 
 
 def history(path: Path) -> History:
-    """Read a journal; an absent one is empty."""
+    """Read a journal; a missing one is empty."""
     attempts, key, error = 0, "", None
     seconds: dict[str, tuple[int, float]] = {}
     computed: list[tuple[int, str]] = []
@@ -78,7 +78,7 @@ def history(path: Path) -> History:
         elif kind == "stage":
             name = str(event["name"])
             of, before = seconds.get(name, (0, 0.0))
-            # A stage that is entered several times in one attempt adds up.
+            # Times of a stage entered repeatedly in one attempt add up.
             so_far = before if of == attempts else 0.0
             seconds[name] = (attempts, so_far + float(event["seconds"]))
             computed.append((attempts, name))

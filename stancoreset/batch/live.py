@@ -1,4 +1,4 @@
-"""What a batch says while it runs: a table that changes in a terminal, plain lines elsewhere."""
+"""Display of a running batch: a live table in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Running:
 
 
 class Live:
-    """Shows `Event`s.
+    """Displays each `Event`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Live:
         self._last = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Take an event."""
+        """Display an event."""
         if event.kind == "plan":
             self._total = event.count
         if event.job is not None:
@@ -64,7 +64,7 @@ class Live:
         print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Leave only the lines that stay."""
+        """Clear the live table, leaving only the permanent lines."""
         self._erase()
         self._stream.flush()
 

@@ -1,6 +1,6 @@
-"""Worker processes, and who does which job.
+"""Worker processes, and the assignment of jobs to them.
 
-Each worker is a process of its own: a job that takes its process down (a crash in Stan, a
+Each worker is a separate process: a job that ends its process (a crash in Stan, a
 machine out of memory) fails alone, and the next job gets a new process.
 """
 
@@ -38,19 +38,19 @@ _BLAS_VARIABLES = (
 
 @dataclass(frozen=True)
 class Event:
-    """Something happened to a job.
+    """An event of a batch.
 
     Attributes
     ----------
     kind : {"plan", "start", "begin", "stage", "done", "failed", "tick"}
-        So many jobs are to be run; a job, or a stage of it, begins or ends; time has passed.
+        The number of jobs is known; a job, or a stage of it, begins or ends; time has passed.
     job : Job or None
     stage : str
     seconds : float
-        Of the stage; for ``"done"`` and ``"failed"`` of this attempt.
+        Time of the stage; for ``"done"`` and ``"failed"`` of this attempt.
     error : str
     count : int
-        Jobs to be run.
+        Number of jobs to run.
     """
 
     kind: str
@@ -73,15 +73,15 @@ class _Worker:
 def run_jobs(
     jobs: Iterable[Job], folder: WorkFolder, count: int, on_event: Callable[[Event], object]
 ) -> None:
-    """Run jobs on `count` worker processes; the cores are shared out among them.
+    """Run jobs on `count` worker processes, which share the cores.
 
     Parameters
     ----------
     jobs : iterable of Job
     folder : WorkFolder
-        Locked.
+        The locked folder.
     count : int
-        Jobs at the same time.
+        Number of jobs at the same time.
     on_event : callable
         Called with each `Event`, and with a tick at least twice a second.
     """
@@ -114,7 +114,7 @@ def run_jobs(
 
 
 def launch(threads: int, folder: WorkFolder) -> Any:
-    """A worker process in a group of its own, which holds the lock as long as it lives."""
+    """Start a worker process in its own process group, which holds the lock while it runs."""
     share = {name: str(threads) for name in (*_BLAS_VARIABLES, THREADS_VARIABLE)}
     where = folder.temporary.resolve()
     return subprocess.Popen(
@@ -128,8 +128,8 @@ def launch(threads: int, folder: WorkFolder) -> Any:
     )
 
 
-# With -P the folder that the batch is started in is no place for modules; others that this process
-# knows come last, so that no file in them stands for one of Python's own.
+# With -P no module is imported from the batch's current folder; other paths of this process come
+# last, so that no file in them replaces one of Python's own.
 _START = """\
 import sys
 sys.path += [entry for entry in sys.argv[1:] if entry not in sys.path]
@@ -139,7 +139,7 @@ main()
 
 
 def _path() -> list[str]:
-    """Where this process finds modules, the folder of its script left out; and this package."""
+    """This process' module paths without its script's folder, and this package's."""
     first = 0 if sys.flags.safe_path else 1
     package = str(Path(__file__).parents[2])
     return [*(entry for entry in sys.path[first:] if entry), package]
@@ -148,7 +148,7 @@ def _path() -> list[str]:
 def _give(
     worker: _Worker, pending: list[Job], folder: WorkFolder, on_event: Callable[[Event], object]
 ) -> None:
-    """The next job; rather one with the model and data that the worker has at hand."""
+    """Give a worker the next job, preferably one with its current model and data."""
     alike = (i for i, job in enumerate(pending) if _subject(job) == worker.last)
     job = pending.pop(next(alike, 0))
     order = {
@@ -170,7 +170,7 @@ def _subject(job: Job) -> tuple[Any, ...]:
 
 
 def _hear(worker: _Worker, on_event: Callable[[Event], object]) -> bool:
-    """Pass on what a worker says; False if it is gone."""
+    """Pass on a worker's events; return False if it has ended."""
     content = os.read(worker.process.stdout.fileno(), 1 << 16)
     *lines, worker.buffer = (worker.buffer + content).split(b"\n")
     for line in lines:
@@ -187,7 +187,7 @@ def _hear(worker: _Worker, on_event: Callable[[Event], object]) -> bool:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """What a worker says; not what a library prints while it is imported."""
+    """Parse a worker's event; ignore lines that a library prints on import."""
     try:
         said = json.loads(line)
     except ValueError:
@@ -196,7 +196,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
 
 
 def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> None:
-    """A worker has ended by itself: if it had a job, it has crashed."""
+    """Handle a worker that ended by itself, which crashed if it had a job."""
     if hasattr(os, "waitid"):
         # Not reaped before its group is ended: until then nobody else can have its number.
         os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
@@ -204,7 +204,7 @@ def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], objec
     if job is None:
         return
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    said = f"the job's process {how}; what it said last is in {folder.log(job)}"
+    said = f"the job's process {how}; its last output is in {folder.log(job)}"
     # With a full disk the job counts as interrupted, and is run again.
     with contextlib.suppress(OutputError):
         append(folder.journal(job), "failed", error=said)
@@ -212,7 +212,7 @@ def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], objec
 
 
 def _end(worker: _Worker) -> int:
-    """End a worker and everything that it started; returns its exit code."""
+    """End a worker and everything that it started; return its exit code."""
     process = worker.process
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()  # it goes by itself, should it not lead its group yet

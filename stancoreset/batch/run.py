@@ -1,4 +1,4 @@
-"""The whole batch: read the jobs, run what is not done, sum up."""
+"""The whole batch: read the jobs, run the unfinished ones, summarise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_batch(
     dry_run: bool = False,
     on_event: Callable[[Event], object] | None = None,
 ) -> pd.DataFrame:
-    """Run many fits, each in a folder of its own, and put their results into one table.
+    """Run many fits, each in its own folder, and summarise them in one table.
 
     Parameters
     ----------
@@ -37,22 +37,22 @@ def run_batch(
         A TOML file, or a dict of the same form. ``[[jobs]]`` tables have the arguments of
         `CoresetModel` and `CoresetModel.fit` as keys (``model``, ``data``, ``size``,
         ``method``, ``seed``, ``engine``, …; options of the method in ``options``), and
-        ``full = true`` if NUTS is to be run on the full data too. What ``[defaults]`` says
-        holds where a job says nothing. A list stands for several jobs; lists in ``[grid]``
-        hold for all jobs. ``data`` of several sources is a list within a list. With
-        ``columns``, the path of a file as `stancoreset.rows.tables.table_from_file` reads it,
-        ``data`` are files, folders or patterns of rows that need not fit in memory.
+        ``full = true`` to run NUTS on the full data too. ``[defaults]`` sets the keys that a job
+        does not set. A list means several jobs; lists in ``[grid]``
+        apply to all jobs. ``data`` from several sources are a list within a list. With
+        ``columns``, the path of a file that `stancoreset.rows.tables.table_from_file` reads,
+        ``data`` names files, folders or patterns of rows that need not fit in memory.
     work_dir : path
         A new or empty folder, or with `resume` that of an earlier batch.
     jobs : int
-        How many are run at the same time; they share the cores.
+        Number of jobs at the same time, which share the cores.
     resume : bool
-        Go on with what an earlier batch began: nothing that is finished is computed again,
-        and jobs that failed stay failed.
+        Whether to continue an earlier batch: finished stages are not computed again,
+        and failed jobs stay failed.
     retry : bool
-        Resume, and run again what failed.
+        Whether to resume and repeat failed jobs.
     dry_run : bool
-        Run nothing and write nothing; the table says what would be done.
+        Whether to run and write nothing and return a table of the planned work.
     on_event : callable, optional
         Called with an `Event` whenever a job or a stage begins or ends.
 
@@ -65,9 +65,9 @@ def run_batch(
     Raises
     ------
     OptionError, DataError
-        Something is wrong with a job; nothing is run.
+        If a job is invalid; nothing is run.
     OutputError
-        The work folder cannot be used, or has no room left for the summary.
+        If the work folder cannot be used, or its disk is too full for the summary.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def run_and_tell(
     dry_run: bool,
     on_event: Callable[[Event], object] | None,
 ) -> tuple[pd.DataFrame, OutputError | None]:
-    """The table of `run_batch`, and why it could not be written to the work folder."""
+    """Return the table of `run_batch`, and the reason if it could not be written."""
     check_whole("jobs", jobs, 1)
     for name, value in (("resume", resume), ("retry", retry), ("dry_run", dry_run)):
         check_flag(name, value)

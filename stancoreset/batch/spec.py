@@ -1,4 +1,4 @@
-"""Jobs from a TOML file: defaults, grids, names; everything checked before anything is run."""
+"""Jobs from a TOML file: defaults, grids, names; all checked before any is run."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _AT_LEAST = {
     **{f.name: f.metadata["least"] for f in fields(NUTS) if f.metadata["least"] is not None},
 }
 _RESERVED = {"summary.csv", "summary.md"}
-# Of a folder; journals and temporary files are named after it.
+# Longest name of a folder; names of journals and temporary files extend it.
 _LONGEST_NAME = 200
 
 
 def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
-    """The jobs of a TOML file, or of a dict of the same form, in order.
+    """Read the jobs of a TOML file, or of a dict of the same form, in order.
 
     Parameters
     ----------
     spec : path or mapping
         ``[defaults]``, ``[grid]`` and ``[[jobs]]``; see `stancoreset.run_batch`. Paths in a
-        file count from the file's folder.
+        file are relative to the file's folder.
 
     Returns
     -------
@@ -63,10 +63,10 @@ def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
     Raises
     ------
     DataError
-        No such file, or it is not TOML.
+        If the file does not exist or is not TOML.
     OptionError
-        An unknown key, a value that cannot be used, a missing file, the same job twice;
-        each names file, table and key.
+        If a key is unknown, a value cannot be used, a file is missing, or a job is repeated;
+        the message names file, table and key.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 class _Reader:
-    """Makes jobs; knows where it is reading, for messages."""
+    """Creates jobs, and tracks its position in the file for messages."""
 
     def __init__(self, source: str, base: Path) -> None:
         self._source = source
@@ -117,7 +117,7 @@ class _Reader:
         grid = self._table(tables, "grid")
         jobs = tables.get("jobs", [{}] if grid or defaults else [])
         if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
-            raise OptionError(f"{self._source}: jobs are no tables; write [[jobs]] before each")
+            raise OptionError(f"{self._source}: jobs are not tables; write [[jobs]] before each")
         if not jobs:
             raise OptionError(f"{self._source}: there are no jobs; write [[jobs]] before each")
         for place, table in (("[defaults]", defaults), ("[grid]", grid)):
@@ -129,7 +129,7 @@ class _Reader:
             merged = {**defaults, **grid, **table}
             for key, value in merged.items():
                 if isinstance(value, list | tuple) and not len(value):
-                    raise self._error(place, key, "is an empty list, which makes no job at all")
+                    raise self._error(place, key, "is an empty list, which gives no job")
             for values in _product(merged):
                 for job in self._jobs(place, values, named={*grid, *table}):
                     self._add(found, job, place)
@@ -138,7 +138,7 @@ class _Reader:
     def _table(self, tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         table = tables.get(name, {})
         if not isinstance(table, Mapping):
-            raise OptionError(f"{self._source}: {name} is no table; write [{name}]")
+            raise OptionError(f"{self._source}: {name} is not a table; write [{name}]")
         return table
 
     def _known(self, place: str, table: Mapping[str, Any]) -> None:
@@ -166,12 +166,12 @@ class _Reader:
             raise self._error(
                 place,
                 "name",
-                f"{job.name!r} {what} as in {before}; take one away, or give them names that "
-                'differ (name = "…{size}…")',
+                f"{job.name!r} {what} as in {before}; remove one, or give them different names "
+                '(name = "…{size}…")',
             )
 
     def _jobs(self, place: str, values: Mapping[str, Any], named: set[str]) -> Iterator[Job]:
-        """The job of one point of the grid, and its run on the full data if that is asked for."""
+        """The job of one point of the grid, and its run on the full data if requested."""
         for key in ("model", "data"):
             if key not in values:
                 raise self._error(place, key, "is missing")
@@ -182,7 +182,9 @@ class _Reader:
         own = own_options(values.get("method"))
         twice = sorted(set(options) & {*fit_settings(), *_OWN} - {*own})
         if twice:
-            raise self._error(place, f"options.{twice[0]}", "is no option of a method: move it out")
+            raise self._error(
+                place, f"options.{twice[0]}", "is not an option of a method: move it out of options"
+            )
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
         if not isinstance(engine, str) or engine not in _ENGINES:
             raise self._error(
@@ -208,7 +210,7 @@ class _Reader:
             yield whole
 
     def _setting(self, place: str, key: str, value: Any) -> Any:
-        """A value of the type that the parameter of `fit` is annotated with."""
+        """Check that a value has the annotated type of the parameter of `fit`."""
         kind = str(fit_settings()[key].annotation)
         if value is None and "None" in kind:
             return None
@@ -242,7 +244,7 @@ class _Reader:
         return value
 
     def _inits(self, place: str, value: Any) -> Any:
-        """Starting points, whose files count from this one."""
+        """Starting points; paths are relative to this file."""
         if isinstance(value, list | tuple):
             return [self._inits(place, one) for one in value]
         if isinstance(value, Mapping):
@@ -252,7 +254,7 @@ class _Reader:
     def _plan(
         self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any], engine: Any
     ) -> None:
-        """Let the fit itself say what it will not do, of any number of rows."""
+        """Check settings as the fit does, for any number of rows."""
         given = {**default_settings(), **settings}
         nuts = {name: given[name] for name in NUTS.names() if name in given}
         known = {f.name for f in fields(Plan)}
@@ -270,7 +272,7 @@ class _Reader:
             raise OptionError(f"{self._source}: {place}: {error}") from None
 
     def _path(self, place: str, key: str, value: Any) -> Path:
-        """A path, which counts from this file."""
+        """Resolve a path relative to this file."""
         try:
             return check_path(key, self._base / check_path(key, value))
         except OptionError as error:
@@ -283,7 +285,7 @@ class _Reader:
         return path
 
     def _model(self, place: str, value: Any) -> str:
-        """A path; or the name of a ready program, where no file is called so."""
+        """Resolve a path, or the name of a ready program if there is no such file."""
         if (
             isinstance(value, str)
             and value in stan_model_names()
@@ -292,11 +294,11 @@ class _Reader:
             return str(stan_model_path(value))
         path = self._file(place, "model", value)
         if not path.is_file():
-            raise self._error(place, "model", f"is {value!r}: {path} is no file")
+            raise self._error(place, "model", f"is {value!r}: {path} is not a file")
         return str(path)
 
     def _rows(self, place: str, data: Any, columns: Any) -> tuple[Any, str | None]:
-        """Sources of the data; with columns, files of rows, and the file that describes them."""
+        """Sources of the data; with columns, files of rows and the file that describes them."""
         if columns is None:
             return self._data(place, data), None
         described = str(self._file(place, "columns", columns))
@@ -306,8 +308,8 @@ class _Reader:
                 raise self._error(
                     place,
                     "data",
-                    f"has {shown(value)}, expected the path of a file, a folder or a pattern: what "
-                    "is no row goes into the file of columns, under [values]",
+                    f"has {shown(value)}, expected the path of a file, a folder or a pattern: "
+                    "data other than rows go into the file of columns, under [values]",
                 )
         paths = [str(self._base / Path(value).expanduser()) for value in given]
         try:
@@ -318,7 +320,7 @@ class _Reader:
         return paths if isinstance(data, list | tuple) else paths[0], described
 
     def _data(self, place: str, value: Any) -> Any:
-        """Paths made absolute; numbers beside them are checked when the data are read."""
+        """Make paths absolute; numbers beside them are checked when the data are read."""
         if isinstance(value, list | tuple):
             return [self._data(place, part) for part in value]
         if isinstance(value, Mapping):
@@ -328,8 +330,8 @@ class _Reader:
             raise self._error(
                 place,
                 "data",
-                f"is {value!r}: {path} is a folder; say in columns = FILE which columns of its "
-                "files are which Stan variables (see stancoreset fit --help)",
+                f"is {value!r}: {path} is a folder; map the columns of its files to Stan "
+                "variables in columns = FILE (see stancoreset fit --help)",
             )
         return str(path)
 
@@ -351,18 +353,19 @@ class _Reader:
             name = self._filled(place, template, parts)
         name = re.sub(r"[^\w.=+-]+", "_", name).strip(".")
         if not name or name in _RESERVED:
-            raise self._error(place, "name", f"is {template!r}, which is no name for a folder")
+            raise self._error(place, "name", f"is {template!r}, which is not a valid folder name")
         if len(name.encode()) > _LONGEST_NAME:
             raise self._error(
                 place,
                 "name",
-                f"is {shown(name)} of {len(name)} letters, expected at most {_LONGEST_NAME}: give "
+                f"is {shown(name)} of {len(name)} characters, expected at most {_LONGEST_NAME}: "
+                "give "
                 'it another, name = "…{size}…"',
             )
         return name
 
     def _filled(self, place: str, template: Any, parts: Mapping[str, Any]) -> str:
-        """A template with the settings that it names in braces."""
+        """Fill a template with the settings that it names in braces."""
         if not isinstance(template, str):
             raise self._error(place, "name", f"is {shown(template)}, expected a text")
         try:

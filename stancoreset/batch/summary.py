@@ -1,4 +1,4 @@
-"""One table of all jobs: verdicts, errors, times; as CSV and as Markdown."""
+"""The table of all jobs' verdicts, errors and times, as CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COUNTS = (
 
 
 def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
-    """What a batch would do with each job: the table of ``--dry-run``."""
+    """The planned work for each job: the table of ``--dry-run``."""
     import pandas as pd
 
     does = {"done": "nothing: done", "new": "run", "begun": "go on"}
@@ -67,7 +67,7 @@ def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
 
 
 def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
-    """The state of every job and, where there is one, its result.
+    """Tabulate the state and, if available, the result of every job.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
 
 
 def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
-    """Times and means against NUTS on the full data."""
+    """Compare times and means with NUTS on the full data."""
     from stancoreset.model import load_fit
     from stancoreset.posterior import arviz, compare, summarise
 
@@ -162,7 +162,7 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
 
 
 def write_summary(table: pd.DataFrame, folder: Path) -> None:
-    """``summary.csv`` with everything, ``summary.md`` with what matters."""
+    """Write ``summary.csv`` with all columns, ``summary.md`` with the main ones."""
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
     with atomic_path(folder / "summary.md") as temporary:
@@ -170,7 +170,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
 
 
 def _counted(table: pd.DataFrame) -> pd.DataFrame:
-    """Counts as whole numbers, also where some jobs have none."""
+    """Convert counts to whole numbers, also if some are missing."""
     whole = [c for c in _COUNTS if c in table.columns and table[c].dtype.kind == "f"]
     return table.astype(dict.fromkeys(whole, "Int64"))
 

@@ -1,8 +1,8 @@
-"""A process that runs jobs, one after another, see `stancoreset.batch.pool.launch`.
+"""A process that runs jobs one after another; see `stancoreset.batch.pool.launch`.
 
-It reads a line of JSON for each job and writes a line for each event. When its input ends,
-because the batch is done, was interrupted or was killed, it goes at once, with every process
-that it started (it leads a group of its own): what is finished is on the disk.
+It reads one line of JSON per job and writes one line per event. When its input ends,
+because the batch is done, was interrupted or was killed, it ends at once, with every process
+that it started (it leads its own group); finished stages are on the disk.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["main"]
 
 Tell = Callable[..., None]
 
-# Of an error in journals and tables; all of it is in the log.
+# Largest length of an error in journals and tables; the log holds all of it.
 _LONGEST_ERROR = 2_000
 
 
 class _Told(Stages):
-    """Stages that are told and written down as they begin and end."""
+    """Stages that are reported and recorded as they begin and end."""
 
     def __init__(self, tell: Tell, journal: Path) -> None:
         super().__init__(show_progress=False, on_done=self._done)
@@ -55,7 +55,7 @@ class _Told(Stages):
 
 
 class _Models:
-    """The last model stays open: the next job may be about it, with the same data."""
+    """Keeps the last model open, since the next job may use it with the same data."""
 
     def __init__(self) -> None:
         self._key: tuple[Any, ...] = ()
@@ -73,7 +73,7 @@ class _Models:
 
 
 def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
-    """One job, from its description; events go to its journal and to `tell`."""
+    """Run a job from its description; send events to its journal and to `tell`."""
     journal, folder = Path(job["journal"]), Path(job["folder"])
     try:
         append(journal, "start", key=job["key"], pid=os.getpid())
@@ -107,7 +107,7 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
 def _full(
     model: CoresetModel, data: Any, settings: dict[str, Any], folder: Path, stages: Stages
 ) -> None:
-    """NUTS on all rows: ``full.nc``, and ``report.json`` when it is there."""
+    """Run NUTS on all rows, write ``full.nc``, then ``report.json``."""
     from stancoreset.posterior import arviz
 
     folder.mkdir(exist_ok=True)
@@ -146,7 +146,7 @@ def main(stdin: int = 0, stdout: int = 1) -> None:
 def _listen(source: BinaryIO, orders: queue.SimpleQueue[bytes]) -> None:
     for line in source:
         orders.put(line)
-    # Nobody is there any more.
+    # The batch has ended.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
@@ -154,7 +154,7 @@ def _listen(source: BinaryIO, orders: queue.SimpleQueue[bytes]) -> None:
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Whatever is printed, also by Stan, goes to a file, if there is room for one."""
+    """Redirect all output, also Stan's, to a file, if the disk has room for one."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError:

@@ -1,4 +1,4 @@
-"""The command line: a file for each command.
+"""The command line, with one file per command.
 
 May import every other room. Hands out `main`, the entry point of ``stancoreset``.
 """

@@ -17,31 +17,31 @@ __all__ = ["add_arguments", "batch"]
 _EPILOG = """\
 a file with six fits and two runs on the full data:
 
-  [defaults]                        # where a job says nothing
-  model = "model.stan"              # paths count from this file; names of ready programs do too
+  [defaults]                        # for keys that a job does not set
+  model = "model.stan"              # relative to this file; or the name of a ready program
   data = "data.parquet"
   engine = "stanli"
 
-  [grid]                            # for every job: all combinations of the lists
+  [grid]                            # all combinations of these lists, for every job
   seed = [1, 2]
 
   [[jobs]]                          # a list in a job is a grid, too
   size = [100, 200]
-  full = true                       # NUTS on all rows too, once a seed; for speed-ups
+  full = true                       # also NUTS on all rows, once per seed, for speed-ups
 
   [[jobs]]
   size = 200
   method = "aiht"
-  options = { max_iter = 500 }      # what the method itself takes
+  options = { max_iter = 500 }      # options of the method
 
 Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,
-iter_sampling, adapt_delta, … Data of several sources are a list within a list,
+iter_sampling, adapt_delta, … Data from several sources are a list within a list,
 data = [["data.parquet", { D = 3 }]]. Rows that need not fit in memory (files, folders, patterns;
-several in a list within a list) are described by columns = "columns.toml", as in stancoreset fit.
+several in a list within a list) need columns = "columns.toml", as in stancoreset fit.
 
 Every job has a folder in the work folder, named after its settings or by name = "…{size}…";
-stancoreset compare and sc.load_fit read it. summary.csv and summary.md tell how all went.
-A batch may be killed at any moment: --resume goes on, and computes no finished stage again.
+stancoreset compare and sc.load_fit read it. summary.csv and summary.md list all results.
+A batch may be killed at any moment: --resume continues and repeats no finished stage.
 """
 
 
@@ -52,7 +52,7 @@ def add_arguments(
     parser = commands.add_parser(
         "batch",
         help="many fits from one file, resumable",
-        description="Run the jobs of a TOML file, each in a folder of its own. Exit code 0: all "
+        description="Run the jobs of a TOML file, each in its own folder. Exit code 0: all jobs "
         "are done, whatever their verdicts; 1: some failed; 2: bad input, nothing was run.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,16 +61,16 @@ def add_arguments(
     add("file", metavar="JOBS.toml", help="see below")
     add("--out", metavar="DIR", help="work folder; default: JOBS, beside JOBS.toml")
     add("--jobs", type=int, default=1, metavar="K", help="jobs at a time; they share the cores (1)")
-    add("--resume", action="store_true", help="go on with an interrupted batch, or a longer file")
-    add("--retry", action="store_true", help="resume, and run again what failed")
-    add("--dry-run", action="store_true", help="show what would be run, and run nothing")
-    add("--quiet", action="store_true", help="say nothing")
+    add("--resume", action="store_true", help="continue an interrupted or extended batch")
+    add("--retry", action="store_true", help="resume, and repeat failed jobs")
+    add("--dry-run", action="store_true", help="list the jobs without running them")
+    add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the summary as JSON")
     parser.set_defaults(run=handler)
 
 
 def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the command; return the exit code."""
     from stancoreset.batch import Live, run_and_tell, run_batch
 
     if args.out is None:

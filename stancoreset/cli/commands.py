@@ -24,9 +24,10 @@ __all__ = ["HANDLERS", "main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 well, 2 bad input, 3 rejected, 130 interrupted.
+    """Run a command; return the exit code.
 
-    1: some jobs of a batch failed; 143 and 129: ended by SIGTERM or SIGHUP.
+    0: success; 1: some jobs of a batch failed; 2: bad input; 3: the posterior was rejected;
+    130, 143, 129: ended by Ctrl-C, SIGTERM or SIGHUP.
     """
     with ending_in_order() as received:
         return _main(argv, received)
@@ -36,23 +37,23 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     args = argparse.Namespace()
     _print_anything()
     try:
-        args = make_parser(HANDLERS).parse_args(argv)  # imports more than a moment's worth
+        args = make_parser(HANDLERS).parse_args(argv)  # slow imports
         _quiet_libraries()
         return int(args.run(args))
     except StancoresetError as error:
         print(f"stancoreset: error: {error}", file=sys.stderr)
         return 2
     except MemoryError as error:
-        print(f"stancoreset: error: there is not enough memory: {error}", file=sys.stderr)
+        print(f"stancoreset: error: not enough memory: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         where = getattr(args, "out", None)
-        hint = f"; finished stages are in {where}, go on with --resume" if where else ""
+        hint = f"; finished stages are in {where}, continue with --resume" if where else ""
         how = f"ended by {received[0].name}" if received else "interrupted"
         with contextlib.suppress(OSError):  # after a SIGHUP there may be no terminal
             print(f"\nstancoreset: {how}{hint}", file=sys.stderr)
         return 128 + int(received[0] if received else SIGINT)
-    except BrokenPipeError:  # the reader of a pipe has gone: nothing to say to anybody
+    except BrokenPipeError:  # the reader of a pipe has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -100,7 +101,7 @@ def _fit(args: argparse.Namespace) -> int:
 
 
 def _fit_data(args: argparse.Namespace) -> Any:
-    """One file as it is; with --columns, a table that may stay on disk."""
+    """The data file, or with --columns a table that may stay on disk."""
     from stancoreset.rows.tables import described
 
     return described(args.data[0] if len(args.data) == 1 else args.data, args.columns)
@@ -134,7 +135,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
 
 
 def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
-    """Certificate, comparison table, pictures."""
+    """Print certificate and comparison table, draw pictures."""
     from stancoreset.cli.pictures import write_comparison, write_fit_pictures
     from stancoreset.posterior import summarise
 
@@ -150,7 +151,7 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
         write_fit_pictures(fit, folder)
     say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
     say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
-    say(f"\nEverything is in {folder}/ (report.md says what is what)")
+    say(f"\nEverything is in {folder}/ (report.md describes the files)")
     if args.json:
         print(json.dumps(fit.report(), default=str))
 
@@ -173,7 +174,7 @@ def _weave(args: argparse.Namespace) -> int:
             print(model.program.code.rstrip())
         if args.check:
             if args.data is None:
-                raise OptionError("--check needs data to check with: add --data DATA")
+                raise OptionError("--check needs data: add --data DATA")
             table = model.identities(args.data, points=args.points, seed=args.seed)
             print(table.to_string(index=False, float_format=lambda v: f"{v:.1e}"))
             return 0 if table["passed"].all() else 2
@@ -252,7 +253,7 @@ def _paper(args: argparse.Namespace) -> int:
 
 
 class _Speaker:
-    """Says things to people, unless they asked for quiet; with --json, on standard error."""
+    """Prints messages unless --quiet is given; with --json, on standard error."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
@@ -266,7 +267,7 @@ class _Speaker:
 
 
 def _print_anything() -> None:
-    """What the terminal has no sign for is written in words, and nothing is lost for it."""
+    """Escape characters that the terminal cannot print, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -278,7 +279,7 @@ def _quiet_libraries() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-#: What each command does.
+#: Handlers of the commands.
 HANDLERS = {
     "demo": _demo,
     "fit": _fit,

@@ -1,4 +1,4 @@
-"""What is installed, which version, and what to do about what is missing."""
+"""Installed components, their versions, and how to install missing ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Finding", "examine"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for.
+    """A component that was looked for.
 
     Attributes
     ----------
     name : str
     found : str or None
-        Version or place; None if it is missing.
+        Version or location; None if it is missing.
     advice : str
-        What to do if it is missing.
+        How to install it if it is missing.
     needed : bool
-        Whether stancoreset cannot do its main job without it.
+        Whether stancoreset cannot work without it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""``stancoreset merge``: runs on parts of the data become one."""
+"""``stancoreset merge``: join runs on parts of the data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "merge"]
 
 _EPILOG = """\
-data that arrive day by day:
+example with daily data:
 
   stancoreset fit model.stan monday.json --size 100 --out monday
   stancoreset fit model.stan tuesday.json --size 100 --out tuesday
   stancoreset merge model.stan monday tuesday --data monday.json tuesday.json \\
       --size 100 --out both
 
-The files are in the order of the runs. Where they are all there, the merged posterior is
-certified on all of them. A merged run keeps its rows' data and needs no --data when it is
-merged again: write - in its place (or leave --data out if every run has kept its rows); the
-certificate is then against the parts' coresets, and says so. With --columns every DATA is a file
-of rows, a folder, or a pattern in quotes.
+The files are in the order of the runs. If all files are given, they certify the merged
+posterior. A merged run keeps its rows' data and can be merged again without its file: give -
+instead (or omit --data if every run has kept its rows); the certificate then compares with
+the parts' coresets, and says so. With --columns every DATA is a file of rows, a folder, or a
+quoted pattern.
 """
 
 
@@ -39,20 +39,19 @@ def add_arguments(
     """Add the subcommand ``merge`` to a parser's subcommands."""
     parser = commands.add_parser(
         "merge",
-        help="one coreset of several runs, for data in pieces",
-        description="Join the coresets of runs on parts of the data, select anew, run NUTS on "
-        "that, and certify it. Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
+        help="merge the coresets of runs on parts of the data",
+        description="Join the coresets of runs on parts of the data, select rows again, run NUTS "
+        "and certify it. Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", metavar="MODEL.stan", help="that the runs were made with")
+    parser.add_argument("model", metavar="MODEL.stan", help="the Stan program of the runs")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
     parser.add_argument("--data", nargs="+", metavar="DATA", help="their data, in the same order")
     parser.add_argument(
         "--columns",
         metavar="FILE",
-        help="TOML or JSON that says which columns of the DATA are which Stan variables, as in "
-        "stancoreset fit",
+        help="TOML or JSON that maps columns of DATA to Stan variables, as in stancoreset fit",
     )
     parser.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
     fit_options(parser)
@@ -64,7 +63,7 @@ def merge(
     say: Any,
     finish: Callable[[CoresetFit, dict[str, Any]], object],
 ) -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the command; return the exit code."""
     from stancoreset.model import CoresetModel, load_fit
     from stancoreset.progress import Stages
     from stancoreset.rows.tables import described

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean to a fit."""
+"""Options that several commands share, and their translation to arguments of a fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stancoreset.engines import NUTS
 
 __all__ = ["coreset_options", "fit_options", "sampler_options"]
 
-# Written out, because the solvers take long to import and --help should not.
+# Written out, because importing the solvers would slow --help down.
 _METHOD_HELP = (
     "selection algorithm (pursuit): auto, aiht, aiht2, frank_wolfe, giga, iht, importance, "
     "orthogonal_pursuit, pursuit or uniform, on a projection; quasi_newton or sparse_vi, with "
@@ -27,13 +27,13 @@ def _seed(text: str) -> int | None:
     return None if text == "random" else int(text)
 
 
-# What argparse says of anything else.
+# The types that argparse names in errors.
 _size.__name__ = "whole number or auto"
 _seed.__name__ = "whole number or random"
 
 
 def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
-    """Size and method of a coreset, NUTS on it, and where everything goes."""
+    """Add options for a coreset's size and method, NUTS on it, and the output."""
     add = parser.add_argument
     add(
         "--size",
@@ -43,19 +43,19 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: st
         help=f"rows in the coreset ({size}); auto: the fewest whose held-out error is small enough",
     )
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
-    add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="how Stan is run")
+    add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="Stan engine")
     add("--method", default="pursuit", help=_METHOD_HELP)
     add(
         "--no-control-variate",
         action="store_true",
-        help="rows alone, without the quadratic that completes them to second order",
+        help="use rows alone, without the quadratic that completes them to second order",
     )
     add(
         "--seed",
         type=_seed,
         default=1,
         metavar="SEED",
-        help="seed of everything random (1); random: any, which the report tells",
+        help="random seed (1); random: draw one, which the report gives",
     )
     for option in _nuts_options():
         _add_nuts(add, option)
@@ -63,23 +63,23 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: st
         "--inits",
         nargs="+",
         metavar="FILE",
-        help="where chains start: a JSON file of values by parameter, one for each chain, or a "
+        help="starting points: a JSON file of values by parameter, or one per chain, or a "
         "number, the radius of random values; default: where the reference has mass",
     )
     add(
         "--engine-output-dir",
         metavar="DIR",
-        help="keep CmdStan's CSV files here, those of further rounds in round_1, … below it",
+        help="keep CmdStan's CSV files in DIR, those of further rounds in DIR/round_1, …",
     )
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("--resume", action="store_true", help="continue an interrupted run")
     add("--overwrite", action="store_true", help="replace an earlier run in DIR")
-    add("--no-plots", action="store_true", help="no pictures of weights and certificate")
-    add("--quiet", action="store_true", help="say nothing")
+    add("--no-plots", action="store_true", help="draw no pictures of weights and certificate")
+    add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the report as JSON")
 
 
 def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
-    """The same, and how a coreset is selected from data."""
+    """Add `coreset_options`, and options for selecting a coreset from data."""
     coreset_options(parser, size=size, out=out)
     add = parser.add_argument
     add(
@@ -92,29 +92,29 @@ def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | 
     add(
         "--projection",
         choices=("taylor", "loglik", "fisher"),
-        help="what is matched: the log likelihood beyond second order (taylor; the default with a "
-        "control variate), its values (loglik; the default without), or its gradient (fisher)",
+        help="quantity to match: the log likelihood beyond second order (taylor; the default with "
+        "a control variate), its values (loglik; the default without), or its gradient (fisher)",
     )
     add(
         "--reference",
         default="laplace",
         choices=("laplace", "pathfinder", "advi", "pilot"),
-        help="where the log likelihood is matched: a Gaussian at the mode (laplace), Gaussians on "
-        "the way to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
+        help="where to match the log likelihood: a Gaussian at the mode (laplace), Gaussians along "
+        "paths to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
         "weighted subsample (pilot)",
     )
-    add("--draws", type=int, metavar="S", help="reference draws; default: found automatically")
-    add("--candidates", type=int, metavar="M", help="rows to choose from; default max(20000, 50 K)")
+    add("--draws", type=int, metavar="S", help="number of reference draws; default: automatic")
+    add("--candidates", type=int, metavar="M", help="candidate rows; default: max(20000, 50 K)")
 
 
 def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What NUTS is called with, and where it starts."""
+    """Collect NUTS' options and starting points."""
     given = {option.name: getattr(args, option.name) for option in _nuts_options()}
     return {**given, "inits": _inits(args.inits)}
 
 
 def _nuts_options() -> list[dataclasses.Field[Any]]:
-    """What NUTS may be asked for on a command line, which has bars and a place for words."""
+    """NUTS' options on the command line, which controls its own output."""
     return [f for f in dataclasses.fields(NUTS) if f.name not in ("show_console", "refresh")]
 
 
@@ -133,7 +133,7 @@ def _add_nuts(add: Callable[..., object], option: dataclasses.Field[Any]) -> Non
 
 
 def _inits(texts: Sequence[str] | None) -> Any:
-    """A number, a path or several, as `CoresetModel.fit` takes them."""
+    """Convert to a number, a path or several paths, as `CoresetModel.fit` takes them."""
     if texts is None or len(texts) > 1:
         return texts
     try:

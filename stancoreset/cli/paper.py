@@ -22,7 +22,7 @@ def add_arguments(
     listed = "\n".join(f"  {e.name:<12} {e.title} ({e.source})" for e in EXPERIMENTS.values())
     parser = commands.add_parser(
         "paper",
-        help="the experiments of the coreset papers",
+        help="run the experiments of the coreset papers",
         description="Run an experiment of a paper with the paper's settings, print the medians "
         "over trials, and write NAME.csv (medians and bands), NAME-trials.csv (every coreset) and "
         "NAME.png.",
@@ -32,23 +32,23 @@ def add_arguments(
     add = parser.add_argument
     add("experiment", choices=list(EXPERIMENTS), metavar="NAME", help="see below")
     add("--quick", action="store_true", help="fewer trials and sizes: a minute at most")
-    # Not called "out": there is nothing to resume in that folder.
-    add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="for the files")
+    # Not called "out": this folder cannot be resumed.
+    add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="output folder")
     add("--trials", type=int, metavar="N", help="repetitions; default: the paper's")
-    add("--seed", type=int, default=1, help="seed of everything random (1)")
+    add("--seed", type=int, default=1, help="random seed (1)")
     add("--sizes", type=int, nargs="+", metavar="K", help="coreset sizes (vectors: iterations)")
     add("--rows", type=int, metavar="N", help="observations")
-    add("--draws", type=int, metavar="S", help="draws of the projection, where it is not exact")
-    add("--iterations", type=int, metavar="N", help="limit of the IHT family")
+    add("--draws", type=int, metavar="S", help="draws of the projection, if it is not exact")
+    add("--iterations", type=int, metavar="N", help="most iterations of the IHT family")
     add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
-    add("--no-plots", action="store_true", help="no picture")
-    add("--quiet", action="store_true", help="say nothing")
+    add("--no-plots", action="store_true", help="draw no picture")
+    add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print medians and bands as JSON")
     parser.set_defaults(run=handler)
 
 
 def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the command; return the exit code."""
     experiment = EXPERIMENTS[args.experiment]
     settings = experiment.quick if args.quick else experiment.paper
     changes: dict[str, Any] = {

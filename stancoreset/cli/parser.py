@@ -1,4 +1,4 @@
-"""What can be typed: the commands and their arguments."""
+"""The parser of the commands and their arguments."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ examples:
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
 
-Data are Stan JSON, .npz, .csv or .parquet. Your Stan program is taken as it is: stancoreset weave
-shows how its rows are weighted. A program that declares vector<lower=0>[N] weights itself is
-used unchanged; ready ones are listed by stancoreset fit --help.
+Data are Stan JSON, .npz, .csv or .parquet. Your Stan program is used as it is: stancoreset weave
+shows how its rows are weighted. A program that declares vector<lower=0>[N] weights is used
+unchanged; stancoreset fit --help lists ready ones.
 """
 
 
 def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
-    """The parser of the whole command line.
+    """Build the parser of the whole command line.
 
     Parameters
     ----------
     handlers : mapping of str to callable
-        What each command does: takes the parsed arguments, returns the exit code.
+        Function of each command, which takes the parsed arguments and returns the exit code.
     """
     from stancoreset.cli.batch import add_arguments as add_batch_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
@@ -64,8 +64,8 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
 
 
 def _add_demo(commands: _Commands, handler: Handler) -> None:
-    demo = commands.add_parser("demo", help="the main job on 327,346 real flights")
-    demo.add_argument("--rows", type=int, help="a random subset of the flights")
+    demo = commands.add_parser("demo", help="fit 327,346 real flights")
+    demo.add_argument("--rows", type=int, help="number of flights in a random subset")
     demo.add_argument("--full", action="store_true", help="also run NUTS on all rows, and compare")
     fit_options(demo, size=100, out="stancoreset-demo")
     demo.set_defaults(run=handler)
@@ -74,7 +74,7 @@ def _add_demo(commands: _Commands, handler: Handler) -> None:
 def _add_fit(commands: _Commands, handler: Handler) -> None:
     fit = commands.add_parser(
         "fit",
-        help="a certified coreset posterior of your model and data",
+        help="fit a certified coreset posterior to your data",
         description="Select rows, run NUTS on them, certify the result on the full data. Exit "
         "code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_models_epilog(),
@@ -87,8 +87,8 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
     fit.add_argument(
         "--columns",
         metavar="FILE",
-        help="TOML or JSON that says which columns of DATA (Parquet files, a folder or a pattern; "
-        "they need not fit in memory) are which Stan variables: tables columns, values, levels, "
+        help="TOML or JSON that maps columns of DATA (Parquet files, a folder or a pattern; "
+        "they need not fit in memory) to Stan variables, in the tables columns, values, levels, "
         "counts",
     )
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
@@ -99,15 +99,15 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
 def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave = commands.add_parser(
         "weave",
-        help="the weighted twin of a Stan program",
+        help="print the weighted version of a Stan program",
         description="Print the program with every row's contribution to the log density weighted, "
-        "or say why that cannot be done (exit code 2).",
+        "or the reason why that is impossible (exit code 2).",
     )
     weave.add_argument("model", metavar="MODEL.stan")
-    weave.add_argument("--explain", action="store_true", help="what became of each statement")
+    weave.add_argument("--explain", action="store_true", help="show how each statement is weighted")
     weave.add_argument("--check", action="store_true", help="check the numerical identities")
     weave.add_argument("--data", help="Stan JSON, .npz, .csv or .parquet, for --check")
-    weave.add_argument("--points", type=int, default=5, help="parameter values to check at (5)")
+    weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
     weave.add_argument("--engine", default="auto", choices=("auto", "cmdstan", "stanli"))
@@ -117,23 +117,23 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
 def _add_compare(commands: _Commands, handler: Handler) -> None:
     comparison = commands.add_parser(
         "compare",
-        help="posteriors side by side",
-        description="Means, spreads, quantiles and distances of several posteriors, parameter by "
-        "parameter; differences in standard deviations of the reference.",
+        help="compare posteriors",
+        description="Print means, spreads, quantiles and distances of several posteriors, "
+        "parameter by parameter; differences are in standard deviations of the reference.",
     )
     comparison.add_argument(
         "posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files"
     )
-    comparison.add_argument("--reference", help="name of the one to compare with; default: first")
+    comparison.add_argument("--reference", help="posterior to compare with; default: first")
     comparison.add_argument("--out", help="folder for comparison.csv and pictures")
-    comparison.add_argument("--json", action="store_true", help="the table as JSON")
+    comparison.add_argument("--json", action="store_true", help="print the table as JSON")
     comparison.set_defaults(run=handler)
 
 
 def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot = commands.add_parser(
         "plot",
-        help="a picture of a finished run",
+        help="draw a picture of a finished run",
         description="density and forest: the run's posterior beside its reference, full.nc in its "
         "folder, and others; weights: in order, or as dots over two columns of the data; "
         "certificate: the log importance weights; path: error against size; refinement: the "
@@ -148,12 +148,12 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     )
     plot.add_argument("--output", metavar="FILE", help=".png, .pdf or .svg (KIND.png)")
     plot.add_argument(
-        "--also", nargs="+", default=[], metavar="DIR", help="other fits or .nc files beside it"
+        "--also", nargs="+", default=[], metavar="DIR", help="other fits or .nc files to draw"
     )
     plot.add_argument("--var-names", nargs="+", metavar="NAME", help="parameters to draw")
     plot.add_argument("--data", help="the full data, for weights over two of its columns")
     plot.add_argument(
-        "--columns", nargs=2, metavar=("A", "B"), help="which columns: age, or X[2] for a matrix"
+        "--columns", nargs=2, metavar=("A", "B"), help="the two columns: age, or X[2] for a matrix"
     )
     plot.set_defaults(run=handler)
 
@@ -161,11 +161,11 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
 def _add_doctor(commands: _Commands, handler: Handler) -> None:
     doctor = commands.add_parser(
         "doctor",
-        help="what is installed, and what to do about the rest",
-        description="Look for Python packages, engines, compilers and stanc; say which engine "
-        "is in use and how to get what is missing. Exit code 2 if something needed is missing.",
+        help="list what is installed, and how to install the rest",
+        description="Look for Python packages, engines, compilers and stanc; print the engine in "
+        "use and how to install what is missing. Exit code 2 if a requirement is missing.",
     )
-    doctor.add_argument("--json", action="store_true", help="findings as JSON")
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.set_defaults(run=handler)
 
 

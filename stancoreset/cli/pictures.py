@@ -1,4 +1,4 @@
-"""The pictures and tables that a run leaves in its folder."""
+"""The pictures and tables in a run's folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["save_picture", "write_comparison", "write_fit_pictures"]
 def write_comparison(
     posteriors: Mapping[str, Any], folder: Path, reference: str | None = None
 ) -> pd.DataFrame:
-    """``comparison.csv``, ``density.png`` and ``forest.png`` of several posteriors.
+    """Write ``comparison.csv``, ``density.png`` and ``forest.png`` of several posteriors.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def write_comparison(
     folder : Path
         Must exist.
     reference : str, optional
-        What the others are compared with; default: the first.
+        Posterior that the others are compared with; default: the first.
 
     Returns
     -------
@@ -44,14 +44,14 @@ def write_comparison(
 
 
 def write_fit_pictures(fit: CoresetFit, folder: Path) -> None:
-    """``weights.png`` and ``certificate.png`` of one fit."""
+    """Write ``weights.png`` and ``certificate.png`` of a fit."""
     save_picture(plots.plot_weights(fit.coreset), folder / "weights.png")
     save_picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
     enlist(folder, ("weights.png", "certificate.png"))
 
 
 def save_picture(axes: Any, path: Path) -> None:
-    """Write the figure that `axes` belong to, whole or not at all, and close it."""
+    """Write the figure of `axes` atomically, and close it."""
     import matplotlib.pyplot as plt
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pictures of finished runs, by name: what ``stancoreset plot`` draws."""
+"""``stancoreset plot``: pictures of finished runs, by name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["KINDS", "Request", "covariates", "plot_run"]
 
 @dataclass(frozen=True)
 class Request:
-    """A picture of one kind.
+    """A request for one picture.
 
     Attributes
     ----------
     fit : CoresetFit
     posteriors : mapping of str to posterior
-        The fit's own, its reference's, and others to draw beside them.
+        The fit's posterior, its reference's, and others to draw.
     var_names : sequence of str or None
     data : path or None
         The full data, for weights over covariates.
@@ -89,7 +89,7 @@ def plot_run(
     data: str | Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> Path:
-    """Draw a finished run into a file.
+    """Draw a picture of a finished run and write it to a file.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def plot_run(
     kind : str
         A key of `KINDS`.
     output : path
-        ``.png``, ``.pdf``, ``.svg``: whatever matplotlib writes.
+        ``.png``, ``.pdf``, ``.svg`` or another format of matplotlib.
     also : sequence of path
         Folders of other fits, or ArviZ ``.nc`` files, for ``density`` and ``forest``; a
         ``full.nc`` in the run's own folder is always drawn.
@@ -115,7 +115,7 @@ def plot_run(
     Raises
     ------
     OptionError, DataError, OutputError
-        Each names what is at fault.
+        If the picture cannot be drawn; the message names the cause.
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
@@ -145,7 +145,7 @@ def _require_format(output: Path) -> None:
 
 
 def covariates(data: Mapping[str, Any], n_obs: int) -> pd.DataFrame:
-    """The numbers that every row has, one column each, named as Stan names them.
+    """Tabulate the numbers of every row, one column each, with Stan's names.
 
     Parameters
     ----------

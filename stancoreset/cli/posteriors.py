@@ -1,4 +1,4 @@
-"""Posteriors by name from where they are: folders of fits and ArviZ files."""
+"""Named posteriors from folders of fits and ArviZ files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["posteriors_at"]
 
 
 def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> dict[str, Any]:
-    """The posteriors of some folders and files, each called as its folder or file is.
+    """Load the posteriors of folders and files, each named after its folder or file.
 
     Parameters
     ----------
     places : iterable of path
         Folders of fits, or ArviZ ``.nc`` files.
     taken : iterable of str
-        Names that others have already.
+        Names already in use.
 
     Raises
     ------
     OptionError
-        Two would have the same name.
+        If two would have the same name.
     OutputError, DataError
-        A folder or file that cannot be read.
+        If a folder or file cannot be read.
     """
     found: dict[str, Any] = {}
     names = set(taken)

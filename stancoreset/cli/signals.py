@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: in order, with nothing left behind."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: cleanly, without leftovers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(s
 
 @contextmanager
 def ending_in_order() -> Iterator[list[signal.Signals]]:
-    """While the block runs, both are interrupts; yields those that have come.
+    """Turn both signals into interrupts while the block runs; yield the signals received.
 
-    For commands, which own their process. A library leaves signals to the program that it is in:
-    see `stancoreset.engines.cmdstan.process` for what ends its processes then. A signal that is
-    ignored (``nohup``) or has a handler keeps what it has.
+    Only commands, which own their process, use this. A library leaves signals to its program;
+    `stancoreset.engines.cmdstan.process` describes how its processes end then. A signal that is
+    ignored (``nohup``) or has a handler is left alone.
     """
     received: list[signal.Signals] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         received.append(signal.Signals(number))
-        # Where stanli is at work, Ctrl-C has a handler that stops it; an exception would be lost.
+        # While stanli runs, Ctrl-C has a handler that stops it; an exception would be lost.
         interrupt = signal.getsignal(signal.SIGINT)
         if callable(interrupt):
             interrupt(signal.SIGINT, frame)

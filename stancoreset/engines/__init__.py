@@ -1,7 +1,7 @@
-"""Ways of running Stan: CmdStan and stanli behind one protocol.
+"""Engines that run Stan: CmdStan and stanli behind one protocol.
 
 May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, `NUTS`,
-and the climb to a mode.
+and the optimiser that finds a mode.
 """
 
 from __future__ import annotations

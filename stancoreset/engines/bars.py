@@ -1,4 +1,4 @@
-"""Bars on standard error, one for each chain, while NUTS runs."""
+"""Progress bars on standard error, one per chain, while NUTS runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["chain_bars"]
 
 @contextmanager
 def chain_bars(nuts: NUTS, show: bool) -> Iterator[Callable[[int, int], object] | None]:
-    """Draw them while the block runs; yields what engines call, see `BoundModel.sample`."""
+    """Draw the bars while the block runs; yield the callback for `BoundModel.sample`."""
     if not show:
         yield None
         return

@@ -1,4 +1,4 @@
-"""What every engine can do: the protocol between the numerics and Stan.
+"""The protocol of every engine, between the numerics and Stan.
 
 An engine compiles Stan code (`Engine.compile`), a compiled program is bound to data
 (`Compiled.bind`), and a bound model evaluates densities and samples. Nothing above this
@@ -63,7 +63,7 @@ class SampleResult:
         Sampler statistics under ArviZ's names: ``lp``, ``acceptance_rate``, ``step_size``,
         ``tree_depth``, ``n_steps``, ``diverging``, ``energy``.
     unconstrained : ndarray, shape (chains, draws, P)
-        The same draws in unconstrained coordinates.
+        The draws in unconstrained coordinates.
     seconds : float
         Wall-clock time of warm-up and sampling.
     settings : dict
@@ -71,7 +71,7 @@ class SampleResult:
     native : object
         The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``.
     warmup_variables, warmup_stats : dict of str to ndarray
-        The same of warm-up, where it is kept.
+        Draws and statistics of warm-up, if kept.
     """
 
     variables: Mapping[str, Float]
@@ -85,12 +85,12 @@ class SampleResult:
 
 
 class RowModel(Protocol):
-    """Rows whose log likelihoods can be asked for, one by one: candidates for a coreset."""
+    """Rows with one log likelihood each: candidates for a coreset."""
 
     def log_lik(self, draws: Float) -> Float:
-        """The rows' log likelihoods, (S, P) → (S, n), without weights.
+        """The rows' unweighted log likelihoods, (S, P) → (S, n).
 
-        Up to a constant for each row, which comparing draws takes out.
+        They are defined up to a constant per row, which cancels in comparisons of draws.
         """
         ...
 
@@ -154,18 +154,18 @@ class BoundModel(RowModel, Protocol):
         on_iteration: Callable[[int, int], object] | None = None,
         **options: Any,
     ) -> SampleResult:
-        """NUTS draws of the density.
+        """Draw from the density by NUTS.
 
         Parameters
         ----------
         seed : int
         inits : ndarray, shape (P,) or (chains, P), optional
-            Unconstrained; default: Stan's random inits.
+            Unconstrained points; default: Stan's random inits.
         output_dir : str, optional
-            Where CmdStan's CSV files are kept.
+            Folder that keeps CmdStan's CSV files.
         on_iteration : callable, optional
-            Called as ``on_iteration(chain, iteration)`` now and then, both counted as Python
-            and Stan do: from 0 and from 1.
+            Called occasionally as ``on_iteration(chain, iteration)``; chains count from 0,
+            iterations from 1.
         **options
             See `stancoreset.engines.nuts.NUTS`.
         """
@@ -173,7 +173,7 @@ class BoundModel(RowModel, Protocol):
 
 
 class Density(Protocol):
-    """A log density that is asked at a few draws."""
+    """A log density for a few draws."""
 
     def log_density(self, draws: Float) -> Float:
         """See `BoundModel.log_density`."""
@@ -186,7 +186,7 @@ class Density(Protocol):
 
 @runtime_checkable
 class Compiled(Protocol):
-    """A compiled Stan program, waiting for data."""
+    """A compiled Stan program without data."""
 
     @property
     def code(self) -> str:
@@ -199,20 +199,20 @@ class Compiled(Protocol):
         ...
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
-        """Join the program to its data; raises `DataError` with Stan's own message.
+        """Bind the program to its data; raise `DataError` with Stan's own message.
 
-        `threads` is how many draws are evaluated at the same time; default: the engine's.
+        `threads` is the number of draws evaluated at the same time; default: the engine's.
         """
         ...
 
     def bind_density(self, data: StanData) -> Density:
-        """The same for a few log densities: bound in less time, each evaluated in more."""
+        """Bind for a few log densities: faster to bind, slower to evaluate."""
         ...
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """A way of running Stan."""
+    """An engine that runs Stan."""
 
     @property
     def name(self) -> str:
@@ -221,7 +221,7 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str:
-        """Engine and version for people, for example ``"CmdStan 2.35"``."""
+        """Engine and version as text, for example ``"CmdStan 2.35"``."""
         ...
 
     @property
@@ -231,16 +231,16 @@ class Engine(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many draws a bound model evaluates at the same time, by default."""
+        """Default number of draws that a bound model evaluates at the same time."""
         ...
 
     @property
     def in_process(self) -> bool:
-        """Whether evaluation happens in this process, so that many small models are cheap."""
+        """Whether evaluation runs in this process, so that many small models are cheap."""
         ...
 
     def compile(self, code: str, *, name: str = "model", log_lik: str = "log_lik") -> Compiled:
-        """Compile Stan code, or take it from the cache; raises `CompileError`.
+        """Compile Stan code, or take the program from the cache; raise `CompileError`.
 
         `log_lik` names the generated quantity with the rows' log likelihoods.
         """

@@ -1,4 +1,4 @@
-"""The top of a log density by L-BFGS, where an engine gives density and gradient."""
+"""Maximisation of a log density by L-BFGS, for engines that give density and gradient."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stancoreset.engines.base import Float
 
 __all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "stan_init"]
 
-#: As many random inits as Stan tries.
+#: Number of random inits that Stan tries.
 INIT_TRIES = 100
 
 
 class Climbable(Protocol):
-    """What is climbed: a bound model, or anything else that has these."""
+    """A log density that can be maximised: a bound model, or any object with these members."""
 
     @property
     def n_params(self) -> int: ...
@@ -29,13 +29,13 @@ class Climbable(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """A point on the way.
+    """A point on the optimiser's path.
 
     Attributes
     ----------
     theta : ndarray, shape (P,)
     value : float
-        Log density there.
+        Log density at the point.
     gradient : ndarray, shape (P,)
     """
 
@@ -46,17 +46,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Summit:
-    """Where `climb` ended.
+    """The end point of `climb`.
 
     Attributes
     ----------
     theta : ndarray, shape (P,)
     value : float
-        Log density there; −inf if no point with a finite density was found.
+        Log density at the point; −inf if no point with a finite density was found.
     gradient : ndarray, shape (P,)
     evaluations : int
     message : str
-        Why it ended, in the optimizer's words.
+        The optimizer's reason for stopping.
     """
 
     theta: Float
@@ -67,7 +67,7 @@ class Summit:
 
 
 def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = None) -> Float:
-    """A point where the density is not zero, as Stan looks for inits: uniform on (−2, 2).
+    """Find a point with nonzero density as Stan finds inits: uniformly on (−2, 2).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = 
     Returns
     -------
     ndarray, shape (P,)
-        Unconstrained; the last one tried, if there is none in 100.
+        Unconstrained; the last point tried if all 100 fail.
     """
     for attempt in range(INIT_TRIES):
         start = rng.uniform(-2, 2, model.n_params) if attempt or first is None else first
@@ -104,10 +104,10 @@ def climb(
         (P,) → log density and gradient; not finite outside the support.
     start : ndarray, shape (P,)
     slope : float
-        Largest entry of the gradient at which it may end.
+        Largest entry of the gradient at which it may stop.
     max_iter : int
     visit : callable, optional
-        Called with the start and with every point that L-BFGS goes on from.
+        Called with the start and with every point that L-BFGS accepts.
 
     Returns
     -------

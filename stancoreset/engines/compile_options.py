@@ -1,4 +1,4 @@
-"""How a program is compiled: what cmdstanpy's ``CmdStanModel`` takes, as far as it makes sense."""
+"""Compiler options: the arguments of cmdstanpy's ``CmdStanModel`` that apply here."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from stancoreset.errors import OptionError
 
 __all__ = ["include_paths", "refuse_arguments", "with_options"]
 
-#: Arguments of ``cmdstanpy.CmdStanModel`` that make no sense here, and why.
+#: Arguments of ``cmdstanpy.CmdStanModel`` that do not apply here, with the reason.
 _REFUSED = {
-    "model_name": "a model is called as its file is; rename that",
-    "exe_file": "the program is compiled anew with weights; give stan_file or stan_code",
+    "model_name": "a model has the name of its file; rename the file",
+    "exe_file": "the program is compiled again with weights; give stan_file or stan_code",
     "force_compile": "compiled programs are kept by their content, options and CmdStan's version; "
     "to have them compiled again remove the folder models in ~/.cache/stancoreset "
     "($XDG_CACHE_HOME/stancoreset)",
-    "user_header": "rows cannot be weighted through functions whose Stan code is not there; "
+    "user_header": "rows cannot be weighted through functions without Stan code; "
     "write them in the functions block",
-    "compile": "programs are compiled when they are first needed",
+    "compile": "programs are compiled on first use",
 }
 _INCLUDES = ("include-paths", "include_paths")
-# Options of stanc by which no executable with the program's own name comes about.
+# Options of stanc that produce no executable with the program's name.
 _NO_EXECUTABLE = {
-    "allow-undefined": "rows cannot be weighted through functions whose Stan code is not there",
-    "allow_undefined": "rows cannot be weighted through functions whose Stan code is not there",
-    "name": "a model is called as its file is",
+    "allow-undefined": "rows cannot be weighted through functions without Stan code",
+    "allow_undefined": "rows cannot be weighted through functions without Stan code",
+    "name": "a model has the name of its file",
 }
 
 
@@ -41,23 +41,25 @@ def refuse_arguments(given: Mapping[str, Any]) -> None:
     Raises
     ------
     OptionError
-        One of cmdstanpy's, with the reason.
+        If the argument is one of cmdstanpy's, with the reason.
     TypeError
-        Any other.
+        For any other argument.
     """
     for name in given:
         if name in _REFUSED:
-            raise OptionError(f"{name} is known to cmdstanpy and has no use here: {_REFUSED[name]}")
+            raise OptionError(
+                f"{name} is an argument of cmdstanpy that does not apply here: {_REFUSED[name]}"
+            )
         raise TypeError(f"CoresetModel got an unexpected keyword argument {name!r}")
 
 
 def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
-    """Folders in which ``#include`` looks, besides that of the program.
+    """Folders that ``#include`` searches, besides the program's own.
 
     Raises
     ------
     OptionError
-        One of them is no folder.
+        If one of them is not a folder.
     """
     _require_options("stanc_options", stanc_options)
     folders: list[Path] = []
@@ -67,7 +69,7 @@ def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
         for one in listed if isinstance(listed, list | tuple) else [listed]:
             folder = check_path(f"stanc_options[{key!r}]", one)
             if not os.path.isdir(folder):
-                raise OptionError(f"stanc_options: {key} has {str(one)!r}, which is no folder")
+                raise OptionError(f"stanc_options: {key} has {str(one)!r}, which is not a folder")
             folders.append(folder.resolve())
     return tuple(folders)
 
@@ -77,18 +79,18 @@ def with_options(
     cpp_options: Mapping[str, Any] | None,
     stanc_options: Mapping[str, Any] | None,
 ) -> Engine:
-    """The engine, compiling with these options; includes are in the programs' text by then.
+    """Return the engine with these compiler options; programs' includes are already resolved.
 
     Raises
     ------
     OptionError
-        Options of a compiler that the engine has not.
+        If the engine does not support the options.
     """
     _require_options("cpp_options", cpp_options)
     stanc = {k: v for k, v in (stanc_options or {}).items() if k not in _INCLUDES}
     for name in stanc:
         if name in _NO_EXECUTABLE:
-            raise OptionError(f"stanc_options: {name} has no use here: {_NO_EXECUTABLE[name]}")
+            raise OptionError(f"stanc_options: {name} cannot be used here: {_NO_EXECUTABLE[name]}")
     if not cpp_options and not stanc:
         return engine
     if isinstance(engine, CmdStanEngine):

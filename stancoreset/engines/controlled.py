@@ -1,4 +1,4 @@
-"""A compiled program with room for a quadratic, which is absent unless data for it are given."""
+"""Compiled programs with an optional quadratic term, absent unless the data define it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["CompiledWithControl", "controlled_for"]
 
 
 def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
-    """`add_control` in the coordinates of an engine."""
+    """Apply `add_control` in the coordinates of an engine."""
     return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
 
 
 @dataclass(frozen=True)
 class CompiledWithControl:
-    """A compiled program with a quadratic term, which is absent unless data for it are given.
+    """A compiled program with a quadratic term, which is absent unless the data define it.
 
     Attributes
     ----------
     compiled : Compiled
     controlled : Controlled
     log_lik : bool
-        Whether a bound model has its rows' log likelihoods.
+        Whether a bound model provides its rows' log likelihoods.
     """
 
     compiled: Compiled
@@ -43,11 +43,11 @@ class CompiledWithControl:
         return self.compiled.name
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
-        """Join the program to its data."""
+        """Bind the program to its data."""
         return self.compiled.bind(self._filled(data), seed=seed, threads=threads)
 
     def bind_density(self, data: StanData) -> Density:
-        """The same for a few log densities; see `Compiled.bind_density`."""
+        """Bind for a few log densities; see `Compiled.bind_density`."""
         return self.compiled.bind_density(self._filled(data))
 
     def _filled(self, data: StanData) -> StanData:

@@ -1,4 +1,4 @@
-"""Where chains start: what cmdstanpy calls ``inits``, as points in unconstrained coordinates."""
+"""Starting points of chains (cmdstanpy's ``inits``) in unconstrained coordinates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stancoreset.stan.data import raw_data
 
 __all__ = ["check_inits", "initial_points", "recorded_inits"]
 
-# Stan draws what is not given between −2 and 2.
+# Stan draws missing values between −2 and 2.
 _RADIUS = 2.0
 
 _EXPECTED = (
@@ -28,13 +28,13 @@ _EXPECTED = (
 
 
 def check_inits(inits: Any, chains: int) -> None:
-    """Raise unless these are starting points for so many chains, as far as can be said now.
+    """Raise unless these may be starting points for this number of chains, before data are known.
 
     Raises
     ------
     OptionError
-        Another kind of thing, a negative number, not one for each chain, no such file, or values
-        that are no finite numbers.
+        If `inits` has another type, is negative, has not one entry per chain, names a missing
+        file, or holds values that are not finite numbers.
     """
     if inits is None:
         return
@@ -68,24 +68,24 @@ def initial_points(
 ) -> Float | None:
     """A starting point for each chain, (chains, P); None leaves them to Stan.
 
-    What a dict or a file does not give is drawn between −2 and 2 on the unconstrained scale, anew
-    until the density there is not zero, as Stan does.
+    Values missing from a dict or file are drawn between −2 and 2 on the unconstrained scale,
+    repeatedly until the density is not zero, as Stan does.
 
     Parameters
     ----------
     bound : BoundModel
     inits : float, dict, list of dict, path, list of path, ndarray or None
-        An array, (P,) or (chains, P), is of unconstrained points.
+        An array, (P,) or (chains, P), holds unconstrained points.
     chains, seed : int
     others : collection of str
-        Names that may be given besides parameters, and say nothing: transformed parameters.
+        Names allowed besides parameters but ignored: transformed parameters.
 
     Raises
     ------
     OptionError
-        Values that are none of parameters, or have another shape.
+        If a value does not belong to a parameter, or has another shape.
     DataError
-        Values outside the support, or a file that cannot be read.
+        If a value is outside the support, or a file cannot be read.
     """
     if inits is None:
         return None
@@ -102,7 +102,7 @@ def initial_points(
 
 
 def recorded_inits(inits: Any) -> Any:
-    """Starting points as plain values, for the record."""
+    """Convert starting points to plain values, for the record."""
     if isinstance(inits, np.ndarray):
         return inits.tolist()
     if isinstance(inits, Mapping):
@@ -117,7 +117,7 @@ def _is_radius(value: object) -> bool:
 
 
 def _numbers(name: str, value: Any) -> Float:
-    """A number or an array of them."""
+    """Convert to an array of starting points."""
     with understood(name, value, "finite numbers"):
         array = np.asarray(value)
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
@@ -135,7 +135,7 @@ def _points(inits: np.ndarray, chains: int, count: int) -> Float:
 
 
 def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collection[str]) -> Float:
-    """The starting point of one chain."""
+    """Draw the starting point of one chain."""
     radius = float(one) if _is_radius(one) else _RADIUS
     given = {} if _is_radius(one) else _given(bound, one, others)
     missing = bool(set(bound.constrain(np.zeros((1, bound.n_params)))) - set(given))
@@ -149,14 +149,14 @@ def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collec
 
 
 def _given(bound: BoundModel, one: Any, others: Collection[str]) -> dict[str, Any]:
-    """Values by parameter, from a dict or a file."""
+    """Read values by parameter from a dict or a file."""
     values = one if isinstance(one, Mapping) else raw_data(one)
     names = list(bound.constrain(np.zeros((1, bound.n_params))))
     for name in values:
         if name not in names and name not in others:
             close = near_misses(str(name), names)
             raise OptionError(
-                f"inits has {name!r}, which is no parameter; "
+                f"inits has {name!r}, which is not a parameter; "
                 + (f"did you mean {close[0]!r}? " if close else "")
                 + f"the parameters are {', '.join(names)}"
             )
@@ -164,7 +164,7 @@ def _given(bound: BoundModel, one: Any, others: Collection[str]) -> dict[str, An
 
 
 def _with(bound: BoundModel, filled: Mapping[str, Float], given: Mapping[str, Any]) -> Float:
-    """The unconstrained point of some random values and those that are given."""
+    """Replace values of a random unconstrained point by the given ones."""
     values = dict(filled)
     for name, value in given.items():
         array = _numbers(f"inits[{name!r}]", value)[None]

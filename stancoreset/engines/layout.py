@@ -1,4 +1,4 @@
-"""Flat columns of draws ↔ named arrays, from Stan's column names."""
+"""Conversion between flat columns of draws and named arrays, from Stan's column names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns belong to which variable, and in which order.
+    """The columns of each variable, and their order.
 
-    Stan writes containers column by column (``B.1.1, B.2.1, …``); the names say so, and
-    this class reads them instead of assuming it.
+    Stan writes containers column by column (``B.1.1, B.2.1, …``); this class reads the order
+    from the names instead of assuming it.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Layout:
         return cls(tuple(names), shapes, columns)
 
     def split(self, rows: Float) -> dict[str, Float]:
-        """Rows of columns (…, C) → variables by name, each (…, *shape)."""
+        """Split rows of columns (…, C) into variables by name, each (…, *shape)."""
         return {name: rows[..., column] for name, column in self.columns.items()}
 
     def join(self, values: Mapping[str, Float]) -> Float:
-        """Variables by name, each (S, *shape) → rows of columns (S, C).
+        """Join variables by name, each (S, *shape), to rows of columns (S, C).
 
         Raises
         ------

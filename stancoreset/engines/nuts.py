@@ -1,6 +1,6 @@
-"""What NUTS may be asked for: one list, checked before it is run, the same for every engine.
+"""NUTS' options: one list for every engine, checked before sampling.
 
-Engines differ in what they do with a number out of range, from taking it to crashing.
+Engines treat numbers out of range differently: some accept them, some crash.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _METRICS = {
     "unit_e": "unit_e",
 }
 
-_ADAPTS = "NUTS on a coreset takes seconds and adapts by itself; leave it out"
-#: Arguments of ``cmdstanpy.CmdStanModel.sample`` that make no sense here, and why.
+_ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
+#: Arguments of ``cmdstanpy.CmdStanModel.sample`` that do not apply here, with the reason.
 _REFUSED = {
-    "threads_per_chain": "a coreset's rows are too few to share out among threads; "
+    "threads_per_chain": "a coreset's rows are too few to divide among threads; "
     "parallel_chains says how many chains run at a time",
     "chain_ids": "chains are counted from 1; for other random numbers give another seed",
-    "inv_metric": f"it belongs to the posterior that you are looking for: {_ADAPTS}",
+    "inv_metric": f"it is a property of the posterior to be sampled: {_ADAPTS}",
     "adapt_engaged": _ADAPTS,
-    "fixed_param": "it draws nothing from the posterior; model.generate_quantities(data, fit) "
+    "fixed_param": "it makes no posterior draws; model.generate_quantities(data, fit) "
     "evaluates generated quantities",
     "sig_figs": "all 18 digits are always written: log densities are differenced",
     "save_diagnostics": "unconstrained draws are in the container's group "
@@ -45,17 +45,17 @@ _REFUSED = {
     "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
     "save_profile": "to profile a program run it with cmdstanpy; model.stan_code is the weighted "
     "one",
-    "time_fmt": "each round writes its CSV files into a folder of its own; name that "
+    "time_fmt": "each round writes its CSV files to a separate folder; name that "
     "(engine_output_dir in fit, output_dir in sample)",
     "timeout": "interrupt it instead (Ctrl-C, SIGTERM): finished stages are kept in output_dir, "
-    "and resume=True goes on",
-    "force_one_process_per_chain": "every chain is a process of its own on CmdStan, and a "
-    "thread on stanli",
+    "and resume=True continues",
+    "force_one_process_per_chain": "every chain is a separate process on CmdStan and a thread on "
+    "stanli",
 }
 
 
 def _option(default: Any, about: str, *, least: int | None = None, cmdstan: bool = False) -> Any:
-    """A field with its help text, the least whole number, and whether CmdStan alone has it."""
+    """A field with its help text, its smallest value, and whether only CmdStan has it."""
     return dataclasses.field(
         default=default, metadata={"help": about, "least": least, "cmdstan": cmdstan}
     )
@@ -63,34 +63,34 @@ def _option(default: Any, about: str, *, least: int | None = None, cmdstan: bool
 
 @dataclass(frozen=True, kw_only=True)
 class NUTS:
-    """How NUTS is run; names, meaning and defaults are those of cmdstanpy's ``sample``.
+    """Options of NUTS; names, meaning and defaults are those of cmdstanpy's ``sample``.
 
     Attributes
     ----------
     chains, iter_warmup, iter_sampling : int
     thin : int
-        Every so many-th draw is kept; ``iter_sampling`` counts them before.
+        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     save_warmup : bool
-        Keep warm-up in the container's group ``warmup_posterior``, apart from the posterior.
+        Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float
     max_treedepth : int
     metric : {"diag_e", "dense_e", "unit_e"}
         Also ``"diag"`` and ``"dense"``.
     step_size : float or sequence of float, optional
-        Where adaptation starts; one for each chain on CmdStan only.
+        Step size at the start of adaptation; a separate one per chain on CmdStan only.
     adapt_init_phase, adapt_metric_window, adapt_step_size : int, optional
-        Iterations of the phases of warm-up; CmdStan only.
+        Numbers of iterations in the phases of warm-up; CmdStan only.
     parallel_chains : int, optional
-        Chains at a time; default: the cores.
+        Number of chains at a time; default: the number of cores.
     show_console : bool
-        Print what Stan prints, instead of bars.
+        Whether to print Stan's output instead of progress bars.
     refresh : int
-        Iterations between two steps of the bars, or two lines on the console.
+        Iterations between two updates of the bars, or two lines on the console.
 
     Raises
     ------
     OptionError
-        Names the option, its value and what is expected.
+        If an option is invalid; the message names it, its value and the expected one.
 
     Examples
     --------
@@ -102,14 +102,14 @@ class NUTS:
     """
 
     chains: int = _option(4, "NUTS chains", least=1)
-    iter_warmup: int = _option(1000, "warm-up iterations a chain", least=0)
-    iter_sampling: int = _option(1000, "iterations a chain after warm-up", least=1)
-    thin: int = _option(1, "keep every so many-th draw", least=1)
+    iter_warmup: int = _option(1000, "warm-up iterations per chain", least=0)
+    iter_sampling: int = _option(1000, "iterations per chain after warm-up", least=1)
+    thin: int = _option(1, "keep every THIN-th draw", least=1)
     save_warmup: bool = _option(False, "keep warm-up draws, apart from the posterior")
-    adapt_delta: float = _option(0.8, "NUTS target acceptance")
-    max_treedepth: int = _option(10, "NUTS tree depth", least=1)
+    adapt_delta: float = _option(0.8, "target acceptance rate of NUTS")
+    max_treedepth: int = _option(10, "largest tree depth of NUTS", least=1)
     metric: str = _option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
-    step_size: float | Sequence[float] | None = _option(None, "step size to start from")
+    step_size: float | Sequence[float] | None = _option(None, "initial step size")
     adapt_init_phase: int | None = _option(
         None, "iterations of warm-up's first phase; CmdStan only", least=0, cmdstan=True
     )
@@ -119,9 +119,11 @@ class NUTS:
     adapt_step_size: int | None = _option(
         None, "iterations of warm-up's last phase; CmdStan only", least=0, cmdstan=True
     )
-    parallel_chains: int | None = _option(None, "chains at the same time; default: cores", least=1)
-    show_console: bool = _option(False, "print what Stan prints, instead of bars")
-    refresh: int = _option(100, "iterations between two steps of the bars", least=1)
+    parallel_chains: int | None = _option(
+        None, "chains at the same time; default: the cores", least=1
+    )
+    show_console: bool = _option(False, "print Stan's output instead of progress bars")
+    refresh: int = _option(100, "iterations between two updates of the bars", least=1)
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -160,13 +162,13 @@ class NUTS:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> NUTS:
-        """From options by name.
+        """Create from options by name.
 
         Raises
         ------
         OptionError
-            Also for a name that is not known, with what may have been meant, and for arguments
-            of cmdstanpy that make no sense here, with the reason.
+            Also for an unknown name, with similar names, and for arguments
+            of cmdstanpy that do not apply here, with the reason.
         """
         known = cls.names()
         for name in options:
@@ -183,28 +185,28 @@ class NUTS:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """What can be asked for."""
+        """The names of all options."""
         return tuple(option.name for option in fields(cls))
 
     @property
     def draws(self) -> int:
-        """How many draws each chain keeps."""
+        """Number of draws that each chain keeps."""
         return -(-int(self.iter_sampling) // int(self.thin))
 
     @property
     def warmup_draws(self) -> int:
-        """How many draws of warm-up each chain keeps."""
+        """Number of warm-up draws that each chain keeps."""
         return -(-int(self.iter_warmup) // int(self.thin)) if self.save_warmup else 0
 
     def step_sizes(self) -> list[float] | None:
-        """One for each chain."""
+        """Initial step size of each chain."""
         if self.step_size is None:
             return None
         sizes = np.broadcast_to(np.asarray(self.step_size, dtype=np.float64), (self.chains,))
         return [float(size) for size in sizes]
 
     def settings(self) -> dict[str, Any]:
-        """What decides the draws, as plain values; what is rarely given, only if it is."""
+        """Options that determine the draws, as plain values; rare ones only if they are set."""
         always = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
         never = ("parallel_chains", "show_console", "refresh")
         found = {
@@ -216,7 +218,7 @@ class NUTS:
         return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
 
     def require_engine(self, engine: str) -> None:
-        """Refuse what an engine does not have.
+        """Refuse options that an engine does not support.
 
         Raises
         ------
@@ -243,7 +245,7 @@ class NUTS:
 
 
 def refuse(name: str) -> None:
-    """Raise if this is an argument of cmdstanpy's ``sample`` that makes no sense here.
+    """Raise if this is an argument of cmdstanpy's ``sample`` that does not apply here.
 
     Raises
     ------
@@ -251,7 +253,9 @@ def refuse(name: str) -> None:
         With the reason.
     """
     if name in _REFUSED:
-        raise OptionError(f"{name} is known to cmdstanpy and has no use here: {_REFUSED[name]}")
+        raise OptionError(
+            f"{name} is an argument of cmdstanpy that does not apply here: {_REFUSED[name]}"
+        )
 
 
 def _is_number(value: object) -> bool:
@@ -259,5 +263,5 @@ def _is_number(value: object) -> bool:
 
 
 def fresh_seed() -> int:
-    """A seed that nobody has chosen, for ``seed=None``; to be kept with the result."""
+    """Draw a random seed for ``seed=None``, to be stored with the result."""
     return int(np.random.SeedSequence().generate_state(1)[0]) >> 1

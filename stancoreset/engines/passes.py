@@ -1,9 +1,9 @@
-"""Full-data passes in this process, NUTS by the engine that the user has chosen.
+"""Full-data passes in this process, with NUTS by the user's engine.
 
-A process of CmdStan reads its data anew each time and prints every number, which for rows' log
-likelihoods takes several times as long as computing them. Where stanli is installed and equals
+A process of CmdStan reads its data again each time and prints every number, which for rows' log
+likelihoods takes several times as long as computing them. If stanli is installed and equals
 the chosen engine on the user's own program and data, it evaluates, and the other one samples.
-Whether it does is measured first, on all rows in memory: `agreement`.
+`agreement` measures this first, on all rows in memory.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from stancoreset.errors import EngineError, EngineNotFoundError
 
 __all__ = ["TOLERANCE", "CompiledForBoth", "agreement", "embedded"]
 
-#: Relative differences between two engines that are still rounding.
+#: Largest relative difference between two engines due to rounding.
 TOLERANCE = 1e-9
 
 
 def embedded(threads: int) -> Engine | None:
-    """The engine that evaluates in this process, if it is installed."""
+    """Return the engine that evaluates in this process, if it is installed."""
     from stancoreset.engines.stanli import StanliEngine
 
     try:
@@ -44,9 +44,9 @@ def embedded(threads: int) -> Engine | None:
 
 
 def agreement(chosen: BoundModel, passes: BoundModel, draws: Float) -> float:
-    """Largest relative difference of densities and gradients at some draws; ∞ if one has none.
+    """Largest relative difference of densities and gradients at draws; ∞ if a value is not finite.
 
-    Densities are known up to a constant, and rounding is relative to their own size.
+    Densities are compared up to a constant; rounding is relative to their magnitude.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class CompiledForBoth:
     Attributes
     ----------
     chosen : Compiled
-        By the user's engine.
+        Compiled by the user's engine.
     passes : Compiled
-        By the one that evaluates.
+        Compiled by the engine that evaluates.
     """
 
     chosen: Compiled
@@ -94,7 +94,7 @@ class CompiledForBoth:
         return self.chosen.name
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> _BoundToBoth:
-        """Join the program to its data; the chosen engine gets them when it is to sample."""
+        """Bind the program to its data; the chosen engine receives them for sampling."""
         return _BoundToBoth(self, data, seed, threads)
 
     def bind_density(self, data: StanData) -> Density:
@@ -148,7 +148,7 @@ class _BoundToBoth:
         return self._passes.mode(init=init, seed=seed, max_iter=max_iter)
 
     def variational(self, *, draws: int, seed: int = 0) -> Float:
-        """Draws of the chosen engine's ADVI, unconstrained, (draws, P)."""
+        """Unconstrained draws of the chosen engine's ADVI, (draws, P)."""
         if not hasattr(self._chosen, "variational"):
             raise EngineError(f"the engine of '{self._compiled.name}' has no ADVI")
         return np.asarray(self._chosen.variational(draws=draws, seed=seed))

@@ -1,4 +1,4 @@
-"""The engine by its name."""
+"""Engines by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["resolve_engine"]
 _HOW_TO = (
     'install the embedded engine with  pip install "stancoreset[embedded]"  or CmdStan with  '
     "install_cmdstan  (comes with cmdstanpy; needs a C++ compiler); "
-    "stancoreset doctor  says what is there"
+    "stancoreset doctor  lists what is installed"
 )
 
 
@@ -22,8 +22,8 @@ def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) ->
     """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
 
     ``"auto"`` is CmdStan if it is installed, else stanli; a variable CMDSTAN that names no
-    CmdStan is warned of. `threads` is how many draws it
-    evaluates at the same time; default: the available cores.
+    CmdStan causes a warning. `threads` is the number of draws evaluated at the same time;
+    default: the available cores.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) ->
     try:
         return resolve_engine("cmdstan", threads)
     except BrokenEngineError as error:
-        warnings.warn(f"{error}; engine 'auto' goes on without CmdStan", stacklevel=2)
+        warnings.warn(f"{error}; engine 'auto' continues without CmdStan", stacklevel=2)
     except EngineNotFoundError:
         pass
     try:

@@ -1,4 +1,4 @@
-"""What NUTS has returned, as a `SampleResult`: named, typed, warm-up apart from the posterior."""
+"""Conversion of an engine's NUTS output to a `SampleResult`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sample_result(
     shapes: Mapping[str, tuple[int, ...]],
     **about: Any,
 ) -> SampleResult:
-    """Sort an engine's arrays.
+    """Sort an engine's arrays into posterior, warm-up and statistics.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ def sample_result(
     columns : dict of str to ndarray, shape (chains, warm-up + kept)
         Sampler statistics under Stan's names.
     kept : int
-        Draws of the posterior; what is before them is warm-up.
+        Number of posterior draws; the draws before them are warm-up.
     unconstrain : callable
         See `BoundModel.unconstrain`.
     shapes : dict
-        Of the parameters.
+        Shapes of the parameters.
     **about
         ``seconds``, ``settings``, ``native``.
     """

@@ -1,8 +1,8 @@
 """The embedded engine: Stan programs interpreted in this process by stanli.
 
-No C++ toolchain and no compilation: a program is ready in milliseconds. stanli speaks
+It needs no C++ toolchain and no compilation: a program is ready in milliseconds. stanli provides
 BridgeStan's C interface for densities, gradients and generated quantities, and its calls
-release the GIL, so draws are spread over threads.
+release the GIL, so draws are distributed over threads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["StanliBound", "StanliCompiled", "StanliEngine"]
 
 @dataclass(frozen=True)
 class StanliEngine:
-    """Stan in process, through the packages ``stanli`` and ``bridgestan``.
+    """Stan in this process, through the packages ``stanli`` and ``bridgestan``.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ class StanliEngine:
 
     @property
     def stan_version(self) -> tuple[int, int]:
-        """Stan's version whose constraining transforms stanli has: simplices are those of 2.37."""
+        """Version of Stan whose constraining transforms stanli uses: simplices as in 2.37."""
         return (2, 37)
 
     def compile(
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
     ) -> StanliCompiled:
-        """Translate Stan code to stanli's own format; raises `CompileError`."""
+        """Translate Stan code to stanli's own format; raise `CompileError`."""
         return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
 
 
@@ -99,18 +99,18 @@ class StanliCompiled:
     log_lik: str = "log_lik"
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> StanliBound:
-        """Join the program to data; raises `DataError` with Stan's own message."""
+        """Bind the program to data; raise `DataError` with Stan's own message."""
         return StanliBound(self, data, seed, threads or self.threads)
 
     def bind_density(self, data: StanData) -> StanliDensity:
-        """The log density alone, see `StanliDensity`."""
+        """Bind only the log density; see `StanliDensity`."""
         return StanliDensity(self, data)
 
 
 class StanliDensity:
     """A log density that reads its data four times as fast as `StanliBound`.
 
-    stanli's own model is asked, which knows gradients only: an evaluation costs more.
+    It uses stanli's own model, which always computes the gradient: an evaluation costs more.
     """
 
     def __init__(self, compiled: StanliCompiled, data: StanData) -> None:
@@ -159,7 +159,7 @@ class StanliBound:
         import bridgestan
         import stanli
 
-        # What stanli.bridgestan_model does, less its two passes of Python's json over
+        # As stanli.bridgestan_model, without its two passes of Python's json over
         # the data: the program travels under the reserved key "__stanli".
         # A name that the locale could not read is not UTF-8, which its reader of JSON needs.
         name = self._compiled.name.encode(errors="replace").decode()
@@ -280,7 +280,7 @@ class StanliBound:
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
 
-        Not by stanli's own optimizer, which crashes the process when it is called from
+        It does not use stanli's own optimizer, which crashes the process when called from
         another thread than the one that first imported stanli (seen with 0.24).
         """
         start = stan_init(self, np.random.default_rng(seed), init)

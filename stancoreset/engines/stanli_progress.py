@@ -1,4 +1,4 @@
-"""How far stanli's chains are: it only prints it, as CmdStan does."""
+"""Progress of stanli's chains, read from its printed output."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration:\s+(\d+) / ")
 
 @contextmanager
 def heard(on_iteration: Callable[[int, int], object] | None, show_console: bool) -> Iterator[bool]:
-    """Listen to what stanli prints while the block runs; yields whether it should print.
+    """Read stanli's output while the block runs; yield whether stanli should print.
 
-    Standard output belongs to the whole process: it is taken only in the main thread, and what
-    others write to it goes where it went before.
+    Standard output belongs to the whole process: it is captured only in the main thread, and the
+    output of others is passed on.
     """
     if show_console or on_iteration is None:
         yield show_console
@@ -32,7 +32,7 @@ def heard(on_iteration: Callable[[int, int], object] | None, show_console: bool)
 
 
 class _Listener(io.TextIOBase):
-    """Passes on what is not stanli's: it prints in the main thread and in its chains'."""
+    """Passes on all output except stanli's, which comes from the main and its chains' threads."""
 
     def __init__(self, on_iteration: Callable[[int, int], object], out: TextIO) -> None:
         self._on_iteration = on_iteration

@@ -1,8 +1,8 @@
-"""The experiments of the coreset papers, on closed forms and NumPy alone, and the demo's data.
+"""The experiments of the coreset papers, with closed forms and NumPy only, and the demo's data.
 
-May import model and what lies below it. Hands out the experiments by name, `run`, and the flights.
+May import model and the rooms below it. Hands out the experiments by name, `run`, and the flights.
 
-Each module defines one `Experiment`; `run` runs its trials, ``outcome.summary()`` has medians and
+Each module defines one `Experiment`; `run` runs its trials, ``outcome.summary()`` gives medians and
 bands, and the command ``stancoreset paper NAME`` prints and writes them.
 
 References

@@ -1,7 +1,7 @@
-"""What every experiment shares: settings, algorithms, trials, and the table of medians and bands.
+"""Settings, algorithms, trials, and the table of medians and bands of every experiment.
 
-An experiment yields records, one for each coreset that it built; everything else, the bands over
-trials, the printed table, the files and the picture, follows from the records alone.
+An experiment yields one record per coreset; the bands over trials, the printed table, the files
+and the picture all follow from the records.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 Float = NDArray[np.float64]
 Record = dict[str, Any]
 
-#: Methods that grow their coreset row by row, so that one run passes through all sizes. The others
-#: start anew for every size, and their time is the time for that size alone.
+#: Methods that grow their coreset row by row, so that one run covers all sizes. The others
+#: restart for every size, and their time is the time for that size alone.
 GROWING = ("uniform", "importance", "frank_wolfe", "giga", "orthogonal_pursuit")
 ITERATIVE = ("iht", "aiht", "aiht2")
 ORDER = (*GROWING[:-1], *ITERATIVE, GROWING[-1], "pursuit")
@@ -46,7 +46,7 @@ ORDER = (*GROWING[:-1], *ITERATIVE, GROWING[-1], "pursuit")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method of `stancoreset.solvers` with options, under its label in the results.
+    """A method of `stancoreset.solvers` with options and a label in the results.
 
     Examples
     --------
@@ -66,22 +66,22 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Settings:
-    """How large an experiment is.
+    """The size of an experiment.
 
     Attributes
     ----------
     trials : int
         Number of repetitions.
     sizes : tuple of int
-        Coreset sizes k; for ``vectors`` the iterations that are looked at.
+        Coreset sizes k; for ``vectors`` the recorded iterations.
     rows : int
         N. A real data set with fewer rows is used whole.
     draws : int
-        S, draws of the weighting distribution; 0 where the projection is exact.
+        S, draws of the weighting distribution; 0 if the projection is exact.
     iterations : int
-        Limit of the IHT family.
+        Largest number of iterations of the IHT family.
     methods : tuple of str
-        Labels to keep; empty: all.
+        Labels to keep; empty means all.
     """
 
     trials: int
@@ -92,7 +92,7 @@ class Settings:
     methods: tuple[str, ...] = ()
 
     def checked(self) -> Settings:
-        """Return it, or raise an `OptionError` that names what is wrong."""
+        """Return these settings, or raise an `OptionError` that names the invalid one."""
         for name, least in (("trials", 1), ("rows", 2), ("iterations", 1)):
             if getattr(self, name) < least:
                 raise OptionError(
@@ -105,7 +105,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of the records that is summarised: its name, and the words for an axis."""
+    """A summarised column of the records, with its name and axis label."""
 
     column: str
     label: str
@@ -121,21 +121,21 @@ class Experiment:
     Attributes
     ----------
     name, title, source : str
-        What it is called here and what it is, and where it is described.
+        Its name, its title, and the passage that describes it.
     note : str
-        How the data differ from the paper's, if they do.
+        Differences from the paper's data, if any.
     trial : callable
         ``trial(settings, algorithms, rng)`` yields the records of one repetition.
     paper, quick : Settings
-        The paper's settings, and those of a minute's version.
+        The paper's settings, and those of a version that takes a minute.
     metrics : tuple of Metric
-        What is shown.
+        The reported metrics.
     band : pair of float
         Percentiles over trials.
     x : str
         Column on the horizontal axis, ``size`` or ``iteration``.
     algorithms : callable
-        ``algorithms(settings)`` gives what is compared; default: every method.
+        ``algorithms(settings)`` gives the compared algorithms; default: every method.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The records of an experiment, one row for each coreset, and how they came about."""
+    """The records of an experiment, one row per coreset, with experiment and settings."""
 
     experiment: Experiment
     settings: Settings
@@ -161,7 +161,7 @@ class Outcome:
     records: pd.DataFrame = field(repr=False)
 
     def summary(self) -> pd.DataFrame:
-        """Median and band over trials: one row for each data set, method, size and metric."""
+        """Median and band over trials, one row per data set, method, size and metric."""
         import pandas as pd
 
         low, high = (q / 100 for q in self.experiment.band)
@@ -181,7 +181,7 @@ class Outcome:
         return pd.concat(parts, ignore_index=True)
 
     def table(self, columns: int = 3) -> pd.DataFrame:
-        """Medians at a few sizes: one row for each data set and method, to be read by people."""
+        """Medians at a few sizes, one row per data set and method, for printing."""
         x = self.experiment.x
         present = sorted(self.records[x].unique())
         places = np.linspace(0, len(present) - 1, min(columns + 1, len(present))).round()
@@ -195,7 +195,7 @@ class Outcome:
 
 
 def standard_algorithms(settings: Settings) -> list[Algorithm]:
-    """Every method there is, the IHT family with the limit of `settings` on its iterations.
+    """List every method, with the iteration limit of `settings` for the IHT family.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def standard_algorithms(settings: Settings) -> list[Algorithm]:
 def select(
     phi: Float, target: Float, algorithm: Algorithm, sizes: Sequence[int], seed: int
 ) -> Iterator[tuple[int, SolverResult]]:
-    """Yield (size, result) for each size; ``result.seconds`` is the time needed for that size.
+    """Yield (size, result) for each size; ``result.seconds`` is the time for that size.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def select(
     target : array, shape (S,)
     algorithm : Algorithm
     sizes : sequence of int
-        Increasing.
+        Increasing sizes.
     seed : int
 
     Examples
@@ -247,8 +247,8 @@ def run(
 ) -> Outcome:
     """Run all trials of an experiment.
 
-    Trial t draws its data and everything else from ``default_rng([seed, t])``: equal seeds give
-    equal records but for the seconds, and more trials leave the earlier ones as they are.
+    Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give
+    equal records except for the seconds, and more trials do not change the earlier ones.
 
     Parameters
     ----------
@@ -261,9 +261,9 @@ def run(
     Raises
     ------
     OptionError
-        Settings that make no sense, or a method that the experiment does not know.
+        If settings are invalid, or the experiment does not include a method.
     DataError
-        A data set that is not installed.
+        If a data set is not installed.
     """
     import pandas as pd
 
@@ -304,7 +304,7 @@ def _records(
 
 
 def described(dataset: str, algorithm: Algorithm, size: int, result: SolverResult) -> Record:
-    """The part of a record that every experiment over sizes has."""
+    """The columns of a record that all experiments over sizes share."""
     return {
         "dataset": dataset,
         "method": algorithm.label,
@@ -317,5 +317,5 @@ def described(dataset: str, algorithm: Algorithm, size: int, result: SolverResul
 
 
 def solver_seed(rng: np.random.Generator) -> int:
-    """A seed for the solvers, from a trial's generator."""
+    """Draw a seed for the solvers from a trial's generator."""
     return int(rng.integers(2**31))

@@ -16,7 +16,7 @@ from stancoreset.experiments.base import Experiment
 
 __all__ = ["EXPERIMENTS"]
 
-#: By name, in the order of the command line's help.
+#: The experiments by name, in the order of the command line's help.
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
     for module in (gaussian, rbf, logistic, poisson, vectors, large, stochastic, map_distance)

@@ -1,11 +1,11 @@
-"""Two linear models whose weighted posterior, and whose projection, are exact.
+"""Two linear models with exact weighted posteriors and projections.
 
-Both are Gaussian: a coreset posterior is then a Gaussian too, and Kullback–Leibler divergences are
-those of Gaussians. The projection needs no draws either. With the covariances
+Both are Gaussian: a coreset posterior is also Gaussian, and Kullback–Leibler divergences are
+those of Gaussians. Nor does the projection need draws. With the covariances
 
     G_nm = Cov(L_n(θ), L_m(θ)),   θ ~ π̂,
 
-‖Σ w_n φ_n‖² = wᵀ G w in the limit S → ∞, so that any Φ with ΦᵀΦ = G is the projection on infinitely
+‖Σ w_n φ_n‖² = wᵀ G w in the limit S → ∞, so any Φ with ΦᵀΦ = G is the projection on infinitely
 many draws.
 """
 
@@ -64,14 +64,14 @@ def _isotropic_kl(p: Gaussian, q: Gaussian) -> float:
 
 
 def dense_weights(result: SolverResult, rows: int) -> Float:
-    """The weights of a coreset as a vector of length N."""
+    """Return a coreset's weights as a vector of length N."""
     weights = np.zeros(rows)
     weights[result.indices] = result.weights
     return weights
 
 
 def exact_projection(gram: Float) -> tuple[Float, Float]:
-    """Φ (r, N) with ΦᵀΦ = G and its target Φ1, r the numerical rank of G.
+    """Return Φ (r, N) with ΦᵀΦ = G, and its target Φ1, with r the numerical rank of G.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class LocationModel:
         return variance * shifted @ shifted.T + 0.5 * self.x.shape[1] * variance**2
 
     def divergences(self, full: Gaussian, coreset: Gaussian) -> dict[str, float]:
-        """As the function `divergences`, faster because both covariances are multiples of I."""
+        """As the function `divergences`, but faster, since both covariances are multiples of I."""
         return _both_ways(_isotropic_kl(full, coreset), _isotropic_kl(coreset, full))
 
 

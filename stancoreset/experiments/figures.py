@@ -1,4 +1,4 @@
-"""The picture of an experiment: a panel for each data set and metric, median and band."""
+"""The picture of an experiment: median and band, one panel per data set and metric."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STYLES = {
     "aiht batch, as printed": ("#CC79A7", "--"),
 }
 
-#: Below this, divergences and errors are rounding; they are drawn here.
+#: Divergences and errors below this are rounding, and are drawn at this value.
 FLOOR = 1e-13
 
 
 def draw(outcome: Outcome) -> Figure:
-    """Draw medians and bands of an experiment against size, or iteration.
+    """Draw medians and bands of an experiment against size or iteration.
 
     Examples
     --------

@@ -28,7 +28,7 @@ Float = NDArray[np.float64]
 # Below this η, log(1 + exp η) = exp η to double precision.
 _LOW = -37.0
 
-# Rise of the log density that a Newton step promises, in nats, below which the mode is near.
+# The mode is near if a Newton step predicts a smaller rise of the log density, in nats.
 _NEAR = 1e-6
 
 
@@ -47,7 +47,7 @@ class GLM:
     Raises
     ------
     DataError
-        An unknown family, or outcomes that the family cannot have.
+        If the family is unknown, or an outcome is impossible for it.
 
     Examples
     --------
@@ -102,20 +102,20 @@ def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
     ----------
     model : GLM
     weights : array, shape (N,)
-        Not negative; rows of weight 0 cost nothing.
+        Weights that are not negative; rows of weight 0 cost nothing.
     max_iter : int
 
     Raises
     ------
     DataError
-        No mode found: weights or covariates that are not finite, or hopelessly large.
+        If no mode is found, because weights or covariates are not finite or too large.
 
     Notes
     -----
-    A step p of slope gᵀp is halved until the log density rises by a small share of what the slope
-    promises. Once it promises less than `_NEAR`, the mode is so near that Newton's steps converge
-    quadratically, and the log density too coarse to judge them: they are taken whole until they
-    shrink no more.
+    A step p of slope gᵀp is halved until the log density rises by a small share of the predicted
+    rise. Once the prediction is below `_NEAR`, the mode is so near that Newton's steps converge
+    quadratically, and rounding of the log density hides their effect: full steps are taken until
+    they no longer shrink.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -156,7 +156,7 @@ def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
 def projection(
     model: GLM, reference: Gaussian, draws: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """Φ (S, N) and b on S draws of a reference (Zhang et al. 2021, section 2).
+    """Compute Φ (S, N) and b on S draws of a reference (Zhang et al. 2021, section 2).
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Logistic regression on more rows: Zhang et al. (2021), section 5.3, figure 4.
 
-The synthetic data with N = 9,000, and in place of phishing (11,055 × 68) as many rows of the votes
-(68 covariates), not reduced; 500 iterations at most for the IHT family; symmetrised KL and time;
+The synthetic data with N = 9,000, and instead of phishing (11,055 × 68) as many rows of the votes
+(68 covariates), not reduced; at most 500 iterations for the IHT family; symmetrised KL and time;
 10 trials, bands from the 35th to the 65th percentile.
 """
 
@@ -18,7 +18,7 @@ from stancoreset.experiments.regression import BAND, DRAWS, regression_trial
 
 __all__ = ["EXPERIMENT"]
 
-#: Rows of the votes for each row of the synthetic data: 11,055 for 9,000.
+#: Ratio of the votes' rows to those of the synthetic data: 11,055 to 9,000.
 VOTES_SHARE = 11_055 / 9_000
 
 

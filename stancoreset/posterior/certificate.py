@@ -1,44 +1,44 @@
-"""The certificate: is the coreset posterior the full posterior? Asked of the full data.
+"""The certificate: a check of the coreset posterior against the full data.
 
 For draws θ of the coreset posterior,
 
     log r(θ) = log p(θ | all rows) − log p(θ | coreset) = Σ_n L_n(θ) − Σ_n w_n L_n(θ) + const
 
-are importance weights that turn coreset draws into draws of the full posterior. If they
-are all alike, the two posteriors are. Pareto-smoothed importance sampling (PSIS) says how
-far from alike they are: k̂, the shape of their upper tail, and the effective sample size.
+are importance weights that turn coreset draws into draws of the full posterior. If all weights
+are equal, the two posteriors are the same. Pareto-smoothed importance sampling (PSIS) measures
+how unequal they are: by k̂, the shape of their upper tail, and by the effective sample size.
 
 Both are needed. By Cauchy-Schwarz any mean under the full posterior differs from that under
 the coreset posterior by at most sd(r) = (n/ESS − 1)^½ standard deviations, *if* the draws
-show the weights' variance, which is what k̂ tells. But k̂ knows nothing of scale: it is the
-same for log r and for a thousandth of it. Where the weights hardly vary it describes the
+show the weights' variance, which k̂ indicates. But k̂ does not depend on scale: it is the
+same for log r and for a thousandth of it. If the weights hardly vary, it describes the
 shape of a negligible remainder, and counts for less.
 
-The rule was set by a study, tests/calibration: 13 models, good, poor and misplaced coresets,
+A study set the rule (tests/calibration): 13 models, with good, poor and misplaced coresets,
 against long runs of NUTS on all rows. It showed that
 
 - ESS alone is too coarse: at 90 % a mean may be off by 0.3 standard deviations, or a standard
-  deviation by 12 %. What the weights move, measured on the draws, agreed with the true errors
-  within Monte-Carlo error, and lets coresets be certified that ESS of 99 % would not;
-- k̂ is blind to a coreset posterior much narrower than the full one: k̂ of 0.57 to 0.70 where
+  deviation by 12 %. The changes that the weights make, measured on the draws, agreed with the
+  true errors within Monte-Carlo error, and certify coresets that a bound of 99 % on ESS would not;
+- k̂ misses a coreset posterior much narrower than the full one: it was 0.57 to 0.70 where
   means were off by 0.7 to 3 standard deviations, weighted or not. There ESS was below a
   quarter of the draws and the held-out error above 0.6. Weighted means and standard deviations
-  were within a tenth of the truth wherever ESS was above half of the draws, and not below a
-  third;
-- k̂ above 0.7 is no reason to reject where ESS is above 99.8 %;
-- where a quarter of 1,000 draws left no doubt (`leaves_no_doubt`), all of them said the same:
+  were within a tenth of the truth wherever ESS was above half of the draws, but not where it was
+  below a third;
+- k̂ above 0.7 is no reason to reject if ESS is above 99.8 %;
+- if 250 of 1,000 draws left no doubt (`leaves_no_doubt`), all 1,000 gave the same verdict:
   the table of verdicts and errors did not change by one fit.
 
-Weights say by how much the coreset posterior is off, not by how much its draws are: chains that
-have been in a slab twice give it any share. What the certificate promises, no mean off by more
-than 0.1 standard deviations and no standard deviation by more than 10 %, is a promise about
-draws. A mean that the weights move by m, known to a standard error s, is within 0.1 where
+Weights measure the error of the coreset posterior, not the error of its draws: chains that
+visited a slab only twice may give it any share. The certificate's promise, no mean off by more
+than 0.1 standard deviations and no standard deviation by more than 10 %, is about draws. A mean
+that the weights move by m, and that has the standard error s, is within 0.1 if
 
     m + 2 s ≤ 0.1
 
-(in nineteen cases of twenty, parameter by parameter); the same for standard deviations, whose
-standard error counts the fourth moment and the squares' autocorrelation. Weights that are applied
-leave only s: whatever they are, s ≤ 0.05, which takes 400 independent draws for a mean, and more
+(in nineteen cases out of twenty, for each parameter); likewise for standard deviations, whose
+standard error includes the fourth moment and the squares' autocorrelation. Applying the weights
+leaves only s: always s ≤ 0.05, which takes 400 independent draws for a mean, and more
 for the standard deviation of a heavy tail.
 
 References
@@ -65,27 +65,27 @@ __all__ = ["Certificate", "certify", "leaves_no_doubt"]
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = KHAT_USABLE
-# ESS as a share of the draws that is asked for at a given k̂.
+# Required ESS, as a share of the draws, for k̂ up to a bound.
 _ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
 HELDOUT_CERTIFIED = 0.1
 # Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
 # weighting the draws may make: below what would be an error, 0.1, to leave room for noise.
 _MOVED = 0.07
-# A change that is small beside the error of chains that are too short.
+# A change that is small relative to the error of chains that are too short.
 _MOVED_LITTLE = 0.5 * _MOVED
-# What is promised of each mean, in standard deviations, and standard deviation, relative; and how
-# many standard errors of it must fit into what the weights leave.
+# Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
+# the number of standard errors that must fit into it beside what the weights move.
 _PROMISED, _STANDARD_ERRORS = 0.1, 2
-# Where these changes are not known, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
+# If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
-# Below these no k̂ vouches for the weights: most of the draws are in the wrong place.
+# Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
 _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed a part of its own target: along
 # curved ridges 0.18 % of them (7 of 4,000) went with a standard deviation too small by 24 %, while
 # fits that are right have hardly any (3 of 8,000 at most).
 _DIVERGENT = 0.0005
-# In runs so short that this is less than one, as many may be chance.
+# In short runs this many may be due to chance.
 _STRAY = 2
 #: R̂ above which the chains tell of different posteriors, or of a mean that is not known to 0.1
 # standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot mend
@@ -108,8 +108,8 @@ class Certificate:
     ess : float
         Effective number of draws of the *full* posterior in the coreset draws, 1 / Σ w̃².
     n_draws : int
-        Number of coreset draws that were looked at: `CoresetModel.fit` looks at 250, and at 1,000
-        where these leave a doubt.
+        Number of coreset draws evaluated: `CoresetModel.fit` evaluates 250, and 1,000 if these
+        leave a doubt.
     heldout_error : float
         ‖b − Φw‖ / ‖b‖ on draws of the reference that selection did not see.
     verdict : str
@@ -120,15 +120,16 @@ class Certificate:
         as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5; use them
         with `weights`. ``"rejected"``: neither; or more than 0.05 % of the transitions, and more
         than two, diverged, R̂ is above 1.05, `mcse_mean` or `mcse_sd` is above 0.05, or more than
-        2 % of the mass is `unseen` or `unvisited`: no weights mend that. `reasons` say what to do.
+        2 % of the mass is `unseen` or `unvisited`: weights cannot correct that. `reasons` say what
+        to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
         Pareto-smoothed importance weights, summing to one.
     draw_index : ndarray of int, shape (n_draws,)
-        Which draws were looked at: positions in the chains laid end to end.
+        Positions of the evaluated draws in the concatenated chains.
     reasons : tuple of str
-        What stands in the way of a better verdict, in words.
+        Reasons against a better verdict, in words.
     divergences : int
         Divergent transitions of NUTS on the coreset.
     n_transitions : int
@@ -136,29 +137,29 @@ class Certificate:
     rhat : float
         Largest split-R̂ of a parameter over NUTS' chains, or the halves of one; NaN if unknown.
     unseen : float
-        Share of the full posterior's mass, by importance weights of the reference's draws, that
-        lies where the full density is larger than the coreset's by more than at any draw: a
-        coreset posterior that is too narrow does not show it in its own draws. NaN if the
-        reference cannot tell.
+        Share of the full posterior's mass, estimated from importance weights of the reference's
+        draws, that lies where the full density exceeds the coreset's by more than at any coreset
+        draw. It reveals a coreset posterior that is too narrow, which its own draws do not show.
+        NaN if the reference's weights are too uneven.
     unvisited : float
         Share of draws of the reference, or of an earlier one of the same fit, that lie in modes
-        of the full posterior where the coreset's draws have not been. NaN if unknown, as for a
+        of the full posterior without coreset draws. NaN if unknown, as for a
         Gaussian, which has one mode.
     mean_shift, sd_change : float
         Largest change that `weights` make to the mean of an unconstrained coordinate, in
-        standard deviations, and to its standard deviation, relative: by how much the draws'
-        own are off. NaN if unknown.
+        standard deviations, and to its standard deviation, relative: the estimated error of the
+        unweighted draws. NaN if unknown.
     against : str
-        What the draws were compared with, where that is not all rows of the data; empty where it
-        is; the last of `reasons` says so too.
+        What the draws were compared with, if not all rows of the data, else empty; the last of
+        `reasons` repeats it.
     witness : str
-        On how many rows and draws the full log density was that of the author's own program, and
-        how far ours was from it; empty where not all rows were at hand.
+        Number of rows and draws on which the author's own program gave the full log density, and
+        its difference from ours; empty if not all rows were available.
     mcse_mean, mcse_sd : float
         Largest Monte-Carlo standard error of a parameter's mean, in standard deviations, and of
-        its standard deviation, relative, by all draws of all chains. NaN if unknown.
+        its standard deviation, relative, from all draws of all chains. NaN if unknown.
     ess_bulk, ess_tail : float
-        Smallest effective sample size of a parameter in the chains: for its middle, and for its
+        Smallest effective sample size of a parameter in the chains: for its bulk, and for its
         5 % and 95 % quantiles. NaN if unknown.
     """
 
@@ -187,17 +188,17 @@ class Certificate:
 
     @property
     def longer(self) -> float:
-        """How many times as long chains must be for what is promised; NaN if unknown.
+        """Factor by which chains must be longer to meet the promised error; NaN if unknown.
 
-        Above one only where it is they that have to change, not what the weights move.
+        It exceeds one only if the chains' length, not the weights, spoils the verdict.
         """
         return _longer((self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd))
 
     @property
     def unmixed(self) -> bool:
-        """Whether only the course of the chains spoils the verdict.
+        """Whether only the chains spoil the verdict.
 
-        That is R̂, modes `unvisited`, or Monte-Carlo error.
+        That is, by R̂, `unvisited` modes, or Monte-Carlo error.
         """
         return self._spoiled_only_by(
             self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN, self.longer > 1
@@ -210,7 +211,7 @@ class Certificate:
 
     @property
     def diverged(self) -> bool:
-        """Whether divergent transitions spoil the verdict, and else nothing but R̂ and length."""
+        """Whether divergent transitions spoil the verdict, alone or with R̂ and length."""
         diverged = _too_many(self.divergences, self.n_transitions)
         return diverged and self._spoiled_only_by(diverged, self.rhat > RHAT_MIXED, self.longer > 1)
 
@@ -218,7 +219,7 @@ class Certificate:
         return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)
 
     def expectation(self, values: ArrayLike) -> Float:
-        """Expectation under the full posterior of values at the certified draws.
+        """Estimate an expectation under the full posterior from values at the certified draws.
 
         Parameters
         ----------
@@ -253,7 +254,7 @@ class Certificate:
 
     @property
     def precision(self) -> str:
-        """The chains' own errors, to be put behind a list; empty where they are not known."""
+        """The chains' Monte-Carlo errors as text to append to a list; empty if unknown."""
         if not np.isfinite(self.ess_bulk):
             return ""
         return (
@@ -284,24 +285,24 @@ def certify(
     log_weights : array_like, shape (n_draws,)
         Full minus coreset log density at draws of the coreset posterior, up to a constant.
     heldout_error : float
-        NaN if unknown, which forbids ``"certified"``.
+        NaN if unknown, which rules out ``"certified"``.
     draw_index : ndarray of int, optional
     divergences, n_transitions : int
-        Of the coreset's NUTS run; more than 0.05 %, and more than two, mean ``"rejected"``.
+        Counts of the coreset's NUTS run; more than 0.05 %, and more than two, mean ``"rejected"``.
     unseen : float
         From `unseen_mass`; more than 2 % means ``"rejected"``.
     moved : tuple of float
-        From `moved_by`; without it ``"certified"`` takes an ESS of 0.99 · draws.
+        From `moved_by`; without it ``"certified"`` requires an ESS of 0.99 · draws.
     against : str
         See `Certificate`.
     rhat : float
-        Of the coreset's NUTS run; more than 1.05 means ``"rejected"``.
+        Largest R̂ of the coreset's NUTS run; more than 1.05 means ``"rejected"``.
     unvisited : float
         From `unvisited_mass`; more than 2 % means ``"rejected"``.
     witness : str
         See `Certificate`.
     monte_carlo : MonteCarlo
-        From `stancoreset.posterior.arviz.worst_monte_carlo`, of all draws.
+        From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.
 
     Raises
     ------
@@ -334,7 +335,7 @@ def certify(
         *_missed(divergences, n_transitions, unseen, rhat, unvisited),
         *_imprecise(monte_carlo),
     )
-    verdict = "rejected" if missed else verdict  # no weights bring back what was never drawn
+    verdict = "rejected" if missed else verdict  # weights cannot replace draws never made
     caveat = (f"compared with {against}",) if against else ()
     return Certificate(
         khat=khat,
@@ -363,7 +364,7 @@ def certify(
 
 
 def _positions(draw_index: Any, count: int) -> np.ndarray:
-    """Which draws were looked at."""
+    """Positions of the evaluated draws."""
     with understood("draw_index", draw_index, f"{count} whole numbers, one for each draw"):
         index = np.asarray(draw_index)
         if index.shape != (count,) or index.dtype.kind not in "iu":
@@ -372,10 +373,10 @@ def _positions(draw_index: Any, count: int) -> np.ndarray:
 
 
 def leaves_no_doubt(certificate: Certificate) -> bool:
-    """Whether a certificate of some of the draws would not be another with more of them.
+    """Whether more draws could not change the certificate's verdict.
 
-    The log weights are all but equal, so that the noise of what they move, sd(r)/√n, is far
-    below the rule's bounds, and k̂, which needs many draws, does not matter.
+    The log weights are nearly equal, so that the noise of mean shift and sd change, sd(r)/√n, is
+    far below the rule's bounds, and k̂, which needs many draws, does not matter.
 
     Examples
     --------
@@ -399,37 +400,37 @@ def _too_many(divergences: int, transitions: int) -> bool:
 def _missed(
     divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
 ) -> tuple[str, ...]:
-    """What the draws themselves may not show."""
+    """Reasons to reject that importance weights cannot show."""
     reasons = []
     if _too_many(divergences, transitions):
         reasons.append(
-            f"{divergences} of {transitions} transitions diverged: NUTS may have missed a part of "
+            f"{divergences} of {transitions} transitions diverged: NUTS may have missed part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"
         )
     if rhat > RHAT_MIXED:
         reasons.append(
-            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: the chains of NUTS have not mixed, or lie in "
+            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: NUTS' chains have not mixed, or lie in "
             "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
             "components of a mixture)"
         )
     if unseen > _UNSEEN:
         reasons.append(
-            f"{unseen:.1%} of the full posterior, as the reference sees it, lies where the "
-            "coreset's draws never go: the coreset posterior is too narrow"
+            f"{unseen:.1%} of the full posterior, estimated from the reference, lies beyond the "
+            "coreset's draws: the coreset posterior is too narrow"
         )
     if unvisited > _UNSEEN:
         reasons.append(
-            f"{unvisited:.1%} of the full posterior, as the reference or the search for its mode "
-            "came by it, lies in a mode where the coreset's draws have not been; constrain the "
+            f"{unvisited:.1%} of the full posterior, found by the reference or by the search for "
+            "its mode, lies in a mode without coreset draws; constrain the "
             "parameters to one mode (order the components of a mixture)"
         )
     return tuple(reasons)
 
 
 def _longer(moved: tuple[float, float], errors: tuple[float, float]) -> float:
-    """How many times as long chains must be: standard errors are 1/√length.
+    """Factor by which chains must be longer; standard errors are proportional to 1/√length.
 
-    Where the weights move much, it is they that have to mend it: only the least is asked for.
+    If the weights move much, longer chains cannot help, and only the weakest bound is required.
     """
     known = np.nan_to_num(moved)
     left = np.where(known <= _MOVED_LITTLE, _PROMISED - known, _PROMISED)
@@ -437,7 +438,7 @@ def _longer(moved: tuple[float, float], errors: tuple[float, float]) -> float:
 
 
 def _imprecise(found: MonteCarlo) -> tuple[str, ...]:
-    """What chains of this length cannot know, weighted or not."""
+    """Reason to reject chains that are too short, whether weighted or not."""
     if not max(found.mean, found.sd) > _PROMISED / _STANDARD_ERRORS:
         return ()
     longer = _longer((0.0, 0.0), (found.mean, found.sd))
@@ -450,13 +451,13 @@ def _imprecise(found: MonteCarlo) -> tuple[str, ...]:
 
 
 def _together(moved: tuple[float, float], found: MonteCarlo) -> tuple[str, ...]:
-    """What weights and chains leave uncertain together, where neither does alone."""
+    """Reason not to certify if weights and chains together, but neither alone, exceed the bound."""
     both = np.nan_to_num(moved) + _STANDARD_ERRORS * np.array([found.mean, found.sd])
     if max(moved) > _MOVED or not np.max(both) > _PROMISED or _imprecise(found):
         return ()
     return (
         f"a mean or a standard deviation may be off by {np.max(both):.2g} standard deviations, "
-        f"more than {_PROMISED}: what the weights move ({max(moved):.2g} at most) and two "
+        f"more than {_PROMISED}: the weights' change ({max(moved):.2g} at most) plus two "
         f"Monte-Carlo standard errors ({max(found.mean, found.sd):.2g} at most)",
     )
 
@@ -481,13 +482,13 @@ def _verdict(
     if not ess >= wanted * draws:
         reasons.append(
             f"effective draws {ess:.1f} are below {wanted:.2%} of {draws}, "
-            f"which Pareto k̂ {khat:.2f} asks for"
+            f"which Pareto k̂ {khat:.2f} requires"
         )
     if not heldout <= HELDOUT_CERTIFIED:
         reasons.append(
             f"held-out error {heldout:.2g} is above {HELDOUT_CERTIFIED}"
             if np.isfinite(heldout)
-            else "the held-out error is not known"
+            else "the held-out error is unknown"
         )
     if not reasons:
         return "certified", ()

@@ -1,4 +1,4 @@
-"""Posteriors side by side: how far are their means, spreads and marginals apart?"""
+"""Comparison of posteriors: differences of their means, spreads and marginals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["compare", "summarise"]
 
 Float = NDArray[np.float64]
 
-#: Spread below this share of a parameter's size is rounding.
+#: A spread below this share of a parameter's magnitude is rounding.
 _ROUNDING = 1e-12
 
 
@@ -34,23 +34,23 @@ def compare(
     weights: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Compare posteriors, parameter by parameter, with one of them.
+    """Compare posteriors with one of them, parameter by parameter.
 
     Parameters
     ----------
     posteriors : mapping of str to posterior
-        ArviZ containers, fits of ours, cmdstanpy fits, dicts of arrays
-        (chains, draws, *shape), ...: whatever `stancoreset.posterior.arviz.dataset_of` reads.
+        ArviZ containers, stancoreset's fits, cmdstanpy fits, dicts of arrays
+        (chains, draws, *shape), ...: anything `stancoreset.posterior.arviz.dataset_of` reads.
     reference : str, optional
         Name of the posterior that the others are compared with; default: the first.
     var_names : sequence of str, optional
-        Parameters to compare; default: those that each has in common with the reference.
+        Parameters to compare; default: those that each shares with the reference.
     quantiles : sequence of float
     weights : mapping of str to array, shape (chains · draws,), optional
-        Importance weights of draws. A fit whose verdict is ``"corrected"`` brings its own.
+        Importance weights of draws. A fit whose verdict is ``"corrected"`` has its own.
     seconds : mapping of str to float, optional
-        Wall-clock seconds that draws took. Fits of ours and containers that we or ArviZ
-        made (attribute ``sampling_time``) bring their own; a fit counts all its stages.
+        Wall-clock seconds that draws took. Fits and containers made by stancoreset or ArviZ
+        (attribute ``sampling_time``) have their own; a fit counts all its stages.
 
     Returns
     -------
@@ -58,28 +58,29 @@ def compare(
         One row per posterior and scalar parameter (index ``posterior``, ``parameter``):
 
         ``mean``, ``sd``, ``q5``, ...
-            Of the posterior itself.
+            Statistics of the posterior itself.
         ``delta_mean``
             |mean − mean of the reference| in sds of the reference.
         ``mcse_delta``
             Monte-Carlo standard error of that difference, in the same unit, for draws that
-            are independent of the reference's. A `delta_mean` of twice this is noise.
+            are independent of the reference's. A `delta_mean` up to twice this is noise.
         ``sd_ratio``
-            Sd over sd of the reference.
+            Sd divided by the reference's sd.
         ``wasserstein``
             Wasserstein-1 distance of the marginals, in sds of the reference. Two perfect
             samples of n effective draws each have about 0.8 · √(2/n).
         ``ess_bulk``, ``rhat``, ``ess_per_second``
-            By ArviZ; ``rhat`` needs two chains, ``ess_per_second`` needs the seconds.
+            Computed by ArviZ; ``rhat`` needs two chains, ``ess_per_second`` needs the seconds.
 
         ``table.attrs["reference"]`` holds the name of the reference.
 
     Raises
     ------
     OptionError
-        No posteriors, two of one name, an unknown `reference`, quantiles outside (0, 1).
+        If there are no posteriors, two have the same name, `reference` is unknown, or a quantile
+        is outside (0, 1).
     DataError
-        No parameters in common, shapes that differ, draws that are NaN.
+        If posteriors share no parameters, shapes differ, or draws are NaN.
 
     Notes
     -----
@@ -112,7 +113,7 @@ def compare(
     own: dict[str, dict[str, float]] = {}  # statistics of the reference's own parameters
     others = [posterior for posterior in read if posterior is not base]
     shared = {other.name: common_variables(base, other, var_names) for other in others}
-    # what only the reference has is left out, unless the reference is alone
+    # parameters of the reference alone are omitted, unless there is no other posterior
     alone = common_variables(base, base, var_names) if not others else None
     shared[base.name] = alone or [
         str(name) for name in base.dataset if any(name in names for names in shared.values())
@@ -149,7 +150,7 @@ def compare(
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    """The worst of each posterior in a table of `compare`: one row per posterior.
+    """Summarise a table of `compare` by the worst value of each statistic, one row per posterior.
 
     Returns
     -------
@@ -170,7 +171,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     needed = {"delta_mean", "sd_ratio", "wasserstein", "ess_bulk", "ess_per_second"}
     check_is("table", table, pd.DataFrame, "a table made by compare")
     if not needed <= set(table.columns) or "posterior" not in table.index.names:
-        raise DataError("the table is none that summarise takes: expected a table made by compare")
+        raise DataError("summarise cannot use this table: expected a table made by compare")
     with np.errstate(divide="ignore"):
         log_ratio = np.abs(np.log(table["sd_ratio"]))
     worst = pd.DataFrame(
@@ -197,7 +198,7 @@ def _chosen(read: list[NamedPosterior], reference: str | None) -> NamedPosterior
 
 
 def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) -> dict[str, float]:
-    """What one marginal says about itself; draws (chains, draws)."""
+    """Statistics of one marginal; draws (chains, draws)."""
     x, n = draws.ravel(), draws.size
     chain = {method: float(ess(draws, method)) for method in ("bulk", "mean")}
     if posterior.weights is None:
@@ -254,7 +255,7 @@ def _distance(
     posterior: NamedPosterior,
     base: NamedPosterior,
 ) -> dict[str, float]:
-    """How far one marginal is from the reference's, in sds of the reference."""
+    """Distances of one marginal from the reference's, in sds of the reference."""
     if posterior is base:
         return {"delta_mean": 0.0, "mcse_delta": 0.0, "sd_ratio": 1.0, "wasserstein": 0.0}
     unit, sd = base_stats["sd"], stats["sd"]

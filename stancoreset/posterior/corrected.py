@@ -1,4 +1,4 @@
-"""The posterior with its importance weights applied: what a verdict of "corrected" asks for."""
+"""The posterior corrected by its importance weights, for the verdict "corrected"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["corrected_posterior", "systematic_resample"]
 def corrected_posterior(
     posterior: Container, certificate: Certificate, resample: bool | int = True
 ) -> Container:
-    """Draws of the full posterior, from draws of the coreset's and a certificate.
+    """Draws of the full posterior from the coreset's draws and their certificate.
 
     Parameters
     ----------
@@ -29,23 +29,22 @@ def corrected_posterior(
         The draws that the certificate was made for.
     certificate : Certificate
     resample : bool or int
-        True: as many draws as the certificate looked at, each as often as its smoothed weight
-        says; a number: that many. False: the draws as they are, and their weights (summing
+        True resamples as many draws as the certificate evaluated, in proportion to their smoothed
+        weights; a number, that many. False keeps the draws and stores their weights (summing
         to one) as ``importance_weight`` in the group ``sample_stats``.
 
     Returns
     -------
     InferenceData or DataTree
-        One chain. With verdict ``"certified"`` the posterior as it is: nothing to correct.
-        Copies of a draw stay side by side, so that ArviZ's effective sample size counts them
-        as what they are.
+        One chain; with the verdict ``"certified"``, the posterior unchanged.
+        Copies of a draw are adjacent, so that ArviZ's effective sample size accounts for them.
 
     Raises
     ------
     CertificateError
         If the verdict is ``"rejected"``: the weights cannot be trusted.
     DataError
-        If the certificate is not that of these draws.
+        If the certificate belongs to other draws.
     OptionError
         If `resample` is not a positive number.
     """
@@ -93,12 +92,12 @@ def corrected_posterior(
 
 
 def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
-    """Positions of `size` draws, each as often as its weight says, up to rounding.
+    """Positions of `size` draws, resampled in proportion to their weights up to rounding.
 
     Parameters
     ----------
     weights : ndarray, shape (n,)
-        Not negative, summing to one.
+        Weights that are not negative and sum to one.
     size : int
 
     Returns
@@ -107,8 +106,8 @@ def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
 
     Notes
     -----
-    The points (i + ½)/size of the weights' distribution function: draw j comes ⌊size·w_j⌋
-    or ⌈size·w_j⌉ times. No random number is needed, as the draws are random themselves.
+    The draws are those at the points (i + ½)/size of the weights' distribution function: draw j
+    occurs ⌊size·w_j⌋ or ⌈size·w_j⌉ times. No random number is needed, since the draws are random.
 
     Examples
     --------
@@ -121,7 +120,7 @@ def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
 
 
 def _taken(dataset: xr.Dataset, index: NDArray[Any]) -> xr.Dataset:
-    """Some draws, chains laid end to end, as one chain; all else as it was."""
+    """Selected draws of the concatenated chains as one chain; other groups are unchanged."""
     import xarray as xr
 
     sampled = {"chain", "draw"}

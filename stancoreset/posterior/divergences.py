@@ -1,8 +1,8 @@
-"""How far apart two distributions are: arrays in, floats out.
+"""Distances and divergences between two distributions.
 
-Gaussians are given by mean and covariance, other distributions by draws, which may carry
-weights. Everything is zero for equal arguments, and accurate when they are nearly equal,
-which is where a good coreset lives.
+Gaussians are given by mean and covariance, other distributions by draws, which may have
+weights. Every distance is zero for equal arguments and accurate for nearly equal ones,
+which is the case of a good coreset.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
     Raises
     ------
     DataError
-        Shapes that do not fit, values that are not finite, a covariance that is not
+        If shapes are inconsistent, values are not finite, or a covariance is not
         positive definite.
 
     Notes
@@ -47,7 +47,7 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
 
         2 KL = Σ_i [e_i − log(1 + e_i)] + ‖L⁻¹(μ_p − μ_q)‖²,
 
-    in which nothing cancels when p ≈ q, unlike in the usual tr − D − log det.
+    which does not suffer cancellation when p ≈ q, unlike the usual tr − D − log det.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def gaussian_fisher(
     """Fisher divergence E_p ‖∇ log p − ∇ log q‖² of two Gaussians.
 
     Arguments and errors as in `gaussian_kl`. With A = Σ_q⁻¹ − Σ_p⁻¹ it is
-    tr(A Σ_p A) + ‖Σ_q⁻¹(μ_p − μ_q)‖². It carries the units of 1/θ².
+    tr(A Σ_p A) + ‖Σ_q⁻¹(μ_p − μ_q)‖². Its unit is 1/θ².
 
     References
     ----------
@@ -122,7 +122,7 @@ def wasserstein(
     Raises
     ------
     DataError
-        No draws, draws that are not finite, or weights that are negative or all zero.
+        If there are no draws, draws are not finite, or weights are negative or all zero.
 
     Examples
     --------
@@ -152,8 +152,8 @@ def mmd(
     Parameters
     ----------
     x, y : array, shapes (n, D) and (m, D)
-        Draws; (n,) is read as (n, 1). Scale the columns alike first, for example to unit
-        standard deviation.
+        Draws; (n,) is read as (n, 1). Scale the columns to a common scale first, for example to
+        unit standard deviation.
     x_weights, y_weights : array, optional
         Weights of the draws; they need not sum to one.
     bandwidth : float, optional
@@ -163,7 +163,7 @@ def mmd(
     Returns
     -------
     float
-        √ of the V-statistic, at least 0 and at most √2. For two samples of n draws of the same
+        Square root of the V-statistic, from 0 to √2. For two samples of n draws of the same
         distribution it is about √(2/n), not 0.
 
     References
@@ -198,8 +198,8 @@ def mmd(
 def moments(draws: ArrayLike, weights: ArrayLike | None = None) -> tuple[Float, Float]:
     """Mean (D,) and covariance (D, D) of draws (S, D), weighted if weights are given.
 
-    Equal weights divide by S − 1; otherwise by 1 − Σw² for weights summing to one, which
-    is the same when they are equal.
+    The divisor is S − 1 for equal weights; otherwise 1 − Σw² for weights summing to one, which
+    agrees with it when they are equal.
 
     Examples
     --------

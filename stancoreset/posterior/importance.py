@@ -1,6 +1,6 @@
-"""Importance weights from the coreset posterior to the full one, and what they tell of it.
+"""Importance weights from the coreset posterior to the full one, and statistics of them.
 
-What is made of them is a verdict, see `stancoreset.posterior.certificate`.
+`stancoreset.posterior.certificate` derives the verdict from them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = [
     "usable_log_weights",
 ]
 
-#: Pareto k̂ above which nothing can be said by the weights.
+#: Pareto k̂ above which the weights cannot be trusted.
 KHAT_USABLE = 0.7
-#: Fewer draws say nothing about the tail of their weights.
+#: Smallest number of draws that determines the tail of their weights.
 LEAST_DRAWS = 100
-# How much larger than any drawn log weight a log weight must be to count as never seen.
+# Margin by which a log weight must exceed all drawn ones to count as unseen.
 _BEYOND = 1.0
 
 
 def usable_log_weights(log_weights: ArrayLike) -> Float:
-    """Log weights as an array, of at least `LEAST_DRAWS` draws, none of them NaN or +∞.
+    """Return log weights as an array of at least `LEAST_DRAWS` draws, none of them NaN or +∞.
 
     Raises
     ------
@@ -54,17 +54,17 @@ def usable_log_weights(log_weights: ArrayLike) -> Float:
 
 
 def smoothed_weights(log_weights: Float) -> tuple[Float, float]:
-    """Pareto-smoothed weights that sum to one, and k̂."""
+    """Return Pareto-smoothed weights that sum to one, and k̂."""
     smoothed, khat = psislw(log_weights)
     weights = np.exp(smoothed - np.max(smoothed))
     return weights / weights.sum(), float(khat)
 
 
 def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
-    """How far the importance weights move means and standard deviations.
+    """Changes that the importance weights make to means and standard deviations.
 
-    The same draws are on both sides of the difference, so that its noise is only that of the
-    weights, sd(r)/√n: far below the Monte-Carlo error of the draws' own means.
+    Both sides of the difference use the same draws, so that its noise is only that of the
+    weights, sd(r)/√n, far below the Monte-Carlo error of the draws' means.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
 def unseen_mass(
     log_weights: ArrayLike, reference_log_weights: ArrayLike, log_importance: ArrayLike
 ) -> float:
-    """Mass of the full posterior where no coreset draw has been, as the reference sees it.
+    """Mass of the full posterior beyond the coreset's draws, estimated from the reference.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def unseen_mass(
     Returns
     -------
     float
-        NaN where the reference's own weights are too uneven to tell.
+        NaN if the reference's own weights are too uneven for an estimate.
 
     Examples
     --------
@@ -139,22 +139,23 @@ def unvisited_mass(
     reference_draws: ArrayLike,
     reference_log_p: ArrayLike = np.inf,
 ) -> float:
-    """Share of a reference's draws that lie in modes of the full posterior without any draw.
+    """Share of a reference's draws that lie in modes of the full posterior without coreset draws.
 
-    Importance weights do not see that: a coreset posterior may be right in every mode, and NUTS
-    nevertheless have been in one of them only. Such draws of the reference have a full density as
-    high as that of draws that count, and a coordinate far outside of their range: by half its
-    width, some six standard deviations, which NUTS crosses only where there is no gap.
+    Importance weights do not show such modes: a coreset posterior may be right in every mode while
+    NUTS has visited only one. The full density at these reference draws is as high as at coreset
+    draws that count, but a coordinate lies outside the coreset draws' range by half its width,
+    some six standard deviations, a distance that NUTS crosses only if there is no gap.
 
     Parameters
     ----------
     draws : array_like, shape (n_draws, P)
-        Of the coreset posterior, in unconstrained coordinates.
+        Draws of the coreset posterior, in unconstrained coordinates.
     log_p : array_like, shape (n_draws,)
-        Full log posterior density there.
+        Full log posterior density at these draws.
     reference_draws : array_like, shape (S, P)
     reference_log_p : array_like, shape (S,), optional
-        Up to the same constant; left out where the reference's draws are known to lie in modes.
+        The same at the reference's draws, up to the same constant; omitted if these are known to
+        lie in modes.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Moment matching: draws moved, stretched and turned until importance sampling works.
+"""Moment matching: affine maps of draws that make importance sampling work.
 
-Draws of a proposal that is shifted or too narrow have importance weights of which a few
-are everything. Their weighted moments still say where the target lies; an affine map takes
-the draws there, and its Jacobian keeps the weights exact:
+If a proposal is shifted or too narrow, a few importance weights dominate all others. The weighted
+moments still show where the target lies; an affine map moves the draws there, and its Jacobian
+keeps the weights exact:
 
     T(θ) = A (θ − θ̄) + μ,      log w(T(θ)) = log p(T(θ)) − log g(θ) + log |det A|
 
@@ -33,7 +33,7 @@ __all__ = ["MomentMatch", "moment_match"]
 
 LogDensity = Callable[[Float], Float]
 
-# Draws a parameter that a covariance asks for.
+# Number of draws per parameter needed to estimate a covariance.
 _DRAWS_PER_PARAMETER = 10
 
 
@@ -44,19 +44,19 @@ class MomentMatch:
     Attributes
     ----------
     draws : ndarray, shape (S, P)
-        The draws where they have been taken.
+        The mapped draws.
     log_weights : ndarray, shape (S,)
-        Raw log importance weights there, up to a constant; what `stancoreset.certify` takes.
+        Their raw log importance weights, up to a constant, as `stancoreset.certify` takes them.
     weights : ndarray, shape (S,)
         Pareto-smoothed, summing to one.
     khat : float
         Pareto k̂ of `log_weights`.
     khat_before : float
-        Pareto k̂ of the draws as they were given.
+        Pareto k̂ of the original draws.
     maps : tuple of str
-        What was done to them: ``"mean"``, ``"scale"`` or ``"covariance"``, in order.
+        The maps applied, in order: ``"mean"``, ``"scale"`` or ``"covariance"``.
     evaluations : int
-        Log target densities that were evaluated.
+        Number of log target densities evaluated.
     """
 
     draws: Float = field(repr=False)
@@ -69,7 +69,7 @@ class MomentMatch:
 
     @property
     def ess(self) -> float:
-        """Effective number of draws of the target, 1 / Σ w²."""
+        """Effective number of draws from the target, 1 / Σ w²."""
         return float(1 / np.sum(self.weights**2))
 
 
@@ -83,37 +83,37 @@ def moment_match(
     max_rounds: int = 10,
     reff: float = 1.0,
 ) -> MomentMatch:
-    """Adapt draws of a proposal to a target by affine maps, until k̂ is small.
+    """Adapt draws of a proposal to a target by affine maps until k̂ is small.
 
     Parameters
     ----------
     draws : ndarray, shape (S, P)
         Draws of the proposal, in unconstrained coordinates.
     log_target : callable
-        (S, P) → (S,): log density, up to a constant; −∞ where the target has none.
+        (S, P) → (S,): log density, up to a constant; −∞ where the density is zero.
     log_proposal : callable, or ndarray of shape (S,)
-        The same of the proposal, or its values at the draws: they are all that is needed.
+        Log density of the proposal, or its values at the draws, which suffice.
     log_weights : ndarray, shape (S,), optional
-        Log target minus log proposal at the draws, if it is known already; saves S
+        Log target minus log proposal at the draws, if already known; saves S
         evaluations.
     khat_goal : float
-        Stop when k̂ is no larger.
+        Stop once k̂ is at most this.
     max_rounds : int
-        Maps tried at most; each costs S evaluations of the target.
+        Largest number of maps tried; each costs S evaluations of the target.
     reff : float
         Relative efficiency of the draws; see `stancoreset.posterior.arviz.psislw`.
 
     Returns
     -------
     MomentMatch
-        The draws as they were where no map lowers k̂.
+        The original draws if no map lowers k̂.
 
     Raises
     ------
     DataError
-        If draws or log proposal are not finite, or shapes do not fit.
+        If draws or log proposal are not finite, or shapes are inconsistent.
     CertificateError
-        If the target has no density at any draw.
+        If the target's density is zero at every draw.
 
     Examples
     --------
@@ -187,7 +187,7 @@ class _State:
 
 
 def _state(draws: Float, raw: Float, log_det: float, reff: float) -> _State | None:
-    # Where the target cannot be evaluated it has no density.
+    # A target that cannot be evaluated has density zero.
     raw = np.where(np.isfinite(raw), raw, -np.inf)
     if not np.any(np.isfinite(raw)):
         return None

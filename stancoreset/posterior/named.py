@@ -1,4 +1,4 @@
-"""Several posteriors by name: what comparison and pictures are made of."""
+"""Named posteriors, the input of comparisons and plots."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class NamedPosterior:
     dataset : xarray.Dataset
         Draws, dimensions (chain, draw, ...).
     weights : ndarray, shape (chains · draws,), or None
-        Importance weights of the draws, chains laid end to end, summing to one.
+        Importance weights of the draws of the concatenated chains, summing to one.
     weighted_draws : int
-        How many draws the weights were computed for; all of them without weights.
+        Number of draws for which weights were computed; without weights, of all draws.
     seconds : float or None
-        What it took to get the draws, if that is known.
+        Wall-clock seconds that the draws took, if known.
     """
 
     name: str
@@ -52,24 +52,24 @@ def read_posteriors(
     weights: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> list[NamedPosterior]:
-    """Read named posteriors, with the weights and seconds that they carry.
+    """Read named posteriors with their weights and seconds.
 
     Parameters
     ----------
     posteriors : mapping of str to posterior
-        Anything that `stancoreset.posterior.arviz.dataset_of` reads. A fit of ours brings its
-        importance weights (if its verdict is ``"corrected"``) and its seconds.
+        Anything that `stancoreset.posterior.arviz.dataset_of` reads. A stancoreset fit has its own
+        importance weights (if its verdict is ``"corrected"``) and seconds.
     weights, seconds : mapping, optional
-        The same by name, instead of what the posterior carries. ``None`` as a value takes
-        the weights or seconds away.
+        Weights and seconds by name, which replace the posterior's own. The value ``None`` removes
+        them.
 
     Raises
     ------
     OptionError
-        No posteriors, two of the same name, or a name in `weights` or `seconds` that is
-        not among them.
+        If there are no posteriors, two have the same name, or `weights` or `seconds` names an
+        unknown one.
     DataError
-        A posterior that cannot be read, or weights that do not fit its draws.
+        If a posterior cannot be read, or weights do not match its draws.
     """
     for option, given in (("weights", weights), ("seconds", seconds)):
         if given is not None:
@@ -112,7 +112,7 @@ def _carried_weights(posterior: Any, size: int, name: str) -> tuple[Float | None
 
 
 def _spread(weights: Any, index: Any, size: int, name: str) -> tuple[Float | None, int]:
-    """Weights over all draws: zero for those that were not looked at."""
+    """Weights over all draws, zero for draws without a weight."""
     if weights is None:
         return None, size
     given = as_numbers(f"weights of {name!r}", weights, "an array (draws,)", DataError).ravel()
@@ -155,12 +155,12 @@ def _positive(value: Any) -> float | None:
 def common_variables(
     first: NamedPosterior, other: NamedPosterior, var_names: Sequence[str] | None = None
 ) -> list[str]:
-    """Variables of both posteriors, in the order of the first, of equal shape and finite.
+    """Shared variables of two posteriors, in the order of the first, of equal shape and finite.
 
     Raises
     ------
     DataError
-        None in common, one of `var_names` missing, shapes that differ, draws that are NaN.
+        If none is shared, one of `var_names` is missing, shapes differ, or draws are NaN.
     """
     ours, theirs = [str(v) for v in first.dataset], [str(v) for v in other.dataset]
     if var_names is None:
@@ -214,12 +214,12 @@ def scalars(
     dataset : xarray.Dataset
     names : sequence of str
     labels_of : xarray.Dataset, optional
-        Where coordinate labels are taken from; the data set itself by default.
+        Source of the coordinate labels; the data set itself by default.
 
     Raises
     ------
     DataError
-        Two scalars with the same label.
+        If two scalars have the same label.
 
     Examples
     --------

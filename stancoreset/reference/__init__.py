@@ -1,4 +1,4 @@
-"""Where the log likelihood is matched: Laplace, Pathfinder, ADVI, a pilot run, or given draws.
+"""The reference distribution: Laplace, Pathfinder, ADVI, a pilot run, or given draws.
 
 May import posterior, rows, engines and stan. Hands out `Reference` and `fit_reference`.
 """

@@ -1,4 +1,4 @@
-"""Automatic differentiation variational inference, where the engine has it."""
+"""Automatic differentiation variational inference, for engines that provide it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["advi"]
 
 
 def advi(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
-    """Stan's mean-field ADVI on a small copy of the data, moved to the full data.
+    """Run Stan's mean-field ADVI on a small copy of the data and move its draws to the full data.
 
-    Mean-field draws know no correlations; the full-rank variant, in raw coordinates, ends
-    several times too wide where the posterior is narrow.
+    Mean-field draws have no correlations; the full-rank variant, in raw coordinates, is
+    several times too wide for a narrow posterior.
 
     Parameters
     ----------

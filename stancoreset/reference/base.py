@@ -1,4 +1,4 @@
-"""The reference (weighting) distribution π̂: where the log likelihood is to be matched."""
+"""The reference (weighting) distribution π̂, where the log likelihood must be matched."""
 
 from __future__ import annotations
 
@@ -64,23 +64,22 @@ class Reference:
     method : str
         A key of ``stancoreset.reference.methods.METHODS``, or ``"draws"``.
     draws : ndarray, shape (S, P)
-        Draws that the projection is built on.
+        Draws on which the projection is built.
     param_names : tuple of str
         Names of the unconstrained parameters.
     seed : int
-        Seed of the draws; more draws come from streams derived from it.
+        Seed of the draws; additional draws use streams derived from it.
     gaussian : GaussianFit or None
-        The fitted Gaussian; for all but ``"laplace"`` its mean and covariance are the draws'
-        own.
+        The fitted Gaussian; except for ``"laplace"``, it has the draws' mean and covariance.
     log_prior, log_likelihood : ndarray, shape (S,)
-        Of the full data at the draws, each up to a constant; evaluating them here means
-        that the target of the projection comes free with the reference.
+        Values of the full data at the draws, each up to a constant; they also give the target
+        of the projection.
     log_q : ndarray, shape (S,), or None
         Log density under the reference, if it has one.
     spare : ndarray, shape (R, P), or None
-        For all but ``"laplace"``: draws at hand that `draws` does not hold.
+        Except for ``"laplace"``: available draws that are not in `draws`.
     elsewhere : ndarray, shape (E, P), or None
-        Draws at other modes that the search for a Laplace fit's mode came by, in proportion to
+        Draws at other modes found by the search for a Laplace fit's mode, in proportion to
         their mass; see `stancoreset.reference.summits`.
 
     References
@@ -106,16 +105,16 @@ class Reference:
         return self.log_prior + self.log_likelihood
 
     def more(self, count: int, stream: int) -> Float:
-        """`count` further draws, (count, P), that `draws` does not hold.
+        """Return `count` further draws, (count, P), which are not in `draws`.
 
-        A Gaussian reference makes fresh ones; others take them from what was set aside, so a
-        request may get fewer than it asks for (never fewer than two).
+        A Gaussian reference generates new ones; others take them from the spare draws, and may
+        return fewer than requested (never fewer than two).
 
         Parameters
         ----------
         count : int
         stream : int
-            0 for draws to measure errors on; for draws to add, how many there are already.
+            0 for draws that measure errors; for draws to add, the number present already.
             Different numbers give different draws.
 
         Raises
@@ -139,7 +138,7 @@ class Reference:
 def evaluated(
     full: FullData, draws: Float, progress: Progress | None = None
 ) -> tuple[Float, Float]:
-    """Log prior and log likelihood of the full data at reference draws, (S,) each.
+    """Evaluate log prior and log likelihood of the full data at reference draws, (S,) each.
 
     Raises
     ------
@@ -160,15 +159,15 @@ def evaluated(
 
 
 def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference draws") -> None:
-    """Refuse draws that no projection can be built on.
+    """Refuse draws on which no projection can be built.
 
     Parameters
     ----------
     rows : ndarray, shape (S, P)
     names : tuple of str
-        Of the P unconstrained parameters.
+        Names of the P unconstrained parameters.
     what : str
-        Where the draws are from, for messages.
+        Source of the draws, for messages.
 
     Raises
     ------
@@ -201,7 +200,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
 
 
 def moments(rows: Float) -> GaussianFit:
-    """Mean and covariance of draws, the covariance as a square root that always exists."""
+    """Mean and covariance of draws, the covariance as a square root, which always exists."""
     mean = rows.mean(axis=0)
     centred = (rows - mean) / np.sqrt(max(len(rows) - 1, 1))
     _, singular, right = np.linalg.svd(centred, full_matrices=False)

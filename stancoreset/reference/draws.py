@@ -1,4 +1,4 @@
-"""Draws as the reference distribution: a user's own, or those of an approximation."""
+"""Draws as the reference distribution: the user's own, or an approximation's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def from_draws(
     seed: int,
     progress: Progress | None = None,
 ) -> Reference:
-    """Reference made of posterior draws that the user already has.
+    """Create a reference from the user's own posterior draws.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def from_draws(
         Draws of every parameter, (chains, draws, *shape) each; or an array (S, P) of
         draws in unconstrained coordinates.
     draws : int
-        How many build the projection; the others measure the held-out error.
+        Number of draws that build the projection; the others measure the held-out error.
     seed : int
-        Which draws go where is random, by this seed.
+        Seed of the random split.
     progress : callable, optional
         Called with the number of draws evaluated since the last call.
 
@@ -59,7 +59,7 @@ def from_rows(
     seed: int,
     progress: Progress | None = None,
 ) -> Reference:
-    """Reference made of unconstrained draws, (R, P): `draws` of them at random, the rest spare.
+    """Create a reference from unconstrained draws, (R, P): `draws` random ones, the rest spare.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def from_rows(
     what = "reference draws" if method == "draws" else f"draws of reference {method!r}"
     require_usable(rows, full.param_names, what)
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
-    # A held-out share is always kept: an in-sample error says nothing (design fact 3).
+    # A held-out share is always kept: an in-sample error is meaningless (design fact 3).
     count = min(draws, len(rows) - max(2, len(rows) // 5))
     log_prior, log_likelihood = evaluated(full, rows[:count], progress)
     return Reference(

@@ -2,8 +2,8 @@
 
     θ̂ = argmax log p(θ | y)     H = −∇² log p(θ̂ | y)     π̂ = N(θ̂, H⁻¹)
 
-The log density includes the Jacobian of the constraining transforms, so that π̂ lives
-where NUTS lives.
+The log density includes the Jacobian of the constraining transforms, so that π̂ uses
+the same coordinates as NUTS.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _ADVICE = (
 )
 # A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
 _GRADIENT_GOAL = 1e-2
-# No posterior of a sensibly scaled model is this wide in unconstrained coordinates.
+# Posteriors of sensibly scaled models are narrower than this in unconstrained coordinates.
 _FAR_AWAY = 1e8
-# A Gaussian this much wider than its mode is far from zero is looked at twice.
+# A Gaussian is suspect if its sd exceeds its mode's distance from zero by this factor.
 _WIDE = 10.0
-# Random starts, so many that of two equally wide basins one is missed once in sixteen times.
+# Random starts: with two equally wide basins, one is missed in one case out of sixteen.
 _CLIMBS, _TRIES = 5, 8
 
 
 def laplace(
     full: FullData, draws: int, seed: int, progress: Callable[[int], object] | None = None
 ) -> Reference:
-    """Laplace approximation of the full-data posterior.
+    """Fit a Laplace approximation to the full-data posterior.
 
     For engines in this process the mode is found on a subsample first; its Hessian then
-    whitens the coordinates in which L-BFGS climbs the full log density, which takes a
+    whitens the coordinates in which L-BFGS maximises the full log density, which takes a
     handful of passes over the data instead of a hundred.
 
     Parameters
@@ -65,7 +65,7 @@ def laplace(
     Raises
     ------
     ReferenceFitError
-        If the mode runs away to infinity, the optimizer fails, or the Hessian is not
+        If the mode lies at infinity, the optimizer fails, or the Hessian is not
         negative definite; the message names the parameters at fault.
     """
     others: list[GaussianFit] = []
@@ -103,7 +103,7 @@ def laplace(
 def _elsewhere(
     full: FullData, known: GaussianFit, others: list[GaussianFit], log_importance: Float, seed: int
 ) -> Float | None:
-    """Draws at other modes of the full posterior, if the subsample has shown any."""
+    """Draws at other modes of the full posterior, if the subsample shows any."""
 
     def at_mode(start: GaussianFit) -> GaussianFit:
         mode = _climb(full, start)
@@ -121,7 +121,7 @@ def _elsewhere(
 
 
 def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> GaussianFit:
-    """N(mode, precision⁻¹), or an error that names the directions without curvature.
+    """Return N(mode, precision⁻¹), or raise an error that names the directions without curvature.
 
     Raises
     ------
@@ -152,10 +152,10 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
 
 
 def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
-    """Refuse a "mode" where the density only happens to be flat.
+    """Refuse a "mode" at which the density is merely flat.
 
-    One sd away from a true mode the log density has fallen by about ½; far out on a slope
-    that never ends it has not fallen at all.
+    One sd away from a true mode the log density is lower by about ½; far out on a slope
+    without end it is not lower at all.
     """
     widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
     if fit.sd[widest] < _WIDE * (1 + abs(fit.mean[widest])):
@@ -172,9 +172,9 @@ def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
 
 
 def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
-    """Mode and curvature of a random subsample whose rows carry the weight of all.
+    """Modes and curvatures of a random subsample, weighted to represent all rows.
 
-    The first is at the highest of its modes, the others at modes that other climbs ended at.
+    The first is the highest mode, the others are the ends of other optimisations.
     """
     size = min(full.n_obs, max(5_000, 100 * full.n_params))
     with full.subsample(size, np.random.default_rng(seed)) as small:
@@ -196,10 +196,10 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
 
 
 def _climb(full: FullData, start: GaussianFit) -> Float:
-    """Mode of the full log density by L-BFGS in the subsample's whitened coordinates.
+    """Find the mode of the full log density by L-BFGS in the subsample's whitened coordinates.
 
     With θ = θ₀ + F z, F Fᵀ the subsample's covariance, the full posterior is nearly a
-    standard normal in z, whose mode quasi-Newton steps find at once.
+    standard normal in z, whose mode quasi-Newton steps find immediately.
     """
 
     def density(z: Float) -> tuple[float, Float]:
@@ -224,9 +224,9 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
 def _newton_first(
     density: Callable[[Float], tuple[float, Float]], start: Float
 ) -> tuple[Callable[[Float], tuple[float, Float]], Float]:
-    """Whitened, the Hessian is about −I: begin at Newton's step z + ∇ if that goes up.
+    """Start at Newton's step z + ∇ if that is higher: the whitened Hessian is about −I.
 
-    The density remembers these two points, so that they are not read again.
+    The density caches both points, so that they need no further pass.
     """
     known: dict[bytes, tuple[float, Float]] = {}
 
@@ -253,7 +253,7 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
 
 
 def curvature_width(gradient: Gradient, theta: Float) -> Float:
-    """1/√curvature in each coordinate, from a first difference at a tiny step."""
+    """Estimate 1/√curvature in each coordinate from a first difference with a tiny step."""
     step = 1e-5 * np.maximum(1.0, np.abs(theta))
     p = len(theta)
     _, grads = gradient(theta + np.concatenate([np.diag(step), -np.diag(step)]))

@@ -1,4 +1,4 @@
-"""The reference distributions by name: one table for the workflow, the command line, messages."""
+"""The table of reference distributions by name, for models, command line and messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["METHODS", "Method", "check_reference", "fit_reference"]
 
 @dataclass(frozen=True)
 class Method:
-    """A way to get reference draws.
+    """A method that produces reference draws.
 
     Attributes
     ----------
     summary : str
-        What it is, for messages.
+        Its description, for messages.
     fit : callable
         ``fit(full, draws, seed, progress) -> Reference``.
     """
@@ -41,7 +41,7 @@ class Method:
 #: Reference distributions by name, from the cheapest to the most robust.
 METHODS: dict[str, Method] = {
     "laplace": Method("a Gaussian at the posterior mode", laplace),
-    "pathfinder": Method("Gaussians on the way to the mode, resampled by importance", pathfinder),
+    "pathfinder": Method("Gaussians along paths to the mode, resampled by importance", pathfinder),
     "advi": Method("mean-field variational inference; CmdStan only", advi),
     "pilot": Method("NUTS on a weighted subsample, moved to the full data", pilot),
 }
@@ -50,13 +50,13 @@ METHODS: dict[str, Method] = {
 def fit_reference(
     full: FullData, method: Any, draws: int, seed: int, progress: Progress | None = None
 ) -> Reference:
-    """The reference distribution that `method` names or is.
+    """Create the reference distribution that `method` names, or from the draws it holds.
 
     Parameters
     ----------
     full : FullData
     method : str, or posterior draws
-        A key of `METHODS`, or what `stancoreset.reference.draws.from_draws` reads.
+        A key of `METHODS`, or draws that `stancoreset.reference.draws.from_draws` reads.
     draws : int
         Number of draws, S.
     seed : int
@@ -66,9 +66,9 @@ def fit_reference(
     Raises
     ------
     OptionError
-        If there is no such method, or fewer than two draws are asked for.
+        If the method is unknown, or fewer than two draws are requested.
     ReferenceFitError
-        If the reference cannot be had.
+        If the reference cannot be fitted.
     """
     check_whole("draws", draws, 2)
     check_reference(method)
@@ -78,7 +78,7 @@ def fit_reference(
 
 
 def check_reference(method: Any) -> None:
-    """Raise unless there is a reference of that name; draws are looked at when they are used.
+    """Raise unless the reference is a known name or may be draws, which are checked on use.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def check_reference(method: Any) -> None:
 
 
 def _may_hold_draws(method: Any) -> bool:
-    """Whether something can be read as draws: an array, variables by name, a fit."""
+    """Whether an object may hold draws: an array, variables by name, a fit."""
     if isinstance(method, np.ndarray):
         return method.ndim == 2 and method.dtype.kind in "iuf"
     if isinstance(method, Mapping):

@@ -1,7 +1,7 @@
-"""Pathfinder: Gaussians along the way of L-BFGS to the mode, the best by its lower bound.
+"""Pathfinder: the best of the Gaussians along L-BFGS's path to the mode, by its lower bound.
 
-Where a Laplace fit needs a mode, Pathfinder needs only a path towards one: on funnels and
-at boundaries the density's top is a bad place, and the best Gaussian lies before it.
+A Laplace fit needs a mode, Pathfinder only a path towards one: on funnels and
+at boundaries the density's maximum is atypical, and the best Gaussian lies before it.
 
 References
 ----------
@@ -29,15 +29,15 @@ from stancoreset.rows import FullData
 
 __all__ = ["Path", "inverse_hessians", "pathfinder", "pathfinder_draws", "single_path"]
 
-# Pairs that the inverse Hessian is made of. The paper takes 6, to be cheap in thousands of
-# dimensions; at 13 the Gaussians are then a fifth too narrow, and with 30 they are not.
+# Pairs in the inverse Hessian. The paper takes 6, to be cheap in thousands of dimensions; in
+# 13 dimensions the Gaussians are then a fifth too narrow, and with 30 pairs they are not.
 _HISTORY = 30
 _ELBO_DRAWS = 10
 _MAX_ITER = 200
 _PATHS = 4
-# Draws proposed for each that is wanted.
+# Number of proposed draws per requested draw.
 _PROPOSED = 2
-# Above this k̂ importance weights say nothing (Vehtari et al. 2024).
+# Above this k̂ importance weights cannot be trusted (Vehtari et al. 2024).
 _KHAT_USABLE = 0.7
 
 
@@ -51,9 +51,9 @@ class Path:
     elbo : float
         Its evidence lower bound, up to the model's constant.
     step : int
-        Where on the path it was found, from 0.
+        Its step on the path, from 0.
     length : int
-        Steps of the path.
+        Number of steps of the path.
     """
 
     gaussian: GaussianFit
@@ -65,9 +65,9 @@ class Path:
 def pathfinder(
     full: FullData, draws: int, seed: int, progress: Progress | None = None
 ) -> Reference:
-    """Multi-path Pathfinder as a reference.
+    """Run multi-path Pathfinder as a reference.
 
-    The paths are those of a small copy of the data, see `from_small_copy`.
+    The paths are on a small copy of the data; see `from_small_copy`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def pathfinder(
     Raises
     ------
     ReferenceFitError
-        If no path leads anywhere, or its draws cannot be used.
+        If no path has a finite lower bound, or the draws cannot be used.
     """
 
     def sample(small: BoundModel, count: int) -> Float:
@@ -87,11 +87,11 @@ def pathfinder(
 
 
 def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATHS) -> Float:
-    """Draws of several paths' Gaussians, resampled by importance (algorithm 5).
+    """Draw from several paths' Gaussians and resample by importance (algorithm 5).
 
-    The proposal is the mixture of the paths' Gaussians. Draws are resampled without
-    replacement, with Pareto-smoothed weights, where k̂ ≤ 0.7; where it is above, a few draws
-    would take all, and the paths are weighted as a whole, by exp(ELBO), instead.
+    The proposal is the mixture of the paths' Gaussians. If k̂ ≤ 0.7, draws are resampled without
+    replacement, with Pareto-smoothed weights; otherwise a few draws would dominate, and
+    whole paths are weighted by exp(ELBO) instead.
 
     Parameters
     ----------
@@ -147,10 +147,10 @@ def single_path(
     elbo_draws: int = _ELBO_DRAWS,
     max_iter: int = _MAX_ITER,
 ) -> Path | None:
-    """The Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
+    """Find the Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
 
-    At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), H_l the inverse Hessian that L-BFGS has
-    gathered by then, and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l.
+    At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), with H_l L-BFGS's current inverse Hessian,
+    and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l.
 
     Returns
     -------
@@ -189,15 +189,15 @@ def single_path(
 
 
 def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
-    """L-BFGS's inverse Hessian of −log p after each step, (P, P) (algorithms 2 and 3).
+    """Yield L-BFGS's inverse Hessian of −log p after each step, (P, P) (algorithms 2 and 3).
 
     H = diag(α) + β γ βᵀ with S, Y the last `history` differences of positions and of
     gradients of −log p, R = triu(SᵀY), E = diag(R),
 
         β = [diag(α) Y,  S]        γ = [[0, −R⁻¹], [−R⁻ᵀ, R⁻ᵀ (E + Yᵀ diag(α) Y) R⁻¹]]
 
-    and α moved by each pair so that the diagonal matrix satisfies the secant equation as
-    nearly as a diagonal can. Pairs without positive curvature are left out.
+    and α updated by each pair so that the diagonal matrix satisfies the secant equation as
+    closely as a diagonal can. Pairs without positive curvature are omitted.
 
     Examples
     --------
@@ -232,6 +232,6 @@ def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
 
 
 def _diagonal(alpha: Float, s: Float, y: Float) -> Float:
-    """α after one more pair (algorithm 2; Gilbert & Lemaréchal 1989, equation 4.9)."""
+    """Update α by one more pair (algorithm 2; Gilbert & Lemaréchal 1989, equation 4.9)."""
     a, b, c = y @ (alpha * y), y @ s, s @ (s / alpha)
     return np.asarray(1 / (a / (b * alpha) + y**2 / b - (a * s**2) / (b * c * alpha**2)))

@@ -1,4 +1,4 @@
-"""A pilot: NUTS on a small weighted copy of the data, its draws moved to the full data."""
+"""A pilot run: NUTS on a small weighted copy of the data, with draws moved to the full data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["pilot"]
 
 _CHAINS = 4
 _WARMUP = 300
-# A rough picture in bounded time, also of posteriors that NUTS finds hard.
+# Rough draws in bounded time, even for posteriors that are hard for NUTS.
 _MAX_TREEDEPTH = 7
 
 
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
-    """NUTS on a small copy of the data, see `from_small_copy`, as a reference.
+    """Run NUTS on a small copy of the data as a reference; see `from_small_copy`.
 
-    It follows any shape that NUTS does: skewness, heavy tails, funnels. Chains start at
+    It follows any shape that NUTS can: skewness, heavy tails, funnels. Chains start at
     draws of Pathfinder.
 
     Parameters

@@ -1,10 +1,10 @@
 """A small copy of the data, and draws of its posterior moved to the full data.
 
 Rough but robust approximations — Pathfinder, NUTS, ADVI — need thousands of evaluations,
-which only a subsample can pay for. Its rows are weighted so that it is as informative as
+which are affordable only on a subsample. Its rows are weighted so that it is as informative as
 all rows: its posterior has the full posterior's shape and width, but its centre is off by
-as much as a posterior of m rows is wide, about √(N/m) standard deviations of the full one.
-The full data correct that with a few passes, see `recentred`; `from_small_copy` does all of it.
+the width of a posterior of m rows, about √(N/m) standard deviations of the full one.
+A few passes over the full data correct that, see `recentred`; `from_small_copy` does all steps.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stancoreset.rows import FullData
 
 __all__ = ["balanced_subsample", "from_small_copy", "recentred", "small_copy", "small_size"]
 
-# Draws at hand beyond those asked for: for the held-out error, and to add to the projection.
+# Draws beyond the requested ones: for the held-out error, and to add to the projection.
 _SPARE_DRAWS = 2_000
 _MIN_ROWS, _ROWS_PER_PARAMETER = 2_000, 100
-# Draws that recentring looks at.
+# Number of draws that recentring uses.
 _PROBES = 16
 # Largest slope, in units of a posterior standard deviation, at which recentring ends.
 _SLOPE = 0.02
@@ -39,9 +39,9 @@ def from_small_copy(
     seed: int,
     progress: Progress | None = None,
 ) -> Reference:
-    """Reference made of draws of a small copy's posterior, moved to the full data.
+    """Create a reference from draws of a small copy's posterior, moved to the full data.
 
-    Of data that are small themselves the copy is every row, and the draws stay where they are.
+    If the data are small, the copy holds every row, and the draws are not moved.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def from_small_copy(
 
 
 def small_size(full: FullData) -> int:
-    """Rows of a small copy: 2,000, or 100 a parameter; all rows if there are no more."""
+    """Number of rows of a small copy: 2,000, or 100 per parameter, or all if there are fewer."""
     return min(full.n_obs, max(_MIN_ROWS, _ROWS_PER_PARAMETER * full.n_params))
 
 
 @contextmanager
 def small_copy(full: FullData, seed: int) -> Iterator[BoundModel]:
-    """A weighted subsample of the full data, bound to the engine."""
+    """Bind a weighted subsample of the full data to the engine."""
     size = small_size(full)
     if size == full.n_obs:
         rows, factors = np.arange(size), np.ones(size)
@@ -88,7 +88,7 @@ def small_copy(full: FullData, seed: int) -> Iterator[BoundModel]:
 def balanced_subsample(
     columns: list[np.ndarray], n_obs: int, size: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, Float]:
-    """About `size` rows in which no level of an integer column is rare, and their weights.
+    """Sample about `size` rows in which no level of an integer column is rare, with weights.
 
     Row n is taken with probability π_n = min(1, c·p_n), where p is the mixture of equal
     probabilities for all rows and, for each column, of equal probabilities for all its
@@ -96,9 +96,9 @@ def balanced_subsample(
 
         p_n ∝ 1/N + Σ_v 1 / (levels_v · count_v(level of n)),      Σ_n π_n = size,
 
-    by systematic sampling, and weighs 1/π_n (Horvitz and Thompson), scaled so that the
-    weights add up to N. Rare outcomes and small groups are there, and nothing weighs much
-    more than in a plain subsample.
+    by systematic sampling, and has weight 1/π_n (Horvitz and Thompson), scaled so that the
+    weights add up to N. Rare outcomes and small groups are included, and no weight is much
+    larger than in a plain subsample.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def balanced_subsample(
         _, level, count = np.unique(column, return_inverse=True, return_counts=True)
         p += 1 / (len(count) * count[level.ravel()])
     certain = np.zeros(n_obs, dtype=bool)
-    while True:  # rows that are certain leave the rest of the places to the others
+    while True:  # certain rows leave the remaining places to the others
         pi = np.where(certain, 1.0, (size - certain.sum()) * p / p[~certain].sum())
         above = pi > 1
         if not above.any():
@@ -142,24 +142,24 @@ def balanced_subsample(
 
 
 def recentred(full: FullData, rows: Float, seed: int) -> Float:
-    """Draws moved as a whole to where the full data want them.
+    """Shift draws as a whole to the centre of the full posterior.
 
     The shift δ maximises the evidence lower bound of the shifted draws, whose entropy does
     not depend on it:
 
         δ = argmax_δ  mean_s log p(θ_s + δ | all rows)
 
-    For a Gaussian posterior that is its mean, exactly, whatever the draws' covariance. The
-    mean over draws, unlike one step from their centre, is not led away by a spike of the
-    density. L-BFGS climbs in coordinates whitened by the draws; a few draws whose mean is
-    that of all stand for them.
+    For a Gaussian posterior this leads exactly to its mean, whatever the draws' covariance. The
+    mean over draws, unlike one step from their centre, is not misled by a spike of the
+    density. L-BFGS uses coordinates whitened by the draws, and a few draws whose mean is
+    that of all.
 
     Parameters
     ----------
     full : FullData
     rows : ndarray, shape (R, P)
     seed : int
-        Which draws stand for all.
+        Seed that selects these few draws.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Modes of a posterior besides the one that a Laplace fit is at.
+"""Modes of a posterior other than the one of its Laplace fit.
 
-A climb from a random start ends at some mode. Climbs from a few starts that end at different
-ones tell that the posterior has several, each with a mass that a Gaussian there, q_k, tells:
-Z_k = ∫ p ≈ mean p/q_k over its draws. NUTS that starts at one of them need not ever come to the
-others, and importance weights, which compare densities where draws are, do not show it.
+An optimisation from a random start ends at some mode. If a few of them end at different modes, the
+posterior has several, and a Gaussian q_k at each estimates its mass: Z_k = ∫ p ≈ mean p/q_k over
+its draws. NUTS started at one mode may never reach the others, and importance weights, which
+compare densities only at draws, do not show it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs"]
 
 T = TypeVar("T")
 
-# Distance of two modes, in standard deviations of both, from which they are two: closer ones
-# have a density between them that NUTS crosses.
+# Smallest distance of separate modes, in standard deviations of both; NUTS crosses the density
+# between closer ones.
 _APART = 5.0
 
 
 def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tuple[Float, str]:
-    """Where climbs from random inits end, the highest first, (K, P); and what failed last.
+    """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
     Parameters
     ----------
     model : BoundModel
     seed : int
     wanted : int
-        Climbs that have to end well.
+        Number of optimisations that must succeed.
     tries : int
-        Climbs at most.
+        Largest number of optimisations.
     """
     message = ""
     ends: list[Float] = []
@@ -59,7 +59,7 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
 
 
 def _start(seed: int, attempt: int) -> int:
-    """Seed of a climb; fits with neighbouring seeds have no start in common."""
+    """Seed of an optimisation; fits with neighbouring seeds share no start."""
     if attempt == 0:
         return seed
     return int(np.random.SeedSequence([seed, attempt]).generate_state(1)[0] >> 1)  # Stan's: 31 bits
@@ -68,21 +68,22 @@ def _start(seed: int, attempt: int) -> int:
 def distinct(
     known: GaussianFit, starts: Iterable[T], fit: Callable[[T], GaussianFit]
 ) -> list[GaussianFit]:
-    """A Gaussian at a mode, and those at other modes.
+    """Gaussians at distinct modes: the known one, then the others.
 
     Parameters
     ----------
     known : GaussianFit
     starts : iterable
-        Where other modes may be.
+        Points near which other modes may be.
     fit : callable
-        The Gaussian at the mode next to a start; a `StancoresetError` if there is none.
+        Returns the Gaussian at the mode next to a start; raises `StancoresetError` if there is
+        none.
     """
     fits = [known]
     for start in starts:
         try:
             found = fit(start)
-        except StancoresetError:  # a plateau, an edge, a slope without end: no mode
+        except StancoresetError:  # a plateau, an edge or an endless slope
             continue
         if all(_apart(found, other) and _apart(other, found) for other in fits):
             fits.append(found)
@@ -100,19 +101,19 @@ def draws_elsewhere(
     log_importance: Float,
     rng: np.random.Generator,
 ) -> Float:
-    """Draws of Gaussians at other modes, (E, P), of each as many as its mode has mass.
+    """Draws of Gaussians at other modes, (E, P), in proportion to the modes' mass.
 
-    The mass is an average of importance weights, Z_k = mean p/q_k over draws of q_k, which is
-    that of the mode even where the Gaussian at it is too wide.
+    The mass is estimated by a mean of importance weights, Z_k = mean p/q_k over draws of q_k,
+    which is valid even if the Gaussian is too wide.
 
     Parameters
     ----------
     others : sequence of GaussianFit
     log_density : callable
-        (S, P) → (S,), of the full posterior.
+        (S, P) → (S,), log density of the full posterior.
     log_importance : ndarray, shape (S,)
-        log p − log q at the draws of the Gaussian at the known mode: S draws are worth its mass,
-        and as many at most those of another.
+        log p − log q at the draws of the Gaussian at the known mode, whose mass S draws
+        represent; any other mode gets at most S draws.
     rng : numpy.random.Generator
     """
     found = [np.empty((0, len(others[0].mean)))]

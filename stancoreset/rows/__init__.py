@@ -1,7 +1,7 @@
 """The full data as sums over rows: in memory, on disk, on Dask, as a matrix product.
 
-May import engines and stan. Hands out `FullData`, rows' log likelihoods, and the `Witness`, the
-author's own program on all rows.
+May import engines and stan. Hands out `FullData`, rows' log likelihoods, and the `Witness`, which
+evaluates the author's own program on all rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Equal rows are evaluated once, with the weight of all of them: exact, for any program.
+"""Distinct rows: equal rows are evaluated once with their total weight, exactly, for any program.
 
     Σ_n v_n L(row_n, θ) = Σ_u (Σ_{n: row_n = row_u} v_n) L(row_u, θ)
 
-Categories, counts and answers on a scale make few different rows: a table of a million people
+Categories, counts and answers on a scale give few distinct rows: a table of a million people
 by branch, race and gender has some hundreds.
 """
 
@@ -19,22 +19,22 @@ from stancoreset.engines import Float
 
 __all__ = ["DistinctRows", "distinct_rows"]
 
-# Rows that are looked at before all are.
+# Number of rows examined before all are.
 _LOOK = 4_096
-# At least so many times fewer distinct rows than rows are worth while.
+# Smallest ratio of rows to distinct rows that is worth while.
 _WORTH = 2
 
 
 @dataclass(frozen=True)
 class DistinctRows:
-    """The different rows of a data set.
+    """The distinct rows of a data set.
 
     Attributes
     ----------
     first : ndarray of int, shape (U,)
-        Where each of them stands first.
+        Position of the first occurrence of each distinct row.
     code : ndarray of int, shape (N,)
-        Which of them each row is.
+        Index of each row's distinct row.
     """
 
     first: NDArray[np.int64]
@@ -50,7 +50,7 @@ class DistinctRows:
 
 
 def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
-    """The different rows, if they are at most half as many as the rows.
+    """Find the distinct rows, if they are at most half as many as the rows.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
     if n_obs > _LOOK:
         few = np.linspace(0, n_obs - 1, _LOOK).astype(np.int64)
         equal = _LOOK - len(np.unique(_hashes([a[few] for a in arrays])))
-        # Among n rows of U different ones, about n²/2U are equal to an earlier one.
+        # Among n rows with U distinct values, about n²/2U are equal to an earlier one.
         if equal * 2 * n_obs < _WORTH * _LOOK**2:
             return None
     import pandas as pd
@@ -81,7 +81,7 @@ def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
         return None
     first = np.full(len(different), n_obs, dtype=np.int64)
     np.minimum.at(first, code, np.arange(n_obs))
-    # Equal hashes are not yet equal rows.
+    # Rows with equal hashes need not be equal.
     same = first[code]
     if not all(np.array_equal(a[same], a) for a in arrays):
         return None
@@ -89,7 +89,7 @@ def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
 
 
 def _hashes(arrays: list[NDArray[Any]]) -> NDArray[np.uint64]:
-    """One number for each row, the same for equal rows."""
+    """One number per row, the same for equal rows."""
     from pandas.util import hash_array
 
     total = np.zeros(len(arrays[0]), dtype=np.uint64)

@@ -1,9 +1,9 @@
-"""Full-data sums on a Dask cluster: workers read their parts, only small things travel.
+"""Full-data sums on a Dask cluster: workers read their parts, only small objects are sent.
 
-Out go the reader (which columns are which variables), the likelihood, and draws θ; back come
-vectors with one number for each draw, gradients, and a few rows. Sums are folded part by part
-in the order of the parts, each part chunk by chunk, so that the result has the same bits
-whichever worker did what, and whether or not one of them died on the way: Dask gives its
+Workers receive the reader (which columns feed which variables), the likelihood, and draws θ; they
+return vectors with one number per draw, gradients, and a few rows. Sums are added part by part
+in the order of the parts, each part chunk by chunk, so that the result is bit for bit the same
+whichever worker computed what, even if one of them died on the way and Dask gave its
 parts to another.
 """
 
@@ -47,8 +47,8 @@ _INSTALL = 'pip install "stancoreset[distributed,embedded]"'
 class Distributed:
     """A table whose parts are read and evaluated by the workers of a Dask cluster.
 
-    Takes the place of the data in `CoresetModel.fit` and all other steps. Selection, NUTS on
-    the coreset and all else that is small stay in this process.
+    It replaces the data in `CoresetModel.fit` and all other steps. Selection, NUTS on
+    the coreset and all other small steps run in this process.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Distributed:
     client : distributed.Client or str
         A client, or the address of a scheduler, ``"tcp://host:8786"``.
     retries : int
-        How often a part is tried again after an error that is not the data's fault.
+        Number of times that a part is tried again after an error not caused by the data.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class Distributed:
     def open_for(self, program: WeightedProgram, *, threads: int | None = None) -> StoredRows:
         """See `stancoreset.rows.tables.table.Table.open_for`; the rows stay on the workers.
 
-        How many `threads` work at a time is the cluster's affair.
+        The cluster decides how many `threads` work at a time.
 
         Raises
         ------
         EngineNotFoundError
             If Dask is not installed here, or stancoreset is not on a worker.
         OptionError
-            If there is no cluster, or the rows are in this process alone.
+            If there is no cluster, or the rows are only in this process.
         """
         check_whole("retries", self.retries, 0)
         if not isinstance(self.table, Table):
@@ -101,7 +101,7 @@ class Distributed:
 
 @dataclass(frozen=True)
 class PartitionPart:
-    """A partition of a ``dask.dataframe``, which only a worker ever holds."""
+    """A partition of a ``dask.dataframe``, which is held only by a worker."""
 
     delayed: Any = field(repr=False)
     name: str
@@ -111,12 +111,12 @@ class PartitionPart:
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Any:
         """See `Part.batches`."""
-        raise DataError(f"{self.name} is on the cluster, and cannot be read here")
+        raise DataError(f"{self.name} is on the cluster and cannot be read in this process")
 
 
 @dataclass(frozen=True)
 class DaskWorkers:
-    """An executor (see `stancoreset.rows.tables.passes.Executor`) that is a Dask cluster.
+    """A Dask cluster as an executor (see `stancoreset.rows.tables.passes.Executor`).
 
     Parameters
     ----------
@@ -128,14 +128,14 @@ class DaskWorkers:
     retries: int = 2
 
     def require_package(self) -> None:
-        """Refuse workers that cannot do the work, by name.
+        """Refuse workers that lack stancoreset, by name.
 
         Raises
         ------
         EngineNotFoundError, OptionError
         """
-        # Asked of the workers themselves: Client.scheduler_info is overwritten now and then, from
-        # another thread, by a summary that names none. One that dies meanwhile is no matter.
+        # The workers themselves are asked: another thread sometimes overwrites
+        # Client.scheduler_info by a summary that names none. A worker may die meanwhile.
         found = self.client.run(find_spec, "stancoreset", on_error="ignore")
         if not found:
             raise OptionError("the Dask cluster has no workers; start some, or wait for them")
@@ -170,7 +170,7 @@ class DaskWorkers:
         return fold(sums for sums, _ in found), [seen for _, seen in found]
 
     def _submit(self, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
-        """The part comes second; a partition becomes a future that only its worker sees."""
+        """Submit an item whose second member is the part; a partition becomes a future."""
         before, part, *after = item
         where = getattr(part, "name", "")
         if isinstance(part, PartitionPart):
@@ -182,7 +182,7 @@ class DaskWorkers:
     def _gather(
         self, futures: Sequence[Any], progress: Callable[[int], object] | None
     ) -> list[Any]:
-        """Results in order; our own errors as they are, the cluster's explained."""
+        """Results in order; stancoreset's errors unchanged, the cluster's explained."""
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
@@ -193,7 +193,7 @@ class DaskWorkers:
             return list(self.client.gather(list(futures)))
         except KilledWorker as error:
             raise EngineError(
-                "Dask workers died again and again on the same part, most likely for lack of "
+                "Dask workers died repeatedly on the same part, most likely from lack of "
                 f"memory ({error}); give them more, or read smaller chunks with "
                 "Table(chunk_rows=…)"
             ) from None
@@ -209,7 +209,7 @@ class DaskWorkers:
 def _on_worker(
     function: Callable[..., Any], before: Any, part: Any, where: str, *after: Any
 ) -> Any:
-    """Runs on a worker; one thread of linear algebra, so that sums have the same bits anywhere."""
+    """Run on a worker with one linear algebra thread, so that sums are the same bits anywhere."""
     if not hasattr(part, "batches"):  # the partition itself
         part = ArraysPart({str(c): part[c] for c in part.columns}, where)
     with threadpool_limits(1, user_api="blas"):
@@ -227,8 +227,8 @@ def _client(client: Any) -> Any:
             )
         if getattr(client, "asynchronous", False):
             raise OptionError(
-                "the Dask client is asynchronous, its answers would have to be awaited; "
-                "make it without asynchronous=True"
+                "the Dask client is asynchronous, but calls here do not await it; "
+                "create it without asynchronous=True"
             )
         if getattr(client, "status", "running") != "running":
             raise OptionError(
@@ -259,7 +259,7 @@ def _parts(rows: Any) -> tuple[Part, ...]:
     for part in parts:
         if not isinstance(part, FilePart):
             raise OptionError(
-                f"{part.name} are in this process alone; workers read files (Parquet, Arrow) or "
+                f"{part.name} are only in this process; workers read files (Parquet, Arrow) or "
                 "the partitions of a dask.dataframe"
             )
     return parts

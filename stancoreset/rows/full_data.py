@@ -1,10 +1,10 @@
-"""The seam behind which the full data live: every quantity here is a sum over rows.
+"""The interface to the full data: every quantity here is a sum over rows.
 
     log p(θ | y) = log prior(θ) + Σ_chunks L_c(θ),      L_c(θ) = Σ_{n in c} log p(y_n | θ)
 
-The mode, the Hessian, the target of the projection and the certificate need nothing of
-the data but `log_likelihood`, `log_prior`, `log_density_gradient` and `hessian`. Chunks of
-rows are bound to the engine once, or, where the data stay on disk, read anew in each pass;
+The mode, the Hessian, the target of the projection and the certificate need only
+`log_likelihood`, `log_prior`, `log_density_gradient` and `hessian`. Chunks of
+rows are bound to the engine once, or, if the data stay on disk, read again in each pass;
 their values are added in a fixed order, and the prior is counted once. Callers never see
 the chunks.
 """
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FullData", "central_hessian", "repeats"]
 
-# Draws between two reports of progress; processes read their rows anew for each block.
+# Draws between two reports of progress; processes read their rows again for each block.
 _BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
 
 
 @dataclass
 class _Passes:
-    """How often the rows were evaluated: full log densities, gradients, and reads of a source."""
+    """Counts of the rows' evaluations: full log densities, gradients, and reads of a source."""
 
     densities: int = 0
     gradients: int = 0
@@ -57,13 +57,13 @@ class _Passes:
     reads_before: int = 0
 
     def reset(self) -> None:
-        """Start counting again; the read that opened a source counts always."""
+        """Restart the counts, keeping the reads that opened a source."""
         self.densities = self.gradients = 0
         if self.stored is not None:
             self.reads_before = self.stored.reads - self.stored.opening_reads
 
     def as_dict(self) -> dict[str, Any]:
-        """Counts by name, and what evaluates the likelihood or Stan where that was decided."""
+        """Counts by name, and what evaluates the likelihood or Stan if that was decided."""
         counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
         if self.stored is not None:
             counts["reads"] = self.stored.reads - self.reads_before
@@ -77,23 +77,23 @@ class _Passes:
 
 
 class FullData:
-    """A weighted program bound to all rows, with the weights that came with the data or one.
+    """A weighted program bound to all rows, weighted as in the data or by one.
 
     Parameters
     ----------
     compiled : Compiled
         The program without generated quantities, compiled by an engine.
     weighted : WeightedProgram
-        Knows how to slice the data.
+        Defines how to slice the data.
     data : mapping or StoredRows
-        Checked data, every row; or rows on disk, which each pass reads anew.
+        Checked data, every row; or rows on disk, which each pass reads again.
     in_process : bool
-        True: chunks of bounded size. False: a chunk for each of the processes that evaluate
-        them side by side, each of which reads its rows from a file.
+        True for chunks of bounded size; False for one chunk per process, each of which reads
+        its rows from a file.
     threads : int, optional
         Chunks evaluated at the same time; default: the available cores.
     glm : FoundGlm, optional
-        Evaluates chunks of rows in place of the engine, if there is one.
+        A GLM that evaluates chunks of rows instead of the engine.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class FullData:
         self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
         kernel: Kernel | None = None if glm is None else glm.kernel
         self._exact_hessian = kernel is not None
-        #: How chunks are evaluated where the engine does not hold them; None where it does.
+        #: The kernel that evaluates chunks; None if they are bound to the engine.
         self.kernel = kernel
         self._bound: BoundChunks | None = None
         self._sums: RowSums
@@ -146,8 +146,8 @@ class FullData:
         count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
         if in_process:
             count = max(count, -(-rows // MAX_ROWS_PER_CHUNK))
-        # To read the rows takes a process as long as many draws, so that few rows for all the
-        # draws are better than all rows for a few; threads share what they have read.
+        # Reading the rows takes a process as long as evaluating many draws, so that few rows for
+        # all draws are better than all rows for a few; threads share the rows they have read.
         self._share = self._threads if in_process else self._threads // count
         self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
         self._sums = self._bound
@@ -156,33 +156,33 @@ class FullData:
             self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, glm.kernel, self._threads)
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
-        """A random subsample of `size` rows, N/size times as heavy: an unbiased small copy."""
+        """Bind a random subsample of `size` rows, weighted by N/size: an unbiased small copy."""
         at_hand = self.rows_at_hand
         among = self.n_obs if size > len(at_hand) else at_hand
         rows = np.sort(rng.choice(among, size=size, replace=False))
         return self.copy_of(rows, np.full(size, self.n_obs / size))
 
     def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
-        """Some rows bound as a model of their own, each `factors` times as heavy as it came."""
+        """Bind some rows as a separate model, with their weights multiplied by `factors`."""
         return self._compiled.bind(
             self._weighted.subset(self._data, rows, self._weigh(rows, factors))
         )
 
     def _weigh(self, rows: np.ndarray, factors: Float) -> Float:
-        """Weights of some rows times factors."""
+        """Weights of some rows, multiplied by factors."""
         if self.passes.stored is None:
             return self._weights[rows] * factors
         came = self.passes.stored.take(rows).get(self._weighted.weights)
         return factors if came is None else came * factors
 
     def weights_of(self, rows: np.ndarray) -> Float | None:
-        """The weights that some rows came with; None where each is one."""
+        """Original weights of some rows; None if all are one."""
         came = self._weigh(rows, np.ones(len(rows)))
         return None if np.all(came == 1) else came
 
     @property
     def total_weight(self) -> float:
-        """What the weights of all rows sum to; of rows on disk, as the sample at hand says."""
+        """Sum of the weights of all rows; for rows on disk, estimated from the sample."""
         stored = self.passes.stored
         if stored is None:
             return float(self._weights.sum())
@@ -190,19 +190,19 @@ class FullData:
 
     @property
     def rows_at_hand(self) -> np.ndarray:
-        """Rows that copies can be made of without reading any: all, or the sample in memory."""
+        """Rows that can be copied without reading: all, or the sample in memory."""
         stored = self.passes.stored
         return np.arange(self.n_obs) if stored is None else stored.sample_rows
 
     def integer_columns(self) -> list[np.ndarray]:
-        """Data that give every row at hand one integer: outcomes, groups, counts."""
+        """Data with one integer per row in memory: outcomes, groups, counts."""
         stored = self.passes.stored
         data = self._data if stored is None else stored.sample
         columns = [np.asarray(data[name]) for name in self._weighted.rows]
         return [c for c in columns if c.ndim == 1 and c.size and np.issubdtype(c.dtype, np.integer)]
 
     def _without_repeats(self) -> StanData:
-        """Equal rows as one, with the weight of all."""
+        """Merge equal rows into one with their total weight."""
         found = repeats(self._weighted, self._data)
         if found is None:
             return self._data
@@ -217,16 +217,16 @@ class FullData:
 
     @property
     def fast(self) -> bool:
-        """Whether evaluating costs much less than Stan would take on all rows."""
+        """Whether evaluation costs much less than Stan on all rows."""
         return self.kernel is not None or self.passes.distinct > 0
 
     @property
     def chunks(self) -> list[BoundModel]:
-        """The chunks, bound to the engine on first use; none where the rows are not in memory."""
+        """The chunks, bound to the engine on first use; none if the rows are not in memory."""
         return [] if self._bound is None else self._bound.chunks
 
     def bind(self) -> FullData:
-        """Bind the chunks now instead of on first use; returns itself."""
+        """Bind the chunks now instead of on first use; return this object."""
         if self._sums is self._bound:
             _ = self._bound.chunks
         return self
@@ -249,15 +249,15 @@ class FullData:
         """
         draws = np.atleast_2d(draws)
         out = np.empty(len(draws))
-        # Blocks of draws only so that progress can be told; one block costs nothing extra
-        # where chunks are bound, and a whole pass where they are not.
+        # Blocks of draws serve only the report of progress; an extra block costs nothing
+        # if chunks are bound, and a whole pass if they are not.
         at_once = _BLOCK_OF_DRAWS if self.in_process else _BLOCK_FOR_PROCESSES
         blocks = max(1, len(draws) // at_once) if self._sums is self._bound else 1
         for block in np.array_split(np.arange(len(draws)), blocks):
             rows = draws[block]
             total, priors = self._sums.sums("log_density", rows, progress)
             prior = self.log_prior(rows)
-            # −inf − (−inf) has no value: where the prior is zero, so is the posterior.
+            # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
                 out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
         self.passes.densities += len(draws)
@@ -281,9 +281,9 @@ class FullData:
     def hessian(self, theta: Float, scale: Float) -> Float:
         """Hessian of the log posterior density at `theta`, (P, P).
 
-        Central differences of exact gradients with a step proportional to `scale`, the
-        posterior standard deviation in each coordinate as far as it is known. Of a GLM's
-        likelihood it is exact, and only the prior's is by differences.
+        It uses central differences of exact gradients with a step proportional to `scale`, the
+        approximate posterior standard deviation in each coordinate. For a GLM, the likelihood's
+        Hessian is exact and only the prior's uses differences.
         """
         if not self._exact_hessian:
             return central_hessian(self.log_density_gradient, theta, scale)
@@ -294,9 +294,9 @@ class FullData:
         )
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
-        """The mode by the engine's own optimizer, which is given all rows at once."""
+        """Find the mode by the engine's own optimizer, which receives all rows at once."""
         if self._bound is None:
-            raise DataError("the rows are not in memory: no engine can look for their mode alone")
+            raise DataError("the rows are not in memory, so the engine cannot find their mode")
         with self._compiled.bind(self._evaluated) as whole:
             return whole.mode(init=init, seed=seed)
 
@@ -317,7 +317,7 @@ class FullData:
 def central_hessian(
     gradient: Callable[[Float], tuple[Float, Float]], theta: Float, scale: Float
 ) -> Float:
-    """Hessian from central differences of a gradient.
+    """Compute a Hessian from central differences of a gradient.
 
     H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
 
@@ -350,7 +350,7 @@ def central_hessian(
 
 
 def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:
-    """Which rows of the data are different, if at most half of them are."""
+    """The distinct rows of the data, if they are at most half of all rows."""
     rows = rows_of(program, data)
     del rows[program.weights]
     return distinct_rows(rows)

@@ -1,4 +1,4 @@
-"""Rows' log likelihoods at draws: of candidates that stay bound, and of all rows, run by run."""
+"""Rows' log likelihoods at draws: of candidates that stay bound, and of all rows in chunks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["bind_rows", "row_log_lik"]
 
-# Numbers that the engine may return at a time.
+# Largest number of values that the engine returns at a time.
 _AT_ONCE = 4_000_000
 
 
 class _Closing:
-    """What ends with its block."""
+    """A context manager that closes itself."""
 
     def close(self) -> None:
         """See `RowModel.close`."""
@@ -55,7 +55,7 @@ class _RowChunks(_Closing):
 
 
 class _GlmRows(_Closing):
-    """A `RowModel` of a GLM: one matrix product, and none of it printed and read again."""
+    """A `RowModel` of a GLM: one matrix product, without printing and parsing values."""
 
     def __init__(self, kernel: GlmKernel, rows: dict[str, Any], threads: int) -> None:
         self._kernel = kernel
@@ -80,7 +80,7 @@ def bind_rows(
     threads: int = 1,
     glm: GlmKernel | None = None,
 ) -> RowModel:
-    """Some rows, without weights, bound to a program that has their log likelihoods.
+    """Bind some rows, without weights, to a program that outputs their log likelihoods.
 
     Parameters
     ----------
@@ -89,13 +89,14 @@ def bind_rows(
     data : mapping
         Every row.
     rows : ndarray of int
-        Which, in order.
+        Their row numbers, in order.
     processes : int
-        How many evaluate at a time, each its share of the rows; 0: threads of this one.
+        Number of processes, each of which evaluates its share of the rows; 0 uses threads of
+        this process.
     threads : int
-        How many of this process evaluate a GLM.
+        Number of threads that evaluate a GLM in this process.
     glm : GlmKernel, optional
-        What is known to give the same values.
+        A GLM known to give the same values.
     """
     if glm is not None:
         taken = program.subset(data, rows, np.ones(len(rows)))
@@ -112,7 +113,7 @@ def bind_rows(
 def row_log_lik(
     compiled: Compiled, program: WeightedProgram, data: StanData, draws: Float, *, processes: int
 ) -> Iterator[tuple[slice, Float]]:
-    """Rows and their unweighted log likelihoods, (S, rows), run by run.
+    """Yield rows and their unweighted log likelihoods, (S, rows), chunk by chunk.
 
     Parameters
     ----------
@@ -122,7 +123,8 @@ def row_log_lik(
         Every row, in memory.
     draws : ndarray, shape (S, P)
     processes : int
-        How many evaluate at a time, each its share of the rows; 0: threads of this one.
+        Number of processes, each of which evaluates its share of the rows; 0 uses threads of
+        this process.
     """
     n_obs = program.n_obs(data)
     at_once = max(1, _AT_ONCE // (max(1, processes) * len(draws)))

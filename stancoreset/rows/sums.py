@@ -1,7 +1,7 @@
-"""Sums over rows, three ways: chunks bound to an engine, chunks of arrays, chunks read anew.
+"""Sums over rows, from chunks bound to an engine, chunks of arrays, or chunks read in each pass.
 
-Each gives Σ_c f_c(θ) over its chunks, f_c the log density of a chunk (and its gradient), with
-the number of times that the prior is in the sum; `stancoreset.rows.full_data` takes it out again.
+Each gives Σ_c f_c(θ) over its chunks, with f_c the log density of a chunk (and its gradient), and
+the number of times that the sum contains the prior; `stancoreset.rows.full_data` subtracts it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = [
 
 Progress = Callable[[int], object]
 
-# Chunks smaller than this cost more to hand out than they save; larger ones need much
-# memory for a moment while Stan reads them, and leave the processor's cache.
+# Smaller chunks cost more overhead than they save; larger ones need much memory for a moment
+# while Stan reads them, and exceed the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
-# From so many draws on, looking for equal rows in a chunk takes less time than it saves.
+# Smallest number of draws for which searching a chunk for equal rows saves time.
 _DRAWS_WORTH_A_LOOK = 10
 
 
 class RowSums(Protocol):
-    """Where the rows are evaluated."""
+    """A way of evaluating sums over all rows."""
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
-        """See `stancoreset.rows.tables.passes.Kernel.evaluate`; for all rows.
+        """Evaluate all rows; see `stancoreset.rows.tables.passes.Kernel.evaluate`.
 
         `progress` is called with the number of draws done since the last call.
         """
@@ -60,7 +60,7 @@ class RowSums(Protocol):
 
 
 def slices(n_obs: int, chunks: int) -> list[slice]:
-    """Rows cut into runs of about equal length.
+    """Cut rows into consecutive slices of about equal length.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def slices(n_obs: int, chunks: int) -> list[slice]:
 
 
 class BoundChunks:
-    """Chunks that stay bound to the engine, on first use.
+    """Chunks that are bound to the engine on first use and stay bound.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ class BoundChunks:
         Slice of rows → bound model.
     cuts : list of slice
     threads : int
-        How much is evaluated at the same time.
+        Number of threads in all.
     share : int
-        How many of the threads a bound model uses itself, given draws enough.
+        Number of threads that a bound model uses itself, if there are enough draws.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class BoundChunks:
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
         evaluate, chunks = methodcaller(method, draws), self.chunks
-        # Chunks that use all threads for many draws do not use them for a few.
+        # A chunk that uses all threads for many draws does not use them for a few.
         at_once = 1 if self._one_by_one and len(draws) >= self._threads else self._threads
         parts = side_by_side(evaluate, chunks, at_once)
         if progress is not None:
@@ -133,7 +133,7 @@ class ArrayChunks:
     Parameters
     ----------
     rows : dict of str to ndarray
-        Row variables, first axis the row.
+        Row variables, with the row as first axis.
     n_obs, chunk_rows : int
     kernel : GlmKernel
     threads : int
@@ -147,7 +147,7 @@ class ArrayChunks:
 
     @cached_property
     def _chunks(self) -> list[GlmRows]:
-        """Kept: building them takes as long as a gradient."""
+        """The chunks, cached because building them takes as long as a gradient."""
         cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
         pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
         return list(ordered(self.kernel.prepare, pieces, self.threads))
@@ -173,7 +173,7 @@ class ArrayChunks:
 
 @dataclass(frozen=True)
 class StoredChunks:
-    """Chunks that each pass reads anew, evaluated by a kernel."""
+    """Chunks that each pass reads again, evaluated by a kernel."""
 
     stored: StoredRows
     kernel: Kernel
@@ -189,7 +189,7 @@ class StoredChunks:
 
 @dataclass(frozen=True)
 class StanKernel:
-    """A chunk's log density by the engine: bound, evaluated, released.
+    """Log density of a chunk by the engine, which binds, evaluates and releases it.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ class StanKernel:
         The program without generated quantities.
     program : WeightedProgram
     values : mapping
-        Data beside the rows.
+        Data other than the rows.
     in_process : bool
-        Whether small pieces are cheap, see `MAX_ROWS_PER_CHUNK`.
+        Whether small pieces are cheap; see `MAX_ROWS_PER_CHUNK`.
     """
 
     compiled: Compiled
@@ -215,7 +215,7 @@ class StanKernel:
         def piece(cut: slice) -> Sums:
             rows = {name: value[cut] for name, value in chunk.items()}
             data = stan_rows(self.program, self.values, rows)
-            # Processes are one for a chunk: as many chunks as threads are evaluated at a time.
+            # Each chunk has one process: as many chunks as threads are evaluated at a time.
             with self.compiled.bind(data, threads=None if self.in_process else 1) as bound:
                 found = getattr(bound, method)(draws)
             return (*found, 1) if isinstance(found, tuple) else (found, 1)
@@ -225,7 +225,7 @@ class StanKernel:
 
 @dataclass(frozen=True)
 class DistinctKernel:
-    """Another kernel, which sees equal rows of a chunk once; see `stancoreset.rows.distinct`.
+    """A kernel applied to the distinct rows of a chunk; see `stancoreset.rows.distinct`.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class DistinctKernel:
 
 
 def _in_draws(progress: Progress | None, draws: int, rows: int) -> Progress:
-    """Progress in rows told as progress in draws, whole draws at a time."""
+    """Convert progress in rows to progress in whole draws."""
     done = told = 0
 
     def tell(more: int) -> None:

@@ -1,15 +1,15 @@
-"""The program as its author wrote it, on all rows: the witness of what stands in its place.
+"""The witness: the author's unmodified program on all rows, to check its replacements.
 
 Weaving, chunks, equal rows, frozen statistics and matrix products (`stancoreset.rows.glm`) all
 evaluate one density, log p(θ | y). Here the author's own program evaluates it, with nothing of ours
-between the program and the rows; what the two give may differ by a constant and by rounding only.
+between the program and the rows; the two results may differ only by a constant and by rounding.
 
-The certificate asks this witness (`WitnessedDensity`). Where its evaluations cost no more than our
-own it decides: importance weights are ratios of its densities, and a mistake of ours shows up in
-them. Where ours are much cheaper (matrix products, equal rows evaluated once), or rows stay on
-disk, it is asked at a few draws, and a disagreement is an error.
+The certificate uses this witness (`WitnessedDensity`). If its evaluations cost no more than our
+own, it decides: importance weights are ratios of its densities, and a mistake of ours shows up in
+them. If ours are much cheaper (matrix products, equal rows evaluated once), or rows stay on
+disk, it evaluates a few draws, and a disagreement is an error.
 
-Rows are cut into blocks only where the data are large. Of B blocks each contains the prior once,
+Rows are cut into blocks only if the data are large. Each of B blocks contains the prior once,
 
     log p(θ | y) = Σ_b log p(θ | y_b) − (B − 1) log p(θ).
 """
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "FullDensity", "StoredWitness", "Witness", "WitnessedDensity"]
 
-#: Largest difference between two log densities, relative to their size, that is still rounding.
+#: Largest difference between two log densities, relative to their magnitude, due to rounding.
 TOLERANCE = 1e-8
-# Draws at which the two are compared; of rows on disk, so many that equal rows are looked for.
+# Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
-# Numbers in a block of rows: Stan reads them as text, for which it takes some 80 bytes each.
+# Numbers in a block of rows: Stan reads them as text and needs some 80 bytes for each.
 _NUMBERS = 1_000_000
-# Rows on disk that the author's program is shown: of more, a share, and some of every pattern.
+# Rows on disk that the author's program evaluates: about so many, and some of every pattern.
 _ROWS = 250_000
-# Patterns of zeros and of levels in a chunk, of each of which the first row is shown.
+# Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
 _PATTERNS = 1_000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the author's program and our evaluation of it were compared on.
+    """A comparison of the author's program with our evaluation of it.
 
     Attributes
     ----------
     error : float
-        Largest difference of the two log densities less a constant, relative to their size.
+        Largest difference of the two log densities up to a constant, relative to their magnitude.
     draws, rows, n_obs : int
-        How many draws, on how many of the rows.
+        Numbers of draws and rows compared, and of all rows.
     decides : bool
         Whether the author's program evaluated every draw of the certificate.
     """
@@ -87,18 +87,18 @@ class Witness:
     original : StanProgram
         Its declarations.
     weighted : WeightedProgram
-        Which data are rows.
+        Defines which data are rows.
     data : mapping
-        All rows, as the weighted program has them.
+        All rows, as data of the weighted program.
     prior : BoundModel
         The weighted program without rows.
     whole : bool
-        Whether the program must see all rows at once: it computes statistics of them, or picks
-        rows by their number.
+        Whether the program must see all rows at once, because it computes statistics of them or
+        selects rows by number.
     threads : int
-        Blocks that are evaluated at the same time.
+        Blocks evaluated at the same time.
     blocks : int
-        How many blocks there are at least, where rows may be cut.
+        Smallest number of blocks, if rows may be cut.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Witness:
         weights = weighted.weights
         if weights not in self._names and not np.all(np.asarray(data[weights]) == 1):
             data = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
-        #: The rows as the author's program weighs them: by one, unless it has weights itself.
+        #: The rows as the author's program weights them: by one, unless it has weights itself.
         self.data = data
         self.prior = prior
         self._threads = threads
@@ -131,7 +131,7 @@ class Witness:
         self._many: list[BoundModel] | None = None
 
     def log_density(self, draws: Float) -> Float:
-        """Log posterior density by the author's program, up to a constant: (S, P) → (S,)."""
+        """Log posterior density of the author's program, up to a constant: (S, P) → (S,)."""
         if len(draws) <= _FEW_STORED:
             if self._few is None:
                 self._few = self._bind(self._compiled.bind_density)
@@ -144,13 +144,13 @@ class Witness:
         return _without_priors(np.sum(values, axis=0), len(parts) - 1, self.prior, draws)
 
     def compare(self, draws: Float, ours: Float) -> Comparison:
-        """Log densities that we have given at some draws, with the author's program at them.
+        """Compare our log densities at some draws with the author's program.
 
         Parameters
         ----------
         draws : ndarray, shape (S, P)
         ours : ndarray, shape (S,)
-            For the rows as they are weighed in `data`.
+            Log densities for the rows as weighted in `data`.
         """
         error = _disagreement(self.log_density(draws), ours)
         return Comparison(error, len(draws), self.n_obs, self.n_obs)
@@ -192,14 +192,14 @@ class StoredWitness:
     prior: BoundModel = field(repr=False)
 
     def compare(self, kernel: Kernel, draws: Float, rows: int = _ROWS) -> Comparison:
-        """The author's program against a kernel of ours, on the same rows of every chunk.
+        """Compare the author's program with our kernel on the same rows of every chunk.
 
         Parameters
         ----------
         kernel : Kernel
         draws : ndarray, shape (S, P)
         rows : int
-            About so many rows in all; and of every chunk some of each pattern, see `_patterns`.
+            Approximate number of rows in all, besides some of each pattern; see `_patterns`.
         """
         pair = _Pair(
             _Author(
@@ -217,13 +217,13 @@ class StoredWitness:
         return Comparison(_disagreement(theirs, ours), len(draws), shown, self.stored.n_obs)
 
     def close(self) -> None:
-        """Release the engine's memory; rows are not in it."""
+        """Release the engine's memory, which holds no rows."""
         self.prior.close()
 
 
 @dataclass(frozen=True)
 class _Author:
-    """A chunk's log density by the author's program; see `Kernel`."""
+    """Log density of a chunk by the author's program; see `Kernel`."""
 
     compiled: Compiled
     weighted: WeightedProgram = field(repr=False)
@@ -243,7 +243,7 @@ class _Author:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two kernels on the same rows of a chunk: some of each pattern, and a share of the others."""
+    """Two kernels on the same rows of a chunk: some of each pattern and a share of the rest."""
 
     author: _Author
     kernel: Kernel
@@ -251,7 +251,7 @@ class _Pair:
     share: float
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
-        """Log densities by the author, by the kernel, rows, and priors that the kernel lacks."""
+        """Log densities by author and kernel, number of rows, and priors that the kernel lacks."""
         if self.weights not in self.author.names:  # which the author's program knows nothing of
             chunk = {name: value for name, value in chunk.items() if name != self.weights}
         if self.share < 1:
@@ -267,8 +267,8 @@ class _Pair:
 def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
     """The first row of each pattern of zeros and signs, and of each level of an integer.
 
-    A part of a predictor that vanishes on most rows, as an interaction of two rare indicators
-    does, is there on the rows of some pattern.
+    A part of a predictor that vanishes on most rows, such as an interaction of two rare
+    indicators, does not vanish on the rows of some pattern.
     """
     found = [np.zeros(0, dtype=np.int64)]
     signs = []
@@ -282,11 +282,11 @@ def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 class FullDensity(Protocol):
-    """The full log density as a certificate sees it."""
+    """The full log density that a certificate uses."""
 
     @property
     def told(self) -> str:
-        """What was compared with the author's program, in words; empty without a witness."""
+        """The comparison with the author's program in words; empty without a witness."""
         ...
 
     def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
@@ -294,7 +294,7 @@ class FullDensity(Protocol):
         ...
 
     def check(self, draws: Float) -> None:
-        """Compare with the author's program at some of these draws, where it does not decide."""
+        """Compare with the author's program at some of these draws, unless it decides."""
         ...
 
 
@@ -306,14 +306,14 @@ class WitnessedDensity:
     full : FullData
         Our evaluation, on all rows.
     witness : Witness or StoredWitness, optional
-        None where not all rows are at hand; ours is then believed.
+        None if not all rows are available; our evaluation is then used unchecked.
     unit : callable, optional
-        Our evaluation with weights of one, where the data have others that the author's program
-        knows nothing of.
+        Our evaluation with weights of one, if the data have other weights, which the author's
+        program does not use.
     name : str
-        The program's, for messages.
+        The program's name, for messages.
     tolerance : float
-        Larger where the program solves equations numerically.
+        Largest relative difference; larger if the program solves equations numerically.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ class WitnessedDensity:
         self._name = name
         self._tolerance = tolerance
         self._constant = 0.0
-        #: What was compared; None before the first draws, or without a witness.
+        #: The comparison; None before the first draws, or without a witness.
         self.comparison: Comparison | None = None
 
     @property
@@ -340,18 +340,18 @@ class WitnessedDensity:
 
     @property
     def decides(self) -> bool:
-        """Whether the author's program evaluates every draw: ours is not much cheaper."""
+        """Whether the author's program evaluates every draw, ours not being much cheaper."""
         return isinstance(self._witness, Witness) and self._unit is None and not self._full.fast
 
     def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
         """Log posterior density of the full data, (S, P) → (S,), up to a constant.
 
-        The constant is that of `FullData.log_density`, whoever evaluates.
+        The constant is that of `FullData.log_density`, whichever program evaluates.
 
         Raises
         ------
         IdentityError
-            Ours is much cheaper, and is not the author's.
+            If our much cheaper evaluation differs from the author's program.
         """
         if not self.decides:
             ours = self._full.log_likelihood(draws, tick) + self._full.log_prior(draws)
@@ -382,7 +382,7 @@ class WitnessedDensity:
             self._check(draws, self._full.log_density(draws))
 
     def _check(self, draws: Float, ours: Float) -> None:
-        """Compare our log densities of some draws with the author's, at a few of them."""
+        """Compare our log densities with the author's at a few of these draws."""
         if self._witness is None:
             return
         if isinstance(self._witness, StoredWitness):
@@ -412,7 +412,7 @@ def _spread(length: int, count: int) -> NDArray[np.int64]:
 
 
 def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:
-    """Log densities that contain the log prior so many times too often; −∞ where it is."""
+    """Subtract the log prior `priors` times from log densities; −∞ where the prior is −∞."""
     if not priors:
         return np.asarray(values)
     once = prior.log_density(draws)
@@ -421,13 +421,13 @@ def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float)
 
 
 def _constant(ours: Float, theirs: Float) -> float:
-    """What ours has more than theirs, where both are finite."""
+    """Constant difference of our and their log densities, where both are finite."""
     finite = np.isfinite(ours) & np.isfinite(theirs)
     return float(np.median(ours[finite] - theirs[finite])) if np.any(finite) else 0.0
 
 
 def _disagreement(theirs: Float, ours: Float) -> float:
-    """Largest difference less a constant, relative to the size of the log densities."""
+    """Largest difference up to a constant, relative to the magnitude of the log densities."""
     finite = np.isfinite(theirs)
     if not np.array_equal(finite, np.isfinite(ours)):
         return float("inf")

@@ -1,7 +1,7 @@
-"""Which rows, with which weights: projections, the control variate, and the coreset itself.
+"""Selection of rows and weights: projections, the control variate, and the coreset itself.
 
 May import reference, posterior, rows, engines and stan. Hands out `Coreset`, `select`, the
-projections, the expansion and the control variate; solvers are a room within.
+projections, the expansion and the control variate; the solvers are a room inside it.
 """
 
 from __future__ import annotations

@@ -1,26 +1,26 @@
-"""The control variate: what the rows lack up to second order, added as a quadratic.
+"""The control variate: a quadratic that supplies the terms up to second order that rows lack.
 
     log p̃(θ) = log prior(θ) + Σ_n w_n L_n(θ) + gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀)
     g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
 
 ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Along the axes a_j in which
-R is diagonal the quadratic reads −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
-would rise without end, and far out it would outgrow what the rows hold against it; there t²
-is replaced by h² (1 − exp(−t²/h²)), the same to third order, and never more than h².
+R is diagonal the quadratic is −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
+would grow without bound, and far from ψ₀ it would exceed the rows' log likelihood; there t²
+is replaced by h² (1 − exp(−t²/h²)), which equals it to third order and is bounded by h².
 
 With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
-by Lanczos' method: p² numbers would cost NUTS more than the rows do. What is left out is
-reported, and the certificate sees it.
+by Lanczos' method: p² numbers would cost NUTS more than the rows do. The omitted part is
+reported, and the certificate sees its effect.
 
 Only the likelihood is expanded; the prior stays exact in Stan. Gradient and Hessian of a
-likelihood are those of the posterior less those of the prior, which L + log prior and
-L_w + log prior have in common: R and g need no program of their own.
+likelihood are those of the posterior minus those of the prior, and the prior is common to
+L + log prior and L_w + log prior: R and g need no program of their own.
 
 References
 ----------
 Control variates in subsampling MCMC: Quiroz, Kohn, Villani & Tran (2019), JASA 114; Baker,
-Fearnhead, Fox & Nemeth (2019), Statistics and Computing 29. Joined to an optimised coreset
-they are ours.
+Fearnhead, Fox & Nemeth (2019), Statistics and Computing 29. Combining them with an optimised
+coreset is ours.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _NEGLIGIBLE = 1e-9
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
-# Directions in which R is negative are bent back beyond this many posterior standard deviations.
+# In directions where R is negative, the quadratic flattens beyond this many posterior sds.
 _WIDTH = 8.0
-#: Coordinates up to which R is held whole.
+#: Largest number of coordinates for which R is stored as a full matrix.
 MAX_DENSE = 1_000
-# Axes beside the diagonal where it is not.
+# Number of axes stored beside the diagonal above that.
 _AXES = 100
-# Wide enough that a direction is quadratic to the last digit.
+# Width at which a direction is quadratic to machine precision.
 _UNBOUNDED = 1e9
 _NAMES = ("param_names", "left_out")
 _SCALARS = ("least_eigenvalue", "share", "penalty", "left_over")
@@ -67,14 +67,14 @@ _SCALARS = ("least_eigenvalue", "share", "penalty", "left_over")
 
 @dataclass(frozen=True)
 class ControlVariate:
-    """The quadratic that goes with a coreset.
+    """The quadratic that complements a coreset's rows.
 
     Attributes
     ----------
     centre : ndarray, shape (P,)
         ψ₀, in all unconstrained coordinates.
     columns : ndarray of int, shape (p,)
-        Coordinates that ψ consists of.
+        The coordinates in ψ.
     param_names : tuple of str
         Names of all unconstrained coordinates.
     gradient : ndarray, shape (p,)
@@ -86,22 +86,22 @@ class ControlVariate:
     curvature : ndarray, shape (r,)
         r_j: R = Σ_j r_j a_j a_jᵀ.
     width : ndarray, shape (r,)
-        h_j, infinite to the last digit where r_j ≥ 0.
+        h_j; so large where r_j ≥ 0 that it has no effect.
     offset : ndarray, shape (r,)
-        o_j: zero, but for negative directions of coresets that were merged.
+        o_j: zero, except in negative directions of merged coresets.
     diagonal : ndarray, shape (p,)
         d in R = diag(d) + Σ_j r_j a_j a_jᵀ; zero unless there are many coordinates.
     least_eigenvalue : float
-        Smallest eigenvalue of R in units of the posterior's precision; negative where the
-        rows bend the log likelihood more than all the data do.
+        Smallest eigenvalue of R in units of the posterior's precision; negative if the
+        rows curve the log likelihood more than all data do.
     share : float
-        ρ: what the row weights were multiplied by, one unless the rows were too few.
+        ρ, the factor applied to the row weights: one unless the rows were too few.
     left_out : tuple of str
-        Parameters whose coordinates the quadratic does not see.
+        Parameters whose coordinates are not in ψ.
     penalty : float
         Weight of the second-order part in the selection of the rows.
     left_over : float
-        Largest part of R that diagonal and axes do not hold, in units of marginal posterior
+        Largest part of R outside diagonal and axes, in units of marginal posterior
         precision; zero unless there are many coordinates.
     """
 
@@ -134,7 +134,7 @@ class ControlVariate:
         return np.asarray((self.axes.T * self.curvature) @ self.axes) + np.diag(self.diagonal)
 
     def describe(self) -> dict[str, Any]:
-        """What the report says of it."""
+        """Values for the report."""
         return {
             "coordinates": len(self.columns),
             "least_eigenvalue": self.least_eigenvalue,
@@ -146,14 +146,14 @@ class ControlVariate:
         }
 
     def save(self, path: Path) -> None:
-        """Write an ``.npz`` file."""
+        """Save to an ``.npz`` file."""
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
             names = {key: np.array(getattr(self, key), dtype=str) for key in _NAMES}
             np.savez(stream, **{**vars(self), **names})
 
     @classmethod
     def load(cls, path: Path) -> ControlVariate:
-        """Read what `save` wrote.
+        """Read a control variate written by `save`.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class ControlVariate:
         return control
 
     def _require_shapes(self) -> None:
-        """Refuse arrays that do not belong together, or are not finite."""
+        """Refuse arrays with inconsistent shapes or values that are not finite."""
         p, r = len(self.gradient), len(self.curvature)
         expected = {
             "centre": (len(self.param_names),),
@@ -199,16 +199,16 @@ def control_variate(
     share: float = 1.0,
     left_out: tuple[str, ...] = (),
 ) -> ControlVariate:
-    """g and R of a coreset.
+    """Compute g and R of a coreset.
 
     Parameters
     ----------
     coreset : BoundModel
         The weighted program bound to the coreset's rows, without a quadratic.
     prior : BoundModel
-        The same without rows.
+        The weighted program bound to no rows.
     expansion : Expansion
-        Of the full log likelihood.
+        The full log likelihood's.
     share : float
         ρ, a factor on the coreset's weights.
     left_out : tuple of str
@@ -254,7 +254,7 @@ def control_variate(
 
 
 def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, float]:
-    """Axes, eigenvalues and widths of R in units of F, and the smallest eigenvalue of all."""
+    """Axes, eigenvalues and widths of R in units of F, and its smallest eigenvalue."""
     values, vectors = eigh(factor.T @ curvature @ factor)
     kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
     axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
@@ -263,16 +263,16 @@ def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, flo
 
 
 def _lowest(matrix: Float) -> float:
-    """Smallest eigenvalue, by Lanczos' method."""
+    """Compute the smallest eigenvalue by Lanczos' method."""
     return float(eigsh(matrix, k=1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
 
 
 def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, Float, float]:
     """R ≈ diag(d) + Σ_j r_j a_j a_jᵀ in units of marginal posterior standard deviations.
 
-    The axes are those of R without its diagonal, the largest by size of eigenvalue. Negative
-    entries of the diagonal, where the rows bend the log likelihood more than all the data do,
-    are taken as zero.
+    The axes are the eigenvectors of R without its diagonal that have the largest absolute
+    eigenvalues. Negative entries of the diagonal, where the rows curve the log likelihood more
+    than all data do, are set to zero.
     """
     scaled = curvature * np.outer(scale, scale)
     diagonal = np.diag(scaled).copy()
@@ -287,15 +287,15 @@ def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Fl
 
 
 def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:
-    """Σ_i q_i around a new centre, exact but for a constant.
+    """Add up quadratics q_i around a new centre, exactly up to a constant.
 
-    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c) and the same R; of the
-    negative directions each stays itself, with an offset.
+    gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c) and the same R; each
+    negative direction is kept, with an offset.
 
     Parameters
     ----------
     controls : sequence of ControlVariate
-        Of the same parameters.
+        Quadratics of the same parameters.
     centre : ndarray, shape (P,)
     """
     first = controls[0]

@@ -1,4 +1,4 @@
-"""The coreset: which rows, with which weights, and where they came from."""
+"""The coreset: its rows, their weights, and how they were selected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Coreset", "select"]
 
 @dataclass(frozen=True)
 class Coreset:
-    """A few weighted rows that stand for all of them.
+    """A few weighted rows that represent all rows of the data.
 
     Attributes
     ----------
@@ -42,15 +42,15 @@ class Coreset:
     method : str
         Selection algorithm.
     relative_error : float
-        ‖b − Φw‖ / ‖b‖ on the draws the rows were fitted to.
+        ‖b − Φw‖ / ‖b‖ on the draws used for selection.
     heldout_error : float
-        The same on draws they were not fitted to; the one to trust.
+        The same on draws not used for selection; the one to trust.
     trace : tuple of float
         Relative error after each round of the algorithm.
     sizes : tuple of int
-        Rows after each of these rounds; empty if unknown.
+        Number of rows after each of these rounds; empty if unknown.
     rows : dict of str to int
-        Data variables that carry observations, and on which axis.
+        Data variables that hold observations, each with the axis that counts them.
     obs : str
         Name of the data integer that counts observations.
     weights_name : str
@@ -58,10 +58,10 @@ class Coreset:
     provenance : dict
         Seeds, hashes of program and data, versions.
     norm : float or None
-        ‖b‖, standard deviation of the full log likelihood over the reference: what errors are
-        relative to.
+        ‖b‖, the standard deviation of the full log likelihood over the reference; errors are
+        relative to it.
     control : ControlVariate or None
-        The quadratic that is added to the rows' log likelihood; errors are measured with it.
+        The quadratic added to the rows' log likelihood; errors include it.
     """
 
     indices: NDArray[np.int64] = field(repr=False)
@@ -94,7 +94,7 @@ class Coreset:
         return pd.DataFrame({"row": self.indices, "weight": self.weights})
 
     def subset(self, data: StanData) -> dict[str, Any]:
-        """The data of the coreset, ready for the weighted Stan program.
+        """Data for the weighted Stan program, cut down to the coreset's rows.
 
         Parameters
         ----------
@@ -104,20 +104,20 @@ class Coreset:
         Returns
         -------
         dict
-            Row variables cut down to the coreset's rows, ``weights`` filled in, the count
-            of observations replaced by k, everything else as it was. A program that was woven
-            may want variables computed from all rows: pass ``model.read(data)``.
+            Row variables cut down to the coreset's rows, ``weights`` filled in, the number
+            of observations replaced by k, everything else unchanged. A woven program may
+            need variables computed from all rows: pass ``model.read(data)``.
 
         Raises
         ------
         DataError
-            If a row variable is missing or has not N rows.
+            If a row variable is missing or does not have N rows.
         """
         check_is("data", data, Mapping, "a dict of the full data")
         out = dict(data)
         for name, axis in self.rows.items():
             if name not in data:
-                raise DataError(f"the data lack '{name}', which carries observations")
+                raise DataError(f"the data lack '{name}', which holds observations")
             value = np.asarray(data[name])
             if not value.size:
                 continue  # declared with N entries or none, as `vector[has_offset ? N : 0]`
@@ -132,9 +132,9 @@ class Coreset:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write ``coreset.csv``-like rows and weights, and the rest beside it as JSON.
+        """Save rows and weights as CSV, and everything else beside it.
 
-        `path` names the CSV; ``<path stem>.json`` holds method, errors and provenance, and
+        `path` names the CSV file; ``<path stem>.json`` holds method, errors and provenance, and
         ``<path stem>.npz`` the control variate, if there is one.
         """
         path = check_path("path", path)
@@ -146,7 +146,7 @@ class Coreset:
             temporary.write_text(json.dumps(self.describe(), indent=2) + "\n", encoding="utf-8")
 
     def describe(self) -> dict[str, Any]:
-        """Everything but rows and weights, as plain values for JSON."""
+        """Everything except rows and weights, as plain values for JSON."""
         return {
             "size": self.size,
             "n_obs": self.n_obs,
@@ -165,12 +165,12 @@ class Coreset:
 
     @classmethod
     def load(cls, path: str | Path) -> Coreset:
-        """Read what `save` wrote.
+        """Read a coreset written by `save`.
 
         Raises
         ------
         DataError
-            If a file is missing or not a coreset.
+            If a file is missing or does not hold a coreset.
         """
         path = check_path("path", path)
         beside = path.with_suffix(".json")
@@ -194,7 +194,7 @@ class Coreset:
 
 
 def _require_about(coreset: Coreset) -> None:
-    """Refuse what no coreset has."""
+    """Refuse values that no coreset has."""
     check_whole("n_obs", coreset.n_obs, 1)
     for name in ("method", "obs", "weights_name"):
         check_text(name, getattr(coreset, name))
@@ -205,12 +205,12 @@ def _require_about(coreset: Coreset) -> None:
 
 
 def _require_rows(coreset: Coreset, size: object) -> None:
-    """Refuse rows and weights that are not those of a coreset of this size."""
+    """Refuse rows and weights that cannot belong to a coreset of this size."""
     rows, weights = coreset.indices, coreset.weights
     if len(rows) != size:
         raise DataError(f"it has {len(rows)} rows, but the coreset had {size}")
     if rows.dtype.kind != "i" or (np.diff(rows) <= 0).any():
-        raise DataError("its rows are no whole numbers that ascend")
+        raise DataError("its rows are not ascending whole numbers")
     if len(rows) and not 0 <= rows[0] <= rows[-1] < coreset.n_obs:
         raise DataError(f"its rows are {rows[0]} to {rows[-1]} of {coreset.n_obs}")
     if not (np.isfinite(weights) & (weights >= 0)).all():
@@ -227,19 +227,19 @@ def select(
     penalty: float = PENALTIES[0],
     **options: Any,
 ) -> Coreset:
-    """Choose rows and weights on a projection.
+    """Select rows and weights on a projection.
 
     Parameters
     ----------
     projection : Projection or TaylorProjection
     size : int
-        At most this many rows, k.
+        k, the largest number of rows.
     method : str
         One of ``stancoreset.selection.solvers.METHODS``.
     seed : int
     penalty : float
-        For a `TaylorProjection`: weight of the second-order part, which is otherwise left to
-        the control variate.
+        For a `TaylorProjection`: the weight of the second-order part in the regression; with
+        zero the control variate alone accounts for it.
     **options
         Passed to the algorithm; see `stancoreset.selection.solvers.solve`.
 
@@ -252,7 +252,7 @@ def select(
     OptionError
         If `size` is below 1 or above the number of rows.
     SolverError
-        If the algorithm cannot use what it is given.
+        If the algorithm cannot use its arguments.
     """
     check_is("projection", projection, (Projection, TaylorProjection), "what model.project returns")
     check_whole("size", size, 1)
@@ -272,7 +272,7 @@ def select(
         )
     phi, came = projection.phi, None
     if method in ("uniform", "importance"):
-        # They choose among the candidates as they came; their weights stand for all rows.
+        # These methods sample the candidates as given; their weights represent all rows.
         came = projection.came
         total = projection.n_obs * (1.0 if came is None else float(np.mean(came)))
         total = options.setdefault("weights_sum", total)
@@ -284,7 +284,7 @@ def select(
         weights *= total / weights.sum()
     if len(result.indices) == 0:
         raise SolverError(
-            f"method {method!r} chose no row at all: no non-negative combination of the "
+            f"method {method!r} selected no row: no non-negative combination of the "
             f"{projection.phi.shape[1]} candidates is nearer to the target than zero; give more "
             "candidates or another method"
         )

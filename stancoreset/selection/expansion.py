@@ -15,7 +15,7 @@ from stancoreset.rows import FullData, central_hessian
 
 __all__ = ["Expansion", "expand"]
 
-# Correlations whose smallest eigenvalue is this share of the largest are not known.
+# Correlation matrices with a smaller ratio of smallest to largest eigenvalue are not trusted.
 _SINGULAR = 1e-10
 
 
@@ -28,13 +28,13 @@ class Expansion:
     centre : ndarray, shape (P,)
         All unconstrained coordinates at ψ₀.
     columns : ndarray of int, shape (p,)
-        Those that ψ consists of.
+        The coordinates in ψ.
     value : float
         L(ψ₀), up to a constant.
     gradient : ndarray, shape (p,)
     hessian : ndarray, shape (p, p)
     scale : ndarray, shape (P,)
-        Posterior standard deviations, for steps of differences.
+        Posterior standard deviations, which scale the steps of finite differences.
     factor : ndarray, shape (p, p)
         F with F Fᵀ the posterior covariance of ψ.
     prior_hessian : ndarray, shape (P, P)
@@ -54,13 +54,13 @@ class Expansion:
     param_names: tuple[str, ...] = field(repr=False)
 
     def displacements(self, draws: Float) -> Float:
-        """ψ − ψ₀ in all coordinates, zero in those that ψ does not hold: (S, P) → (S, P)."""
+        """ψ − ψ₀ in all coordinates, zero in those outside ψ: (S, P) → (S, P)."""
         delta = np.zeros_like(draws)
         delta[:, self.columns] = draws[:, self.columns] - self.centre[self.columns]
         return delta
 
     def terms(self, draws: Float) -> tuple[Float, Float]:
-        """First- and second-order term of L at each draw, (S,) each."""
+        """First- and second-order terms of L at each draw, (S,) each."""
         delta = draws[:, self.columns] - self.centre[self.columns]
         return delta @ self.gradient, 0.5 * np.sum((delta @ self.hessian) * delta, axis=1)
 
@@ -68,15 +68,15 @@ class Expansion:
 def expand(full: FullData, reference: Reference, columns: NDArray[np.intp]) -> Expansion:
     """Expand the full log likelihood around the reference's centre.
 
-    The centre is the mode of a Laplace fit, whose Hessian is at hand, and the mean of other
-    draws.
+    The centre is the mode of a Laplace fit, whose Hessian is known, and otherwise the mean of
+    the draws.
 
     Parameters
     ----------
     full : FullData
     reference : Reference
     columns : ndarray of int
-        Unconstrained coordinates that ψ consists of.
+        Unconstrained coordinates in ψ.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _point(names: tuple[str, ...], theta: Float) -> str:
 
 
 def _square_root(cov: Float) -> Float:
-    """F with F Fᵀ the covariance; of its diagonal, where draws are too few to tell more."""
+    """F with F Fᵀ the covariance, or its diagonal if the draws are too few for correlations."""
     sd = np.sqrt(np.diag(cov))
     values, vectors = eigh(cov / np.outer(sd, sd))
     if values[0] < _SINGULAR * values[-1]:

@@ -2,23 +2,23 @@
 
     ‖L_n‖² = E_π̂ ‖∇L_n(θ)‖²
 
-is estimated with random features, pairs (θ_j, d_j) of a reference draw and a coordinate,
+is estimated from random features, pairs (θ_j, d_j) of a reference draw and a coordinate,
 
     φ_n = √(D/J) · [∂L_n(θ_j) / ∂θ_{d_j}]_j ∈ R^J,      E ⟨φ_n, φ_m⟩ = E_π̂ [∇L_n · ∇L_m],
 
 because each of the D coordinates is chosen with probability 1/D. Derivatives are taken in
-unconstrained coordinates. Engines give no gradient of a single row: the candidates' columns
-are central differences of ``log_lik``; the target b = Σ_n φ_n needs none, it is the gradient
-of the full log likelihood in those coordinates, the posterior's less the prior's.
+unconstrained coordinates. Engines provide no gradient of a single row: the candidates' columns
+are central differences of ``log_lik``. The target b = Σ_n φ_n needs no differences: it is the
+gradient of the full log likelihood in those coordinates, the posterior's minus the prior's.
 
-The norm is that of the coordinates as they are: of parameters on very unequal scales, those
-with the narrowest posterior weigh most.
+The norm does not rescale the coordinates: if parameters have very unequal scales, those
+with the narrowest posterior dominate.
 
 References
 ----------
 Campbell & Broderick (2018), eq. 39; Campbell & Broderick (2019), Automated scalable Bayesian
-inference via Hilbert coresets, JMLR 20, section 5 (the random features). That the target is
-exact for all N rows while Φ holds only M candidates is ours.
+inference via Hilbert coresets, JMLR 20, section 5 (the random features). The exact target for
+all N rows, while Φ holds only M candidates, is ours.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["extend_fisher", "project_fisher", "random_coordinates"]
 # Step of the central differences in posterior standard deviations: the truncation error is
 # 1e-6/6 of the third derivative's share, the rounding error about 1e-13 / sd.
 _STEP = 1e-3
-# Numbers of log likelihood held at once on either side of a difference.
+# Log likelihood values held in memory at once on either side of a difference.
 _BLOCK = 4_000_000
 
 
@@ -53,7 +53,7 @@ def project_fisher(
     heldout: int,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
-    """Derivatives of target and candidates, one feature for each reference draw.
+    """Evaluate derivatives of target and candidates, one feature per reference draw.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def project_fisher(
     reference : Reference
         Its draws are the θ_j; its standard deviations scale the steps of the differences.
     heldout : int
-        Number of held-out features, from draws and coordinates of their own.
+        Number of held-out features, which have their own draws and coordinates.
 
     Returns
     -------
     Projection
-        Columns of shape (J, M), J the number of reference draws; nothing is centred, so its
-        `means` are zero.
+        Columns of shape (J, M), where J is the number of reference draws; nothing is centred,
+        so `means` are zero.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def extend_fisher(
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
-    """The same projection with one feature more for each further draw.
+    """Extend a projection by one feature for each additional draw.
 
     Parameters
     ----------
@@ -127,10 +127,10 @@ def extend_fisher(
 
 
 def random_coordinates(count: int, n_params: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """`count` coordinates, each uniform over all, and each as often as any other but for one.
+    """Draw `count` uniform coordinates whose frequencies differ by at most one.
 
-    Permutations laid end to end: the features stay unbiased, and no coordinate is missed by
-    chance.
+    They are concatenated permutations: the features stay unbiased, and no coordinate is missed
+    by chance.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _features(
     stream: int,
     progress: Callable[[int], object] | None,
 ) -> tuple[Float, Float]:
-    """√(D/J)·∂/∂θ_d of each candidate's and of the full log likelihood: (J, M) and (J,)."""
+    """√(D/J)·∂/∂θ_d of each candidate's and the full log likelihood: (J, M) and (J,)."""
     count, n_params = draws.shape
     rng = np.random.default_rng([reference.seed, 17, stream])
     coordinates = random_coordinates(count, n_params, rng)
@@ -177,7 +177,7 @@ def _features(
 
 
 def _full_derivatives(full: FullData, draws: Float, coordinates: NDArray[np.intp]) -> Float:
-    """∂L/∂θ_d of the full log likelihood, exact: the posterior's gradient less the prior's."""
+    """Exact ∂L/∂θ_d of the full log likelihood: the posterior's gradient minus the prior's."""
     rows = np.arange(len(draws))
     posterior = full.log_density_gradient(draws)[1][rows, coordinates]
     derivatives = posterior - full.prior.log_density_gradient(draws)[1][rows, coordinates]

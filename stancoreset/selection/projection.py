@@ -1,4 +1,4 @@
-"""The projection: a Stan posterior becomes vectors.
+"""The projection: log likelihoods at posterior draws as vectors.
 
     φ_n = S^(-1/2) · [L_n(θ_s) − mean_s L_n(θ_s)]_s        b = Σ_{n=1}^N φ_n
 
@@ -7,8 +7,8 @@ Only the candidates, a random pool of M rows, need columns of their own.
 
 References
 ----------
-Campbell & Broderick (2018), section 4.3; Zhang et al. (2021), eq. 1-3. That the target
-is exact for all N rows while Φ holds only M candidates is ours.
+Campbell & Broderick (2018), section 4.3; Zhang et al. (2021), eq. 1-3. The exact target for
+all N rows, while Φ holds only M candidates, is ours.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Projection:
-    """Target and candidate matrix, and a held-out pair from draws of their own.
+    """Target and candidate matrix, and a held-out pair from separate draws.
 
     Attributes
     ----------
@@ -49,21 +49,21 @@ class Projection:
     candidates : ndarray of int, shape (M,)
         Row numbers of the candidates, ascending.
     heldout_phi, heldout_target : ndarray, shapes (H, M) and (H,)
-        The same at draws that selection never sees.
+        The same at draws not used for selection.
     n_obs : int
         N, the number of rows of the full data.
     log_likelihood : ndarray, shape (S,)
-        Of the full data at the draws, before centring.
+        Log likelihood of the full data at the draws, before centring.
     means : ndarray, shape (M,)
-        What centring took away from each column of Φ.
+        The mean that centring subtracted from each column of Φ.
     scored : int, optional
-        Rows of Φ and b that errors are measured on, if those that follow are a penalty.
+        Number of leading rows of Φ and b that errors are measured on, if the rest are a penalty.
     norm, heldout_norm : float, optional
-        What errors are relative to, if not ‖b‖: where b is what a control variate leaves of
-        the log likelihood, the norm of the whole.
+        Norm that errors are relative to, if not ‖b‖: with a control variate b is only a part
+        of the log likelihood, and this is the norm of the whole.
     came : ndarray, shape (M,), optional
-        Weights that the candidates came with (counts of equal rows), if they are not one: b has
-        them, Φ has not.
+        Original weights of the candidates (counts of equal rows), if they are not one: b
+        includes them, Φ does not.
     """
 
     phi: Float = field(repr=False)
@@ -81,7 +81,7 @@ class Projection:
 
     @property
     def n_draws(self) -> int:
-        """S, the number of draws that selection sees."""
+        """S, the number of draws used for selection."""
         return len(self.target)
 
     @property
@@ -91,14 +91,14 @@ class Projection:
         return float(np.linalg.norm(self.heldout_target)) if norm is None else norm
 
     def error(self, columns: NDArray[np.int64], weights: Float) -> float:
-        """‖b − Φ w‖ / ‖b‖ on the draws that selection sees; see `heldout_error`."""
+        """‖b − Φ w‖ / ‖b‖ on the draws used for selection; see `heldout_error`."""
         residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
         norm = np.linalg.norm(self.target) if self.norm is None else self.norm
         return float(np.linalg.norm(residual) / norm)
 
 
 def default_candidates(n_obs: int, size: int | str) -> int:
-    """M = min(N, max(20,000, 50·k)), 20,000 for a size that is to be found."""
+    """M = min(N, max(20,000, 50·k)); 20,000 in place of the maximum if the size is not given."""
     return min(n_obs, 20_000 if isinstance(size, str) else max(20_000, 50 * size))
 
 
@@ -172,7 +172,7 @@ def extend(
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
-    """The same projection with further draws; what was evaluated before is kept.
+    """Extend a projection by additional draws, without evaluating the earlier ones again.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def extend(
 
 
 def require_spread(*targets: Float | float) -> None:
-    """Refuse targets, or norms of targets, that are zero: there is nothing to approximate.
+    """Refuse targets, or norms of targets, that are zero, since nothing is left to approximate.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def require_spread(*targets: Float | float) -> None:
 
 
 def centred(values: Float) -> tuple[Float, Float]:
-    """S^(-1/2)·(values − mean over draws), in place; returns it and the means."""
+    """Scale and centre in place: S^(-1/2)·(values − mean over draws); return it and the means."""
     means = values.mean(axis=0)
     values -= means
     values /= np.sqrt(len(values))
@@ -222,7 +222,7 @@ def centred(values: Float) -> tuple[Float, Float]:
 
 
 def finite_log_lik(pool: RowModel, draws: Float) -> Float:
-    """Log likelihood of each draw and candidate, (S, M), or an error that names the culprit.
+    """Log likelihood of each draw and candidate, (S, M), or an error that names row and draw.
 
     Raises
     ------

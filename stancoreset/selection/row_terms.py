@@ -1,11 +1,11 @@
 """Each row's log likelihood to second order around ψ₀: its value, gradient and Hessian.
 
-No gradient of a row is at hand, only its values, which cost most where an engine prints them.
+Engines provide only values of a row's log likelihood, no gradient, and printing them is costly.
 With ψ = ψ₀ + F z, F Fᵀ the posterior covariance of ψ, second derivatives in z are differences
 
     u'Hu = [f(ψ₀ + s F u) − 2 f(ψ₀) + f(ψ₀ − s F u)] / s²    for u = e_i and u = e_i + e_j,
 
-p (p + 1) points whatever the number of draws; along the rays to the draws it would be two each.
+which take p (p + 1) points whatever the number of draws. Along rays they take two per draw.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["RowTerms"]
 
 # Step in z, as a share of a draw's |z|, which is about √p: truncation against rounding.
 _STEP = 1e-2
-# Log likelihoods evaluated at once.
+# Log likelihood values held in memory at once.
 _AT_ONCE = 2_000_000
 
 
@@ -33,7 +33,7 @@ class RowTerms:
     Attributes
     ----------
     expansion : Expansion
-        What ψ₀ and F are.
+        Defines ψ₀ and F.
     value : ndarray, shape (M,)
     slopes : ndarray, shape (p, M)
     bends : ndarray, shape (p (p + 1) / 2, M)
@@ -47,18 +47,18 @@ class RowTerms:
 
     @staticmethod
     def points(expansion: Expansion) -> int:
-        """How many points are evaluated, beside the centre."""
+        """The number of points evaluated besides the centre."""
         p = len(expansion.columns)
         return p * (p + 1)
 
     @classmethod
     def of(cls, pool: RowModel, expansion: Expansion) -> RowTerms:
-        """By differences of the rows' log likelihoods.
+        """Compute the terms from differences of the rows' log likelihoods.
 
         Raises
         ------
         ReferenceFitError
-            If one is not finite beside the centre.
+            If a log likelihood near the centre is not finite.
         """
         value = finite_log_lik(pool, expansion.centre[None])[0]
         p = len(expansion.columns)
@@ -86,7 +86,7 @@ class RowTerms:
         return cls(expansion, value, slopes, bends)
 
     def at(self, draws: Float) -> tuple[Float, Float]:
-        """First- and second-order term of every row at each draw: (S, P) → (S, M) each."""
+        """First- and second-order terms of every row at each draw: (S, P) → (S, M) each."""
         columns = self.expansion.columns
         delta = draws[:, columns] - self.expansion.centre[columns]
         z = np.linalg.solve(self.expansion.factor, delta.T).T

@@ -1,7 +1,7 @@
-"""The projection for coresets with a control variate: the second order taken out.
+"""The projection for coresets with a control variate: log likelihoods beyond second order.
 
-With the quadratic of `stancoreset.selection.control_variates`, only what lies beyond second order
-is left to the rows:
+With the quadratic of `stancoreset.selection.control_variates`, the rows need to match only the
+terms beyond second order:
 
     φ_n = S^(-1/2) · [L_n(θ_s) − L_n(ψ₀) − ∇L_nᵀ δ_s − ½ δ_sᵀ ∇²L_n δ_s]_s,   δ_s = θ_s − ψ₀
 
@@ -11,8 +11,8 @@ needed, in any number of dimensions. In few dimensions the Hessian of every row 
 evaluations, see `stancoreset.selection.row_terms`. The target's terms come from the exact gradient
 and Hessian of the full log likelihood.
 
-A share of the second-order part stays in the regression as a penalty: rows that bend the log
-likelihood much more than the data do leave the quadratic a negative curvature to cancel.
+A share of the second-order part stays in the regression as a penalty: if rows curve the log
+likelihood much more than the data do, the quadratic must cancel it by negative curvature.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from stancoreset.selection.row_terms import RowTerms
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 
-#: Weights of the second-order part, tried in turn until R is well behaved.
+#: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
 PENALTIES = (0.01, 0.1, 1.0)
 # Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
 _STEP = 1e-2
-# Log likelihoods evaluated at once: of every candidate at some draws, three times.
+# Log likelihood values held in memory at once: every candidate's at some draws, three times.
 _AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
 class TaylorProjection:
-    """Beyond second order, and the second order itself, of candidates and of all rows.
+    """Second-order and higher-order parts of the candidates' and all rows' log likelihoods.
 
     Attributes
     ----------
     columns : ndarray, shape (2 S, M)
-        Of the candidates, centred over draws: what lies beyond second order, above the second
-        order times √λ of the first of `PENALTIES`. The regression of that penalty works on it
-        as it is, the only large matrix here.
+        The candidates' parts beyond second order, stacked on their second-order parts times √λ
+        for the first of `PENALTIES`; centred over draws. The regression with that penalty uses
+        this matrix, the only large one here, as it is.
     means : ndarray, shape (2, M)
-        What centring took away.
+        The means that centring subtracted.
     beyond_target, second_target : ndarray, shape (S,)
-        The same of the full log likelihood, not centred.
+        The same parts of the full log likelihood, not centred.
     heldout_beyond, heldout_target : ndarray, shapes (H, M) and (H,)
-        Beyond second order, at draws that selection never sees; centred.
+        The parts beyond second order at draws not used for selection; centred.
     norm, heldout_norm : float
-        ‖b‖ on the draws and on the held-out ones, b the whole centred log likelihood: what
-        errors are relative to.
+        ‖b‖ on the draws and on the held-out ones, with b the whole centred log likelihood;
+        errors are relative to it.
     candidates : ndarray of int, shape (M,)
     n_obs : int
     log_likelihood : ndarray, shape (S,)
     came : ndarray, shape (M,), optional
         As in `stancoreset.selection.projection.Projection`.
     terms : RowTerms, optional
-        Of the candidates, in few dimensions.
+        The candidates' terms, in few dimensions.
     """
 
     columns: Float = field(repr=False)
@@ -85,7 +85,7 @@ class TaylorProjection:
 
     @property
     def n_draws(self) -> int:
-        """S, the number of draws that selection sees."""
+        """S, the number of draws used for selection."""
         return len(self.beyond_target)
 
     @property
@@ -94,7 +94,7 @@ class TaylorProjection:
         return self.heldout_norm
 
     def penalised(self, penalty: float) -> Projection:
-        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; kept, since sizes are tried."""
+        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
         if penalty not in self._penalised:
             self._penalised.clear()  # two large matrices at a time are enough
             self._penalised[penalty] = self._regression(penalty)
@@ -102,12 +102,12 @@ class TaylorProjection:
 
     @property
     def beyond(self) -> Float:
-        """What lies beyond second order of each candidate, not centred: (S, M)."""
+        """Each candidate's part beyond second order, not centred: (S, M)."""
         return self.columns[: self.n_draws] * np.sqrt(self.n_draws) + self.means[0]
 
     @property
     def second(self) -> Float:
-        """The second order of each candidate, not centred: (S, M)."""
+        """Each candidate's second-order part, not centred: (S, M)."""
         scale = np.sqrt(self.n_draws / PENALTIES[0])
         return self.columns[self.n_draws :] * scale + self.means[1]
 
@@ -144,19 +144,19 @@ def project_taylor(
     heldout: int,
     progress: Callable[[int], object] | None = None,
 ) -> TaylorProjection:
-    """Evaluate candidates and target beyond second order, at the reference's draws.
+    """Evaluate candidates and target beyond second order at the reference's draws.
 
     Parameters
     ----------
     full, pool, candidates, reference, heldout, progress
         As in `stancoreset.selection.projection.project`.
     expansion : Expansion
-        Of the full log likelihood, at ψ₀.
+        The full log likelihood's, at ψ₀.
 
     Raises
     ------
     ReferenceFitError
-        If the log likelihood is not finite at a draw or beside the centre, or does not vary.
+        If the log likelihood is not finite at a draw or near the centre, or does not vary.
     """
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)
@@ -198,7 +198,7 @@ def extend_taylor(
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> TaylorProjection:
-    """The same projection with further draws; what was evaluated before is kept."""
+    """Extend a projection by additional draws, without evaluating the earlier ones again."""
     _, added = evaluated(full, draws, progress)
     before = projection.n_draws
     columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
@@ -220,7 +220,7 @@ def extend_taylor(
 
 
 def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[Float, Float]:
-    """Beyond second order, and second order, of the full log likelihood."""
+    """Parts beyond second order and of second order of the full log likelihood."""
     first, second = expansion.terms(draws)
     return log_likelihood - expansion.value - first - second, second
 
@@ -240,7 +240,7 @@ def _evaluate(
     beyond: Float,
     second: Float,
 ) -> None:
-    """Beyond second order, and second order, of every candidate, into arrays (S, M)."""
+    """Fill (S, M) arrays with every candidate's parts beyond second order and of second order."""
     centre = finite_log_lik(pool, expansion.centre[None])[0] if terms is None else terms.value
     width = max(1, _AT_ONCE // len(centre))
     for start in range(0, len(draws), width):
@@ -259,7 +259,7 @@ def _evaluate(
 def _along_rays(
     pool: RowModel, expansion: Expansion, draws: Float, centre: Float
 ) -> tuple[Float, Float]:
-    """First- and second-order term of every candidate at each draw, (S, M) each."""
+    """First- and second-order terms of every candidate at each draw, (S, M) each."""
     step = _STEP * expansion.displacements(draws)
     ahead = finite_log_lik(pool, expansion.centre + step)
     behind = finite_log_lik(pool, expansion.centre - step)

@@ -1,4 +1,4 @@
-"""The union of coresets: rows, weights, quadratics and errors of several parts added up."""
+"""The union of coresets: combined rows, weights, quadratics and errors of several parts."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = ["joined_controls", "merge"]
 
 
 def merge(coresets: Sequence[Coreset]) -> Coreset:
-    """The union of the coresets of several parts, for the parts' data laid end to end.
+    """Join the coresets of several parts into one for the parts' concatenated data.
 
     Parameters
     ----------
     coresets : sequence of Coreset
-        One for each part, in the order of the parts, selected with the same Stan program.
+        One per part, in the order of the parts, selected with the same Stan program.
 
     Returns
     -------
     Coreset
         ``indices`` count from the first row of the first part; weights are kept; control
         variates are added. Its errors are the bound (1) of `stancoreset.model.merging.reduce` in
-        units of the smallest ‖L_i‖: Σ_i ε_i where they are all alike, as they become with many data
-        (half a χ² variable with D degrees of freedom each: ‖L_i‖ → √(D/2)). To reduce the
-        union to fewer rows, and to certify it, use `CoresetModel.merge`.
+        units of the smallest ‖L_i‖: Σ_i ε_i if all ‖L_i‖ are equal, which they approach with more
+        data (each L_i tends to half a χ² variable with D degrees of freedom: ‖L_i‖ → √(D/2)). To
+        reduce the union to fewer rows, and to certify it, use `CoresetModel.merge`.
 
     Raises
     ------
     OptionError
-        No coresets, or coresets of different programs.
+        If there are no coresets, or they belong to different programs.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _provenance(coresets: Sequence[Coreset]) -> dict[str, Any]:
 
 
 def _norms(coresets: Sequence[Coreset]) -> Float:
-    """‖L_i‖; where it is not known, that of the others, or one."""
+    """‖L_i‖ of each part; an unknown one takes that of the others, or one."""
     known = [c.norm for c in coresets if c.norm is not None]
     usual = float(np.median(known)) if known else 1.0
     return np.array([usual if c.norm is None else c.norm for c in coresets])
@@ -114,7 +114,7 @@ def _norms(coresets: Sequence[Coreset]) -> Float:
 def joined_controls(
     controls: Sequence[tuple[ControlVariate | None, float]],
 ) -> ControlVariate | None:
-    """Σ q_i around the weighted mean of the centres, exact but for a constant."""
+    """Σ q_i around the weighted mean of the centres, exact up to a constant."""
     present = [(control, weight) for control, weight in controls if control is not None]
     if not present:
         return None

@@ -95,7 +95,7 @@ def test_a_batch_of_tables(place, capsys):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("data = 'days'", r"days is a folder; say in columns = FILE"),
+        ("data = 'days'", r"days is a folder; map .* to Stan variables in columns = FILE"),
         ("data = 'days'\ncolumns = 'no.toml'", r"columns is 'no.toml': there is no file"),
         ("data = 'days'\ncolumns = 3", r"columns is 3, expected a path"),
         ("data = 'nights/*.pq'\ncolumns = 'columns.toml'", r"no such data file: .*nights"),

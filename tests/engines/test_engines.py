@@ -267,7 +267,7 @@ def test_cmdstan_that_is_named_and_broken(tmp_path, monkeypatch, what, advice):
     said = rf"CMDSTAN is '{re.escape(str(home))}', .*{what}.*{advice}"
     with pytest.raises(BrokenEngineError, match=said):
         resolve_engine("cmdstan")
-    with pytest.warns(UserWarning, match=f"{said}.*goes on without CmdStan"):
+    with pytest.warns(UserWarning, match=f"{said}.*continues without CmdStan"):
         engine = resolve_engine("auto")
     assert engine.name == "stanli"
     with warnings.catch_warnings():

@@ -180,7 +180,7 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Session, "sample", interrupted)
         assert main(command) == 130
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue with --resume" in capsys.readouterr().err
     before = stamps(out)
     assert set(before) == {"reference.npz", "coreset.csv", "coreset.json"}
     assert main(command) == 2

@@ -208,7 +208,7 @@ def test_a_worker_without_the_package_is_named(folder, model):
 
 
 def test_rows_and_clients_that_cannot_be(model, client, folder):
-    with pytest.raises(OptionError, match="are in this process alone"):
+    with pytest.raises(OptionError, match="are only in this process"):
         model.read(sc.Distributed(Table({"a": np.zeros(3)}, **OPTIONS), client))
     with pytest.raises(OptionError, match=r"table is a str, expected a Table: .*Table\(rows"):
         model.read(sc.Distributed(str(folder), client))

@@ -235,7 +235,7 @@ OTHERS = {
     ),
     "squared predictor": (
         stan("vector[N] x;" + YB, "real a; real b;", "y01 ~ bernoulli_logit(a + b * square(x));"),
-        "no known GLM",
+        "not a known GLM",
     ),
     "groups of groups": (
         stan(
@@ -243,7 +243,7 @@ OTHERS = {
             "vector[J] a; vector[2] c; real b;",
             "a ~ normal(0, 1); c ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] + c[of[g]] + b * x);",
         ),
-        "no known GLM",
+        "not a known GLM",
     ),
     "another group": (
         stan(
@@ -251,7 +251,7 @@ OTHERS = {
             "vector[J + 1] a; real b;",
             "a ~ normal(0, 1); for (n in 1:N) y01[n] ~ bernoulli_logit(a[g[n] + 1] + b * x[n]);",
         ),
-        "no known GLM",
+        "not a known GLM",
     ),
     "a group's data": (
         stan(
@@ -259,7 +259,7 @@ OTHERS = {
             "vector[J] a;",
             "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[g] .* size[g]);",
         ),
-        "no known GLM",
+        "not a known GLM",
     ),
     "a rare group's data": (
         stan(
@@ -267,7 +267,7 @@ OTHERS = {
             "vector[J] a;",
             "a ~ normal(0, 1); y01 ~ bernoulli_logit(a[rare] .* size[rare]);",
         ),
-        "no known GLM",
+        "not a known GLM",
     ),
     "a branch by row": (
         stan(
@@ -298,11 +298,11 @@ OTHERS = {
     ),
     "heavy tails": (
         stan(X + YR, AB + "real<lower=0> s;", PRIOR + "outcome ~ student_t(4, a + X * b, s);"),
-        "no known GLM",
+        "not a known GLM",
     ),
     "bounded coefficients": (
         stan("vector[N] x;" + YB, "real a; real<lower=0> b;", "y01 ~ bernoulli_logit(a + b * x);"),
-        "no known GLM",
+        "not a known GLM",
     ),
 }
 

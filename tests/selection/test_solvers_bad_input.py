@@ -33,7 +33,7 @@ def _with(value, where=(2, 7)):
         (PHI, B + 1j, 3, {}, "target is of type complex128; expected an array of real numbers"),
         (PHI.astype(complex).astype(object), B, 3, {}, "real numbers"),
         (PHI, 0.0 * B, 3, {}, "target is zero"),
-        (0.0 * PHI, B, 3, {}, "all 20 columns of phi are null"),
+        (0.0 * PHI, B, 3, {}, "all 20 columns of phi are zero"),
         (PHI, 1e60 * B, 3, {}, "magnitudes that differ"),
         (PHI, B, 0, {}, "size=0"),
         (PHI, B, -4, {}, "size=-4"),

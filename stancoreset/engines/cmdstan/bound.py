@@ -1,10 +1,10 @@
 """A CmdStan executable with its data: densities and generated quantities at given draws.
 
-They are asked of the executable directly (methods ``log_prob`` and ``generate_quantities``),
-because cmdstanpy takes one point, or a fit of its own. Each run reads the data anew, from one
-file that is written once, and that is what takes time: about 0.6 µs for a number of the data,
+The executable is run directly (methods ``log_prob`` and ``generate_quantities``),
+because cmdstanpy accepts only one point, or its own fit. Each run reads the data again, from one
+file that is written once, which takes most of the time: about 0.6 µs per number of the data,
 as long as evaluating a hundred draws of a regression. So draws are cut into few blocks, one
-for each process, and `stancoreset.rows.sums` cuts the rows instead where there are many.
+per process, and `stancoreset.rows.sums` cuts the rows instead if there are many.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stancoreset.temporary import temporary_folder
 
 __all__ = ["CmdStanBound"]
 
-# Fewer draws than this are not worth a process of their own.
+# Smallest number of draws worth a separate process.
 _DRAWS_PER_PROCESS = 4
 
 
@@ -42,7 +42,7 @@ class CmdStanBound:
     Parameters
     ----------
     name : str
-        The program's, for messages.
+        The program's name, for messages.
     executable : Path
     log_lik : str
         The generated quantity with the rows' log likelihoods.
@@ -51,7 +51,7 @@ class CmdStanBound:
     data : mapping
     seed : int
     threads : int
-        Processes at a time.
+        Number of processes at a time.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CmdStanBound:
         self.param_names = transforms.unconstrained_names
         try:
             self._folder = temporary_folder()
-            # CmdStan's files go even if nobody calls close.
+            # CmdStan's files are removed even without a call of close.
             self._cleanup = weakref.finalize(self, self._folder.cleanup)
             self._data_file = to_json(data, Path(self._folder.name) / "data.json")
         except OSError as error:
@@ -121,7 +121,7 @@ class CmdStanBound:
         return table[:, 0], table[:, 1:]
 
     def _log_prob(self, rows: Float, order: Order) -> Float:
-        """Columns lp and gradient; a point that Stan rejects ends its run, and is −∞."""
+        """Columns lp and gradient; a point that Stan rejects ends its run and gives −∞."""
         out = np.full((len(rows), 1 + self.n_params), np.nan)
         done = 0
         while done < len(rows):
@@ -203,12 +203,12 @@ class CmdStanBound:
         return self._fitter.mode(init, seed, max_iter)
 
     def variational(self, *, draws: int, seed: int = 0) -> Float:
-        """Draws of Stan's mean-field ADVI, unconstrained, (draws, P).
+        """Unconstrained draws of Stan's mean-field ADVI, (draws, P).
 
         Raises
         ------
         EngineError
-            If it fails or does not converge; with Stan's own message.
+            If ADVI fails or does not converge; with Stan's own message.
         """
         return self._fitter.variational(draws, seed)
 

@@ -1,4 +1,4 @@
-"""Compiling a program with CmdStan, so that it ends when we do."""
+"""Compilation of a program by CmdStan in a process that does not outlive this one."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def compile_program(
     cpp_options: Mapping[str, Any],
     stanc_options: Mapping[str, Any],
 ) -> None:
-    """Make the executable beside `stan_file`, as cmdstanpy does.
+    """Build the executable beside `stan_file`, as cmdstanpy does.
 
-    In a process of its own, because cmdstanpy's cannot be ended: after an interrupt the C++
-    compiler would go on for the better part of a minute.
+    It runs in a separate process, because cmdstanpy's cannot be ended: after an interrupt the C++
+    compiler would run on for most of a minute.
 
     Raises
     ------
     CompileError
-        With Stan's or the C++ compiler's own words.
+        With Stan's or the C++ compiler's own message.
     """
     order = {
         "cmdstan": str(cmdstan),

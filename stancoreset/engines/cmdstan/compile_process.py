@@ -1,8 +1,8 @@
-"""A process that has cmdstanpy compile a program: ``python compile_process.py ORDER``.
+"""A process in which cmdstanpy compiles a program: ``python compile_process.py ORDER``.
 
-It leads a group of its own, and everything that it starts (make, the C++ compiler) is in it. When
-its input ends, because the process that started it has gone, the group ends. It knows nothing of
-the package, so that it starts quickly.
+It leads its own process group, which contains everything that it starts (make, the C++ compiler).
+When its input ends, because the process that started it has ended, so does the group. It imports
+nothing of the package, so that it starts quickly.
 """
 
 import json
@@ -13,7 +13,7 @@ import threading
 
 
 def follow_parent() -> None:
-    """End the whole group when nobody holds the other end of the input any more."""
+    """End the whole group once the other end of the input is closed."""
     while os.read(0, 1):
         pass
     if hasattr(os, "killpg"):
@@ -22,7 +22,7 @@ def follow_parent() -> None:
 
 
 def main(order: str) -> int:
-    """Compile; what went wrong is printed."""
+    """Compile, and print errors."""
     threading.Thread(target=follow_parent, daemon=True).start()
     import cmdstanpy
 

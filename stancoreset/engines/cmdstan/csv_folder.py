@@ -1,4 +1,4 @@
-"""A folder for CmdStan's own CSV files: looked at before anything is computed."""
+"""The folder for CmdStan's CSV files, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["no_csv_files", "require_csv_folder"]
 
 
 def require_csv_folder(path: Any, name: str, engine: str) -> None:
-    """Make the folder, and raise unless files can be written to it.
+    """Create the folder, and raise unless it is writable.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def require_csv_folder(path: Any, name: str, engine: str) -> None:
     Raises
     ------
     OptionError
-        No path, or the engine writes no such files.
+        If the path is no path, or the engine writes no such files.
     OutputError
-        It is a file, cannot be made, or cannot be written to.
+        If it is a file, cannot be created, or is not writable.
     """
     if path is None:
         return
@@ -48,7 +48,7 @@ def require_csv_folder(path: Any, name: str, engine: str) -> None:
 
 
 def no_csv_files(path: Any, name: str = "output_dir") -> OptionError:
-    """The error where an engine writes no CSV files."""
+    """The error for an engine that writes no CSV files."""
     return OptionError(
         f"{name} is {str(path)!r}, but engine 'stanli' writes no CSV files; leave it out, or use "
         "engine='cmdstan'"

@@ -1,6 +1,6 @@
-"""The reference engine, CmdStan: found, and asked to compile programs.
+"""The CmdStan engine: finding CmdStan and compiling programs.
 
-What a compiled program does with data is in `stancoreset.engines.cmdstan.bound`.
+`stancoreset.engines.cmdstan.bound` evaluates compiled programs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class CmdStanEngine:
     Parameters
     ----------
     threads : int, optional
-        Processes that a bound program evaluates draws with at the same time, unless `bind` says
-        otherwise; default: the available cores.
+        Number of processes with which a bound program evaluates draws, unless `bind` sets it;
+        default: the available cores.
     cpp_options, stanc_options : dict, optional
         As in ``cmdstanpy.CmdStanModel``.
 
@@ -82,7 +82,7 @@ class CmdStanEngine:
         found = cmdstanpy.utils.cmdstan_version()
         if found is None:
             raise EngineNotFoundError(
-                f"{self.path} is not a CmdStan folder: its makefile says no version"
+                f"{self.path} is not a CmdStan folder: its makefile gives no version"
             )
         return (int(found[0]), int(found[1]))
 
@@ -94,7 +94,7 @@ class CmdStanEngine:
         Raises
         ------
         CompileError
-            With Stan's or the C++ compiler's own words.
+            With Stan's or the C++ compiler's own message.
         """
         stanc.check(code)
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
@@ -113,9 +113,7 @@ class CmdStanEngine:
                 with atomic_folder(folder, executable.name) as fresh:
                     self._build(fresh / f"{stem}.stan", code)
             except OutputError as error:
-                raise OutputError(
-                    f"{error}; set XDG_CACHE_HOME to a folder that can be written"
-                ) from None
+                raise OutputError(f"{error}; set XDG_CACHE_HOME to a writable folder") from None
         return executable
 
     def _build(self, stan_file: Path, code: str) -> None:
@@ -125,7 +123,7 @@ class CmdStanEngine:
 
 @dataclass(frozen=True)
 class CmdStanCompiled:
-    """An executable."""
+    """A CmdStan executable."""
 
     engine: CmdStanEngine = field(repr=False)
     code: str = field(repr=False)
@@ -141,8 +139,7 @@ class CmdStanCompiled:
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> CmdStanBound:
         """Write the data to a temporary file, which `close` removes.
 
-        `threads` is the number of processes that evaluate draws at the same time; default: the
-        engine's.
+        `threads` is the number of processes that evaluate draws; default: the engine's.
         """
         return CmdStanBound(
             self.name,
@@ -155,5 +152,5 @@ class CmdStanCompiled:
         )
 
     def bind_density(self, data: StanData) -> CmdStanBound:
-        """The same with one process, which reads the data once."""
+        """Bind with one process, which reads the data once."""
         return self.bind(data, threads=1)

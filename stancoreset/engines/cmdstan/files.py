@@ -1,4 +1,4 @@
-"""CmdStan's files: draws in, results out."""
+"""CmdStan's files: writing draws, reading results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["cannot_write", "read_csv", "scratch_folder", "write_draws"]
 
 @contextmanager
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:
-    """A temporary folder for the length of a block.
+    """A temporary folder for the duration of a block.
 
     Raises
     ------
     EngineError
-        If it cannot be made, or something in it not written.
+        If the folder cannot be created or written to.
     """
     try:
         made = temporary_folder() if parent is None else tempfile.TemporaryDirectory(dir=parent)
@@ -39,19 +39,18 @@ def cannot_write(error: OSError) -> EngineError:
     """The error for temporary files that cannot be written."""
     where = error.filename or tempfile.gettempdir()
     return EngineError(
-        f"CmdStan's temporary files cannot be written: {where}: {error.strerror}; make room "
+        f"CmdStan's temporary files cannot be written: {where}: {error.strerror}; free space "
         "there, or set TMPDIR to a folder on another disk"
     )
 
 
 def read_csv(path: Path) -> tuple[list[str], Float]:
-    """Column names and rows of a Stan CSV file; no names if the file has none.
+    """Read column names and rows of a Stan CSV file; no names if the file has none.
 
-    A last row that was cut short, because the process ended in the middle of it, is left
-    out.
+    An incomplete last row, which the process did not finish, is ignored.
     """
     text = path.read_bytes() if path.exists() else b""
-    # What follows the last line's end is empty, or a line that was cut short.
+    # The text after the last line's end is empty or an incomplete line.
     lines = [line for line in text.split(b"\n")[:-1] if line.strip() and line[:1] != b"#"]
     del text
     if not lines:
@@ -67,7 +66,7 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
 
 
 def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
-    """Draws as the sampler would have written them, for ``generate_quantities``.
+    """Write draws as the sampler would have, for ``generate_quantities``.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
     values : dict of str to ndarray, shape (S, *shape)
         Every parameter, constrained.
     name : str
-        Of the model.
+        The model's name.
     """
     columns: list[str] = []
     blocks: list[Float] = []

@@ -1,9 +1,9 @@
 """Modes, ADVI and NUTS of a CmdStan executable with its data.
 
-The executable is asked directly, with the arguments that cmdstanpy would give it. cmdstanpy waits
-for chains in threads that nobody can end, leaves an optimizer running when it is interrupted,
-writes its bars' last line to standard output, and tells of everything in a log. Chains become its
-``CmdStanMCMC`` when they are there.
+The executable is run directly, with the arguments that cmdstanpy would use. cmdstanpy waits
+for chains in threads that cannot be ended, leaves an optimizer running when it is interrupted,
+writes its bars' last line to standard output, and logs everything. Finished chains become its
+``CmdStanMCMC``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from stancoreset.temporary import temporary_folder
 
 __all__ = ["SIG_FIGS", "Fitter", "hushed"]
 
-#: Log likelihoods are differenced: every digit of a double is wanted.
+#: Differences of log likelihoods need every digit of a double.
 SIG_FIGS = 18
 
 _ITERATION = re.compile(r"Iteration:\s+(\d+)")
-# CmdStan's names of what NUTS is asked for.
+# CmdStan's names of NUTS' options.
 _ADAPTATION = {
     "adapt_delta": "delta",
     "adapt_init_phase": "init_buffer",
@@ -50,16 +50,16 @@ _ADAPTATION = {
 
 @dataclass(frozen=True)
 class Fitter:
-    """An executable and its data, with draws in unconstrained coordinates.
+    """Fits of an executable with its data, in unconstrained coordinates.
 
     Parameters
     ----------
     name : str
-        The program's, for messages.
+        The program's name, for messages.
     executable, data_file : Path
     transforms : Transforms
     threads : int
-        Chains at a time, unless `sample` is told otherwise.
+        Number of chains at a time, unless `sample` sets it.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Fitter:
             return self._parameters(*read_csv(folder / "mode.csv"))[-1]
 
     def variational(self, draws: int, seed: int) -> Float:
-        """Draws of Stan's mean-field ADVI, unconstrained, (draws, P)."""
+        """Unconstrained draws of Stan's mean-field ADVI, (draws, P)."""
         what = f"ADVI of '{self.name}'"
         method = ["method=variational", "algorithm=meanfield", f"output_samples={draws}"]
         with scratch_folder() as folder:
@@ -112,7 +112,7 @@ class Fitter:
             return self._parameters(*read_csv(folder / "advi.csv"))[1:]
 
     def _parameters(self, names: list[str], table: Float) -> Float:
-        """A table's rows as unconstrained parameters."""
+        """Convert a table's rows to unconstrained parameters."""
         columns = Layout.from_names(names).columns
         return self.transforms.unconstrain(
             {name: table[:, columns[name]] for name in self.transforms.shapes}
@@ -161,7 +161,7 @@ class Fitter:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from None
+            raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from None
         side_by_side(
             run_chain,
             range(nuts.chains),
@@ -208,7 +208,7 @@ def _nuts_arguments(nuts: NUTS, chain: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Listener:
-    """Hears what a chain says."""
+    """Reads the output of a chain."""
 
     chain: int
     show_console: bool
@@ -223,30 +223,31 @@ class _Listener:
 
 
 def _chains(files: list[Path], what: str) -> Any:
-    """The chains as cmdstanpy's ``CmdStanMCMC``."""
+    """Read the chains as cmdstanpy's ``CmdStanMCMC``."""
     import cmdstanpy
 
     try:
         with hushed():
             return cmdstanpy.from_csv([str(file) for file in files], method="sample")
     except ValueError as error:
-        raise EngineError(f"{what} has left files that cannot be read: {error}") from None
+        raise EngineError(f"{what} wrote files that cannot be read: {error}") from None
     except OSError as error:
         raise cannot_write(error) from None
 
 
 def _by_chain(native: Any, name: str, nuts: NUTS) -> Float:
-    """A variable's draws, warm-up first where it is kept: (chains, draws, *shape)."""
+    """A variable's draws, preceded by warm-up if kept: (chains, draws, *shape)."""
     value = native.stan_variable(name, inc_warmup=nuts.save_warmup)
     value = np.asarray(value, dtype=np.float64)
     return value.reshape(nuts.chains, -1, *value.shape[1:])
 
 
 class _Hush(logging.Filter):
-    """Holds back what a logger is told while any thread wants it to.
+    """A logging filter that drops messages while any thread is inside its block.
 
-    A switch of the logger would be set back by the thread that ends last to what it was when
-    that one began, which is off. This is counted, and changes nothing that a user may set.
+    If each thread disabled the logger and restored its state, the last thread could restore a
+    state set by another, and leave it disabled. This filter counts threads instead, and changes
+    no setting of the user's.
     """
 
     def __init__(self, logger: str) -> None:
@@ -272,5 +273,5 @@ class _Hush(logging.Filter):
                     self._logger.removeFilter(self)
 
 
-#: For the length of a block, cmdstanpy logs nothing; it tells of every chain at level INFO.
+#: Silences cmdstanpy, which logs every chain at level INFO, for the duration of a block.
 hushed = _Hush("cmdstanpy")

@@ -1,4 +1,4 @@
-"""The folder where CmdStan is installed: found, and looked over before it is used."""
+"""The folder where CmdStan is installed, checked before its use."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _STANC = "stanc.exe" if os.name == "nt" else "stanc"
 
 
 def cmdstan_folder() -> Path:
-    """The folder that the variable CMDSTAN names, else the newest CmdStan below ``~/.cmdstan``.
+    """Return the folder that CMDSTAN names, else the newest CmdStan below ``~/.cmdstan``.
 
     Raises
     ------
     EngineNotFoundError
         If no CmdStan is installed.
     BrokenEngineError
-        If there is a folder, and no CmdStan in it that works.
+        If the folder holds no working CmdStan.
     """
     import cmdstanpy
 
     named = os.environ.get("CMDSTAN")
-    if named:  # cmdstanpy would take it as it is
+    if named:  # cmdstanpy would use it unchecked
         _look_over(Path(named))
     try:
         folder = Path(cmdstanpy.cmdstan_path())
@@ -50,7 +50,7 @@ def _look_over(folder: Path) -> None:
 
 
 def _wrong(folder: Path) -> tuple[str, str] | None:
-    """What is wrong with a CmdStan's folder, and what to do about it."""
+    """The fault of a CmdStan folder, and its remedy."""
     other = "set CMDSTAN to a folder like ~/.cmdstan/cmdstan-2.37.0, or unset it"
     again = "install CmdStan again with  install_cmdstan --overwrite"
     makefile, stanc = folder / "makefile", folder / "bin" / _STANC
@@ -59,9 +59,9 @@ def _wrong(folder: Path) -> tuple[str, str] | None:
     if not folder.is_dir():
         return "which is a file, not CmdStan's folder", other
     if not makefile.is_file():
-        return "which has no makefile, so that it is not CmdStan's folder", other
+        return "which has no makefile, so it is not CmdStan's folder", other
     if "CMDSTAN_VERSION :=" not in makefile.read_text(errors="replace"):
-        return "whose makefile names no CMDSTAN_VERSION, so that it is not CmdStan's folder", other
+        return "whose makefile names no CMDSTAN_VERSION, so it is not CmdStan's folder", other
     if not stanc.is_file():
         return f"which has no bin/{_STANC}", f"run  make build  there, or {again}"
     if not os.access(stanc, os.X_OK):

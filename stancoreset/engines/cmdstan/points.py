@@ -1,10 +1,10 @@
 """Several points in one run of CmdStan's ``log_prob``, in the order in which it reads them.
 
-CmdStan's file of points holds a matrix ``params_r``, a point a row. Most versions read it
-column by column and deal the numbers out point by point (stan-dev/cmdstan, issue 1336), so that
-what comes back belongs to other points; later versions read it row by row. A version number
-does not tell which of them an executable does, so each one is asked, once: what it says of two
-points together must be what it says of each alone.
+CmdStan's file of points holds a matrix ``params_r``, one point per row. Most versions read it
+column by column and assign the numbers point by point (stan-dev/cmdstan, issue 1336), so that
+the results belong to other points; later versions read it row by row. The version number does not
+determine which, so each executable is tested once: its results for two points together must equal
+those for each alone.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from stancoreset.files import atomic_path
 
 __all__ = ["Order", "arranged", "order_of"]
 
-#: ``evaluate(points, order)``: log density and gradient at points that are sent in one run.
+#: ``evaluate(points, order)``: log density and gradient at points sent in one run.
 Evaluate = Callable[[Float, "Order"], Float]
 
 
 class Order(StrEnum):
-    """How an executable reads a matrix of points."""
+    """The order in which an executable reads a matrix of points."""
 
     ROWS = "rows"
     COLUMNS = "columns"
-    #: In neither way, or it cannot be told: each point has a run of its own.
+    #: Neither, or undetermined: each point gets a separate run.
     ALONE = "alone"
 
 
 def arranged(points: Float, order: Order) -> Float:
-    """The matrix to be sent, shape (S, P), so that `points` are what is read.
+    """Arrange the matrix to send, shape (S, P), so that CmdStan reads `points`.
 
     Examples
     --------
@@ -54,15 +54,15 @@ def arranged(points: Float, order: Order) -> Float:
 
 
 def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
-    """How an executable reads several points; it is run only if that is not yet known.
+    """Determine how an executable reads several points; run it only if that is unknown.
 
-    The answer is kept in this process, and beside the executable for others.
+    The result is cached in this process, and beside the executable for others.
 
     Parameters
     ----------
     executable : Path
     points : ndarray, shape (S, P)
-        Points of interest, the first to be tried.
+        Points of interest, which are tried first.
     evaluate : callable
         ``evaluate(points, order)``, −∞ where the density cannot be evaluated.
     """
@@ -83,7 +83,7 @@ def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
 _LOCK = threading.Lock()
 _KNOWN: dict[str, Order] = {}
 
-# Rounding, where an executable adds in threads; points that were mixed up differ by far more.
+# Rounding, if an executable adds in threads; results for wrong points differ by far more.
 _SAME = 1e-8
 
 
@@ -103,7 +103,7 @@ def _asked(points: Float, evaluate: Evaluate) -> Order:
 
 
 def _pairs(n_params: int) -> Iterator[Float]:
-    """Pairs of points where Stan would start a chain, nearer and nearer to zero."""
+    """Pairs of points at which Stan might start a chain, increasingly near to zero."""
     rng = np.random.default_rng(0)
     for radius in (2.0, 1.0, 0.5, 0.1, 0.01):
         yield rng.uniform(-radius, radius, (2, n_params))
@@ -118,7 +118,7 @@ def _same(values: Float, others: Float) -> bool:
 
 
 def _identity(executable: Path) -> str:
-    """The executable as it is now: another one in its place must be asked anew."""
+    """Identity of the present executable; a replacement must be tested again."""
     try:
         status = executable.stat()
     except OSError:  # running it says what is wrong
@@ -139,7 +139,7 @@ def _noted(executable: Path, identity: str) -> Order | None:
 
 
 def _note(executable: Path, identity: str, order: Order) -> None:
-    # A folder that cannot be written to is asked about again by the next process.
+    # If the folder is not writable, the next process tests again.
     if os.access(executable.parent, os.W_OK):
         with suppress(OutputError), atomic_path(_note_file(executable)) as path:
             path.write_text(json.dumps({"executable": identity, "order": order.value}))

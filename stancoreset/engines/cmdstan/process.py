@@ -1,10 +1,10 @@
-"""A run of a CmdStan executable: from a command line to its end, whatever the end is.
+"""Runs of a CmdStan executable, from a command line to its end, however it ends.
 
-No process outlives this one. An exception, an interrupt among them, ends the process on its way
-out (`run`), a failure in another thread does by `parallel.team`, and where this process is killed
-without a word, Linux ends the process (`_bound_to_parent`). Elsewhere it goes when it next
-writes to the pipe that nobody reads any more. No signal handler is needed for any of this, so a
-library may do it in anybody's notebook.
+No process outlives this one. An exception, such as an interrupt, ends the process as it
+propagates (`run`), a failure in another thread ends it through `parallel.team`, and if this process
+is killed, Linux ends it (`_bound_to_parent`). On other systems it ends when it next
+writes to its closed pipe. None of this needs a signal handler, so a library may do it in a user's
+notebook.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stancoreset.parallel import ending_with_others
 
 __all__ = ["Ended", "failure", "run"]
 
-#: How a process has ended that was not killed: exit code and what it has said.
+#: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 
 _MEMORY = (
-    "most likely for lack of memory: free some, or keep the rows on disk with "
+    "most likely from lack of memory: free some, or keep the rows on disk with "
     "stancoreset.Table(chunk_rows=…), so that less is in memory at a time"
 )
 
@@ -38,23 +38,23 @@ def run(
     what: str,
     on_line: Callable[[str], object] | None = None,
 ) -> Ended:
-    """Run a command to its end; it is killed if this thread's team ends (`parallel.team`).
+    """Run a command to its end, and kill it if this thread's team ends (`parallel.team`).
 
     Parameters
     ----------
     command : sequence of str
         Executable and arguments.
     what : str
-        For messages, as in "CmdStan's log_prob of 'model'".
+        Description for messages, as in "CmdStan's log_prob of 'model'".
     on_line : callable, optional
-        Called with each line that the process writes, as it does; errors are then among them.
+        Called immediately with each line of the output, which then includes errors.
 
     Raises
     ------
     EngineError
-        If it cannot be started, is killed, crashes or has not enough memory.
+        If the command cannot be started, is killed, crashes or runs out of memory.
     KeyboardInterrupt
-        If it was interrupted: Ctrl-C reaches every process of a terminal.
+        If it was interrupted, since Ctrl-C reaches every process of a terminal.
     """
     try:
         process = subprocess.Popen(
@@ -68,7 +68,7 @@ def run(
     except OSError as error:
         raise EngineError(
             f"{what} cannot be started: {command[0]}: {error.strerror}; if the cache of compiled "
-            "programs was cleared, make the model again"
+            "programs was cleared, create the model again"
         ) from None
     with process, ending_with_others(process.kill):
         try:
@@ -97,7 +97,7 @@ def run(
 
 
 def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> str:
-    """Everything that a process writes until it ends, line by line."""
+    """Collect a process's output until it ends, line by line."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -108,10 +108,10 @@ def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> 
 
 
 def _bound_to_parent(executable: str) -> tuple[str, ...]:
-    """What to write before a command so that its process ends when the thread that waits does.
+    """Prefix of a command that makes its process end with the thread that waits for it.
 
-    That is Linux' ``PR_SET_PDEATHSIG``, set by util-linux' ``setpriv``, which becomes the
-    command: Python code between fork and exec (``preexec_fn``) may deadlock beside threads.
+    It sets Linux' ``PR_SET_PDEATHSIG`` through util-linux' ``setpriv``, which then executes the
+    command: Python code between fork and exec (``preexec_fn``) may deadlock if there are threads.
     """
     return _pdeathsig() if os.access(executable, os.X_OK) else ()  # else Popen says what is wrong
 
@@ -127,7 +127,7 @@ def _pdeathsig() -> tuple[str, ...]:
 
 
 def failure(what: str, ended: Ended) -> EngineError | DataError:
-    """The error for a run that has ended by itself without having done its work.
+    """The error for a run that ended by itself without completing its work.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def failure(what: str, ended: Ended) -> EngineError | DataError:
     """
     if ended.returncode == 0:
         return EngineError(
-            f"{what} has not written all of its results, which a full disk would explain: make "
-            f"room in {tempfile.gettempdir()}, or set TMPDIR to a folder on another disk"
+            f"{what} did not write all of its results, perhaps because the disk is full: free "
+            f"space in {tempfile.gettempdir()}, or set TMPDIR to a folder on another disk"
         )
     said = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
     text = "\n".join(said[-8:]) or f"exit code {ended.returncode}"

@@ -1,12 +1,12 @@
-"""The one place that knows which ArviZ is installed.
+"""One interface to the installed ArviZ, 0.23 or 1.x.
 
-May import engines' types and the ground floor. Hands out containers, diagnostics and plots that
-give the same answer on both lines: ArviZ 0.23 keeps posteriors in ``InferenceData``, ArviZ 1.x in
+May import engines' types and the ground floor. Hands out containers, diagnostics and plots with
+the same results on both lines: ArviZ 0.23 keeps posteriors in ``InferenceData``, ArviZ 1.x in
 xarray's ``DataTree``. A *container* is whichever of the two belongs to the installed ArviZ; a
 *posterior* is anything `dataset_of` reads: a container, an xarray ``Dataset``, a cmdstanpy or
 stanli fit, a table or a dict of draws, or an object whose attribute ``posterior`` is one of these.
 
-ArviZ, xarray and pandas are imported on first use, quietly.
+ArviZ, xarray and pandas are imported on first use, without their banners.
 """
 
 from __future__ import annotations

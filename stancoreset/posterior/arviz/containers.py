@@ -1,4 +1,4 @@
-"""ArviZ containers: made from draws, written to NetCDF, read back."""
+"""ArviZ containers: building them from draws, saving them as NetCDF, loading them."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def posterior_container(
     log_likelihood : mapping of str to array, or array, shape (chains, draws, n), optional
         Pointwise log likelihood; a bare array is called ``log_lik``.
     attrs : mapping, optional
-        Provenance. Anything but text and numbers is stored as JSON text.
+        Provenance. Values other than text and numbers are stored as JSON text.
     coords, dims : mapping, optional
-        Labels of dimensions, and names of the dimensions of variables, as in ArviZ.
+        Labels of dimensions, and names of the variables' dimensions, as in ArviZ.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def posterior_container(
     Raises
     ------
     DataError
-        No variables, or arrays with different numbers of chains or draws.
+        If there are no variables, or arrays differ in the number of chains or draws.
 
     Examples
     --------
@@ -122,10 +122,10 @@ def from_result(
     """Put an engine's `SampleResult` into a container.
 
     The sampler's settings and wall-clock seconds (attribute ``sampling_time``, as ArviZ
-    calls it) become attributes. Draws of warm-up, where they are kept, go into the groups
+    calls it) become attributes. Warm-up draws, if kept, go into the groups
     ``warmup_posterior`` and ``warmup_sample_stats``. The unconstrained draws go into the group
     ``unconstrained_posterior``, variable ``unconstrained``, unless `keep_unconstrained` is
-    false; `param_names` labels them. Other parameters as in `posterior_container`.
+    false; `param_names` labels them. Other parameters are as in `posterior_container`.
 
     Examples
     --------
@@ -172,14 +172,14 @@ def add_group(
     dims: Mapping[str, Sequence[str]] | None = None,
     overwrite: bool = False,
 ) -> Container:
-    """A new container with one more group; the given one stays as it is.
+    """Return a new container with one more group; the given one is unchanged.
 
     Arrays start with (chains, draws), except in groups whose name contains ``data``.
 
     Raises
     ------
     OptionError
-        The group exists and `overwrite` is false.
+        If the group exists and `overwrite` is false.
 
     Examples
     --------
@@ -219,15 +219,15 @@ def _jsonable(value: Any) -> Any:
 
 
 def save(container: Container, path: str | os.PathLike[str]) -> Path:
-    """Write a container as NetCDF, whole or not at all; both ArviZ lines read it.
+    """Write a container atomically as NetCDF; both ArviZ lines read it.
 
     The file is written beside `path` under a temporary name and then moved, so that an
-    interrupted run leaves no half file.
+    interrupted run leaves no partial file.
 
     Raises
     ------
     OutputError
-        The file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -246,10 +246,10 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
 
 
 def _netcdf(container: Container) -> bytes:
-    """A container as a NetCDF file in memory.
+    """Return a container as a NetCDF file in memory.
 
-    HDF5 writes to a disk that is full with errors that nobody can catch, and may take the
-    process down with it; from memory it is one plain write.
+    On a full disk, HDF5 raises errors that cannot be caught and may crash the process; writing
+    from memory is a single plain write.
     """
     import h5netcdf
     import xarray as xr
@@ -272,12 +272,12 @@ def _netcdf(container: Container) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> Container:
-    """Read a container from NetCDF into memory; the file is closed again.
+    """Read a container from NetCDF into memory and close the file.
 
     Raises
     ------
     DataError
-        No such file, not NetCDF, or no group ``posterior`` in it.
+        If the file does not exist, is not NetCDF, or has no group ``posterior``.
     """
     import xarray as xr
 

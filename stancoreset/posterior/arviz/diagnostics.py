@@ -1,4 +1,4 @@
-"""ArviZ's diagnostics, the same on both lines."""
+"""ArviZ's diagnostics, with the same results on both lines."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-# So many scalars, the most suspect ones, are looked at by ArviZ.
+# Number of scalars, the most suspect ones, for which ArviZ computes a diagnostic.
 _JUDGED = 10
-# Draws of a chain that ArviZ asks for.
+# Smallest number of draws per chain that ArviZ accepts.
 _LEAST = 4
-# Batches of a chain, by whose means the suspects are found.
+# Number of batches per chain whose means identify the suspects.
 _BATCHES = 10
-# Scalars that are looked at together.
+# Number of scalars processed together.
 _BLOCK = 500
 _TAILS = (0.05, 0.95)
-# A scalar whose standard deviation is this share of its size is a constant.
+# A scalar is constant if its standard deviation is below this share of its magnitude.
 _STILL = 1e-13
 
 
 def ess(draws: Any, method: str = "bulk") -> Any:
-    """Effective sample size by ArviZ.
+    """Effective sample size, computed by ArviZ.
 
     Parameters
     ----------
@@ -60,20 +60,20 @@ def ess(draws: Any, method: str = "bulk") -> Any:
     >>> float(ess(np.random.default_rng(0).normal(size=(4, 1000)))) > 3000
     True
     """
-    # ArviZ 0.23 looks at the quantiles of 5 and 95 % by itself, 1.x has to be told.
+    # ArviZ 0.23 uses the 5 % and 95 % quantiles by default, 1.x must be told.
     quantiles = {"prob": _TAILS} if method == "tail" else {}
     return _diagnose("ess", draws, method=method, **quantiles)
 
 
 def rhat(draws: Any, method: str = "rank") -> Any:
-    """Rank-normalised split R̂ by ArviZ; NaN for a single chain. Arguments as in `ess`."""
+    """Rank-normalised split R̂, computed by ArviZ; NaN for a single chain. Arguments as in `ess`."""
     return _diagnose("rhat", draws, method=method)
 
 
 def worst_rhat(posterior: Any) -> float:
     """Largest R̂ of a posterior's scalars; NaN for a single chain.
 
-    ArviZ looks at those alone whose chains' halves differ most in their means or their spread: one
+    ArviZ computes it only for the scalars whose chains' halves differ most in mean or spread: one
     R̂ takes milliseconds, and there may be thousands of parameters.
 
     Examples
@@ -93,7 +93,7 @@ def worst_rhat(posterior: Any) -> float:
 
 
 class MonteCarlo(NamedTuple):
-    """How exactly draws know their own posterior; see `worst_monte_carlo`.
+    """Largest Monte-Carlo errors of a posterior's draws; see `worst_monte_carlo`.
 
     Attributes
     ----------
@@ -112,11 +112,11 @@ class MonteCarlo(NamedTuple):
 
 
 def worst_monte_carlo(posterior: Any) -> MonteCarlo:
-    """Monte-Carlo errors of a posterior's scalars, the worst of them; NaN if there is none.
+    """Largest Monte-Carlo errors of a posterior's scalars; NaN if there are no scalars.
 
-    ArviZ looks at those alone whose errors are largest by the means of batches, for the same
-    reason as in `worst_rhat`. That of a standard deviation knows of the fourth moment and of the
-    autocorrelation of squares, so that a slab that was visited twice shows.
+    ArviZ computes them only for the scalars whose batch means vary most, for the same reason as in
+    `worst_rhat`. The error of a standard deviation includes the fourth moment and the
+    autocorrelation of squares, so that it reveals a slab visited only twice.
 
     Examples
     --------
@@ -145,13 +145,13 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
 
 
 def _scalars(posterior: Any) -> Float:
-    """All scalars of a posterior, or of what `variables_of` gave: (chains, draws, P)."""
+    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P)."""
     flat = [v.reshape(*v.shape[:2], -1) for v in _variables(posterior).values()]
     return np.concatenate(flat, axis=2).astype(float)
 
 
 def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
-    """As `variables_of`, which takes more chains than draws for a mistake of the user's."""
+    """As `variables_of`, which however rejects more chains than draws as a user's mistake."""
     if (
         isinstance(posterior, Mapping)
         and posterior
@@ -162,7 +162,7 @@ def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
 
 
 def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
-    """Scalars with the largest error of their means, and of their squares', standardised."""
+    """Scalars with the largest errors of their means and of the means of their squares."""
     errors = []
     for start in range(0, draws.shape[2], _BLOCK):
         block = draws[:, :, start : start + _BLOCK]
@@ -174,21 +174,21 @@ def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
 
 
 def _between(x: Float, half: int) -> Float:
-    """Variance between the means of chains' halves over that within them: (C, S, P) → (P,)."""
+    """Ratio of the variance between chains' halves to that within them: (C, S, P) → (P,)."""
     halves = np.concatenate([x[:, :half], x[:, half : 2 * half]])
     between, within = halves.mean(axis=1).var(axis=0), halves.var(axis=1).mean(axis=0)
     return np.divide(between, within, out=np.zeros_like(within), where=within > 0)
 
 
 def _batch_error(x: Float, batch: int) -> Float:
-    """Variance between the means of batches: (C, S, P) → (P,)."""
+    """Variance between batch means: (C, S, P) → (P,)."""
     chains, draws = x.shape[0], x.shape[1] // batch * batch
     batches = x[:, :draws].reshape(chains, -1, batch, x.shape[2])
     return batches.mean(axis=2).var(axis=(0, 1))  # type: ignore[no-any-return]
 
 
 def mcse(draws: Any, method: str = "mean") -> Any:
-    """Monte-Carlo standard error by ArviZ (``mean`` or ``sd``). Arguments as in `ess`."""
+    """Monte-Carlo standard error of ``mean`` or ``sd`` by ArviZ. Arguments as in `ess`."""
     return _diagnose("mcse", draws, method=method)
 
 
@@ -210,7 +210,7 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
 
 
 def relative_efficiency(draws: ArrayLike) -> float:
-    """Effective over actual number of draws for a mean, at most 1: ``reff`` of `psislw`.
+    """Ratio of effective to actual draws for a mean, at most 1: ``reff`` of `psislw`.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def relative_efficiency(draws: ArrayLike) -> float:
 
 
 def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
-    """Pareto-smoothed importance weights, by ArviZ.
+    """Pareto-smoothed importance weights, computed by ArviZ.
 
     Parameters
     ----------
@@ -241,17 +241,17 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
     Returns
     -------
     log_weights : ndarray
-        Smoothed and normalised (their exponentials sum to 1), in the shape given.
+        Smoothed and normalised (their exponentials sum to 1), in the input's shape.
     khat : float
         Shape k̂ of the generalised Pareto distribution fitted to the largest weights. Equal
-        weights (to 1e-8) have no tail: they give 0. Where a tail cannot be fitted (fewer
-        than 25 draws, or the largest weights all tied) the weights are normalised but not
+        weights (to 1e-8) have no tail and give 0. If a tail cannot be fitted (fewer
+        than 25 draws, or the largest weights all tied), the weights are normalised but not
         smoothed, and k̂ is infinite.
 
     Raises
     ------
     DataError
-        NaN or +∞ among the weights, or no weight above zero.
+        If a weight is NaN or +∞, or none is above zero.
 
     References
     ----------
@@ -289,7 +289,7 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
 
 
 def _mostly_tied(tail: Float) -> bool:
-    """Whether a quarter of a sorted tail equals its minimum: no generalised Pareto law."""
+    """Whether a quarter of a sorted tail equals its minimum, so that no Pareto law fits."""
     return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
 
 
@@ -307,7 +307,7 @@ def _arviz_psislw(log_weights: Float, reff: float) -> tuple[Float, float]:
 def summary(
     posterior: Any, var_names: Sequence[str] | None = None, *, prob: float = 0.9
 ) -> pd.DataFrame:
-    """ArviZ's summary with the same unrounded columns on both lines.
+    """ArviZ's summary, unrounded and with the same columns on both lines.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""ArviZ's forest and density, drawn onto matplotlib axes that the caller owns.
+"""ArviZ's forest and density plots on the caller's matplotlib axes.
 
-ArviZ 0.23 takes axes; ArviZ 1.x wants a ``PlotCollection``, which is built here around the
-axes. Draws arrive as plain arrays by label, one per scalar parameter.
+ArviZ 0.23 takes axes; ArviZ 1.x takes a ``PlotCollection``, which is built here around the
+axes. Draws are plain arrays by label, one per scalar parameter.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def draw_forest(
     *,
     prob: float,
 ) -> None:
-    """Centre, inner and outer interval; one line per posterior and parameter.
+    """Draw centre, inner and outer interval, one line per posterior and parameter.
 
-    The outer interval holds `prob`, by highest density. ArviZ 0.23 draws quartiles and
+    The outer interval is the highest-density one of mass `prob`. ArviZ 0.23 draws quartiles and
     median inside it, ArviZ 1.x a narrower highest-density interval and the mean.
 
     Parameters
@@ -132,7 +132,7 @@ def _forest_v1(
 
 
 def draw_density(ax: Axes, draws: Float, *, color: str, linestyle: str, fill: float) -> None:
-    """A kernel density estimate of one marginal."""
+    """Draw a kernel density estimate of one marginal."""
     with quiet():
         if is_v1():
             _density_v1(ax, draws, color, linestyle, fill)
@@ -184,7 +184,7 @@ def _arviz_plots() -> Any:
 
 
 def _dataset(columns: Sequence[Float]) -> xr.Dataset:
-    """One chain; neutral names, because labels may hold what a DataTree's names must not."""
+    """One chain with neutral names, since labels may be invalid as names in a DataTree."""
     import xarray as xr
 
     return xr.Dataset(

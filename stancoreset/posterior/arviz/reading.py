@@ -1,4 +1,4 @@
-"""Reading draws from whatever holds a posterior."""
+"""Reading posterior draws from containers, fits, tables and mappings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def groups_of(container: Container) -> dict[str, xr.Dataset]:
 
 
 def group_of(container: Container, name: str) -> xr.Dataset:
-    """One group of a container; `DataError` lists what there is if it is missing."""
+    """One group of a container; if it is missing, a `DataError` lists the others."""
     groups = groups_of(container)
     if name not in groups:
         raise DataError(f"the container has no group {name!r}; it has {listing(groups)}")
@@ -92,7 +92,7 @@ def dataset_of(posterior: Any) -> xr.Dataset:
     Raises
     ------
     DataError
-        Nothing of the sort, no variables, or chains of different lengths.
+        If `posterior` is none of these, has no variables, or its chains differ in length.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def _table_arrays(table: pd.DataFrame) -> dict[str, Float]:
 
 
 def variables_of(posterior: Any) -> dict[str, NDArray[Any]]:
-    """Draws by name, each (chains, draws, *shape); see `dataset_of` for what is read.
+    """Draws by name, each (chains, draws, *shape); accepts what `dataset_of` does.
 
     Examples
     --------
@@ -248,12 +248,12 @@ def variables_of(posterior: Any) -> dict[str, NDArray[Any]]:
 
 
 def finite_variables_of(posterior: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """`variables_of`, those that are named, all of them finite.
+    """`variables_of`, restricted to `names` and checked to be finite.
 
     Raises
     ------
     DataError
-        A name is missing, or a value is NaN or infinite; the message names the variable, the
+        If a name is missing, or a value is NaN or infinite; the message names the variable, the
         chain and the draw.
 
     Examples
@@ -282,7 +282,7 @@ def finite_variables_of(posterior: Any, names: Iterable[str]) -> dict[str, NDArr
 
 
 def select(posterior: Any, var_names: Sequence[str] | None) -> xr.Dataset:
-    """`dataset_of`, restricted to some variables; `DataError` names those that are missing."""
+    """`dataset_of`, restricted to some variables; a `DataError` names the missing ones."""
     dataset = dataset_of(posterior)
     if var_names is None:
         return dataset

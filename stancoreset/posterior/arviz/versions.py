@@ -1,4 +1,4 @@
-"""Which ArviZ is installed, imported quietly, and what its containers are made of."""
+"""The installed ArviZ: its line, its import without a banner, and its container type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence ArviZ: its banner on import, and remarks on what is documented here."""
+    """Silence ArviZ's banner on import, and warnings about documented behaviour."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     # 0.23 also writes to a logger of its own, outside logging's tree
     module = sys.modules.get("arviz")
@@ -46,7 +46,7 @@ def quiet() -> Iterator[None]:
 
 @cache
 def arviz() -> Any:
-    """The ``arviz`` module, imported on first use and without its banner."""
+    """The ``arviz`` module, imported on first use without its banner."""
     with quiet():
         import arviz
     return arviz
@@ -54,12 +54,12 @@ def arviz() -> Any:
 
 @cache
 def is_v1() -> bool:
-    """Whether the installed ArviZ is of the 1.x line (DataTree)."""
+    """Whether the installed ArviZ belongs to the 1.x line (DataTree)."""
     return int(arviz().__version__.split(".")[0]) >= 1
 
 
 def build(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) -> Container:
-    """Datasets by group name → a container of the installed ArviZ."""
+    """Build a container of the installed ArviZ from datasets by group name."""
     import xarray as xr
 
     if not is_v1():

@@ -1,10 +1,10 @@
-"""Pictures of posteriors, weights, certificates and errors, as matplotlib axes.
+"""Plots of posteriors, weights, certificates and errors on matplotlib axes.
 
-May import posterior's files and ArviZ's room. Hands out one function for each picture.
+May import posterior's files and ArviZ's room. Hands out one function per plot.
 
 Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
-axes, and changes no global setting. Forests and densities are ArviZ's own. Posteriors are
-given by name, as to `stancoreset.compare`; importance weights are honoured.
+axes, and changes no global setting. ArviZ draws forests and densities. Posteriors are
+given by name, as to `stancoreset.compare`; importance weights are applied.
 """
 
 from __future__ import annotations

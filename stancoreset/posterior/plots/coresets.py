@@ -1,4 +1,4 @@
-"""A coreset in pictures: its weights, its certificate, its error on the way."""
+"""Plots of a coreset's weights, certificate and error path."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def plot_weights(
     *,
     columns: tuple[Any, Any] = (0, 1),
 ) -> Axes:
-    """The weights of a coreset: in order, or as dots on the rows they belong to.
+    """Plot the weights of a coreset, in descending order or as dots on their rows.
 
     Parameters
     ----------
     coreset : Coreset
         Anything with ``indices`` and ``weights``, or a fit that has one.
     projection_or_data : optional
-        Without it, the weights in descending order. A `Projection` places the candidate
+        If omitted, the weights are plotted in descending order. A `Projection` places the candidate
         rows on the first two principal components of φ. A table or array (N, D) of
         covariates, all rows of the full data, places them on two of its columns. The area
-        of a dot is proportional to the weight; dots in grey are rows without.
+        of a dot is proportional to the weight; grey dots are rows without a weight.
     ax : matplotlib Axes, optional
     columns : pair
         Numbers (or, for a ``DataFrame``, names) of the covariates.
@@ -51,7 +51,7 @@ def plot_weights(
     Raises
     ------
     DataError
-        Rows of the coreset that are not among the data, or columns that are not there.
+        If a row of the coreset is not among the data, or a column does not exist.
 
     References
     ----------
@@ -129,7 +129,7 @@ def _draw_dots(ax: Axes, points: Float, chosen: NDArray[np.int64], weights: Floa
 def _coordinates(
     source: Any, columns: tuple[Any, Any]
 ) -> tuple[Float, NDArray[np.int64] | None, list[str]]:
-    """Points (rows, 2), the row numbers they stand for (None: all in order), axis labels."""
+    """Points (rows, 2), their row numbers (None: all in order), and axis labels."""
     if hasattr(source, "phi") and hasattr(source, "candidates"):
         phi = np.asarray(source.phi, dtype=float)
         # eigenvectors of the small matrix ΦΦᵀ (S × S); a point is uᵀφ_n
@@ -164,7 +164,7 @@ def _is_number(column: Any, table: Any) -> bool:
 def _positions(
     rows: NDArray[Any], candidates: NDArray[np.int64] | None, size: int
 ) -> NDArray[np.int64]:
-    """Where the coreset's rows are among the points."""
+    """Positions of the coreset's rows among the points."""
     if candidates is None:
         if rows.max() >= size:
             raise DataError(
@@ -180,9 +180,9 @@ def _positions(
 
 
 def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
-    """The log importance weights of the coreset's draws; verdict, k̂ and ESS in the title.
+    """Plot the log importance weights of the coreset's draws; the title gives the verdict.
 
-    A narrow heap at 0 is a coreset posterior that equals the full one.
+    A narrow peak at 0 means that the coreset posterior equals the full one.
 
     Parameters
     ----------
@@ -237,14 +237,14 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
-    """Error against size, or against rounds where sizes are not known.
+    """Plot error against size, or against rounds if sizes are unknown.
 
     Parameters
     ----------
     trace_or_results : object
-        A `SolverResult` or `Coreset` (its ``trace``: where the algorithm goes beyond the size
-        and takes rows away again, so does the line); a sequence of errors; a sequence of
-        results or coresets of different sizes, of which relative and held-out errors are
+        A `SolverResult` or `Coreset` (its ``trace``: if the algorithm exceeds the size and
+        removes rows again, so does the line); a sequence of errors; a sequence of
+        results or coresets of different sizes, whose relative and held-out errors are
         drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
     ax : matplotlib Axes, optional
 
@@ -255,7 +255,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     Raises
     ------
     DataError
-        Nothing to draw.
+        If there is nothing to draw.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
 
 
 def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
-    """A ring around what the path came to, and words for it."""
+    """Mark the end of the path with a ring, and describe it in the title."""
     line = ax.lines[-1]
     ax.plot(
         *np.asarray(line.get_xydata())[-1],
@@ -324,11 +324,11 @@ def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
 
 
 def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
-    """(kind, sizes or None, errors) of one thing that has errors."""
+    """(kind, sizes or None, errors) of one object with errors."""
     if hasattr(source, "trace") and not callable(source.trace):
         errors = as_numbers("trace", source.trace, "errors") if len(source.trace) else np.empty(0)
         sizes = np.asarray(getattr(source, "sizes", ()), dtype=float)
-        # An algorithm that works on one size all the time has rounds to show, and no path.
+        # An algorithm whose size never changes has rounds, but no path of sizes.
         grew = sizes.size == errors.size and np.unique(sizes).size > 1
         return [("", sizes if grew else None, errors)]
     if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 1:

@@ -1,4 +1,4 @@
-"""What the pictures share: colours, a figure of one's own, plain axes."""
+"""Shared parts of the plots: colours, new figures, plain axes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COLORS", "LINES", "VERDICTS", "check_axes", "new_axes", "tidy"]
 
-#: Okabe and Ito's palette, told apart with any colour vision; the reference comes first.
+#: Okabe and Ito's palette, distinguishable with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LINES = ("-", "--", "-.", ":")
-#: What a verdict looks like.
+#: Colours of the verdicts.
 VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
 
 
@@ -28,7 +28,7 @@ def new_axes(width: float, height: float) -> Axes:
 
 
 def check_axes(ax: object, *, several: bool = False) -> None:
-    """Raise unless `ax` is None, axes of matplotlib or, if `several` may be, an array of them.
+    """Raise unless `ax` is None, matplotlib axes or, if `several`, an array of them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Posteriors over one another: forests of intervals and marginal densities, by ArviZ."""
+"""Plots of several posteriors: forests of intervals and marginal densities, by ArviZ."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def plot_forest(
     max_parameters: int = 40,
     weights: Mapping[str, Any] | None = None,
 ) -> Axes:
-    """Intervals of every parameter, the posteriors below one another.
+    """Plot intervals of every parameter, one posterior below another.
 
     Parameters
     ----------
     posteriors : mapping of str to posterior
         See `stancoreset.compare`.
     var_names : sequence of str, optional
-        Default: all that the posteriors have in common.
+        Default: all parameters that the posteriors share.
     ax : matplotlib Axes, optional
     prob : float
         Mass of the outer interval.
     max_parameters : int
-        Scalars beyond this many are left out, and the title says so.
+        Largest number of scalars drawn; the title says if there are more.
     weights : mapping of str to array, optional
         Importance weights of draws, as in `stancoreset.compare`.
 
@@ -97,16 +97,16 @@ def plot_density(
     max_parameters: int = 12,
     weights: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Marginal densities of several posteriors over one another, a panel per parameter.
+    """Plot overlaid marginal densities of several posteriors, one panel per parameter.
 
     Parameters
     ----------
     posteriors, var_names, weights
-        As in `plot_forest`. The first posterior is the filled one.
+        As in `plot_forest`. The first posterior is filled.
     ax : Axes or array of Axes, optional
-        As many as there are parameters to draw; more are left alone.
+        At least one per parameter; further ones are left alone.
     max_parameters : int
-        Scalars beyond this many are left out, and the figure says so.
+        Largest number of scalars drawn; the figure says if there are more.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def plot_density(
     Raises
     ------
     OptionError, DataError
-        As `stancoreset.compare`; too few axes in `ax`.
+        As `stancoreset.compare`, and if `ax` has too few axes.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _samples(
     max_parameters: int,
     weights: Mapping[str, Any] | None,
 ) -> tuple[list[str], list[dict[str, Float]], int]:
-    """Names, draws by label of each posterior, and how many labels there were."""
+    """Names, each posterior's draws by label, and the number of labels."""
     if max_parameters < 1:
         raise OptionError(f"max_parameters must be at least 1, got {max_parameters}")
     read = read_posteriors(posteriors, weights=weights)
@@ -188,16 +188,16 @@ def _samples(
 
 
 def _equally_weighted(posterior: NamedPosterior) -> Any:
-    """Draws that show a weighted posterior with equal weights: systematic resampling."""
+    """Resample a weighted posterior systematically to draws of equal weight."""
     if posterior.weights is None:
         return slice(None)
     weights = posterior.weights
-    # as many as the weights are worth: more would only repeat draws, and densities ripple
+    # the effective number: more would only repeat draws, and densities would ripple
     return systematic_resample(weights, max(1, round(1 / float(weights @ weights))))
 
 
 def _grid(panels: int) -> Any:
-    """An array of axes, at most four to a row; what is left over of the last row is removed."""
+    """An array of axes, at most four per row; unused axes of the last row are removed."""
     import matplotlib.pyplot as plt
 
     columns = panels if panels <= 4 else (3 if panels in (5, 6, 9) else 4)
@@ -227,7 +227,7 @@ def _given_axes(ax: Any, panels: int) -> Any:
 
 
 def _fitted(label: str) -> tuple[str, float]:
-    """A panel's title that stays above its panel: smaller, and in the end shortened."""
+    """A panel's title that fits its panel: smaller, and shortened if need be."""
     if len(label) > 42:
         label = f"{label[:24]}…{label[-17:]}"
     return label, float(np.clip(10 * 26 / len(label), 6.5, 10))

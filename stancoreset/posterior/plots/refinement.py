@@ -1,4 +1,4 @@
-"""The way of a refinement in pictures: k̂ and held-out error, round by round."""
+"""Plot of a refinement: k̂ and held-out error, round by round."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _LEAST_ERROR = 1e-12
 
 
 def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
-    """Pareto k̂ and held-out error of every round, and what was done in it.
+    """Plot Pareto k̂ and held-out error of every round, labelled with its action.
 
     Parameters
     ----------
     records : sequence
-        One for each round, with the attributes (or keys) ``round``, ``action``, ``size``,
-        ``heldout_error``, ``khat``, ``ess``, ``seconds`` and ``verdict``. A fit that has
-        ``rounds`` will do.
+        One per round, with the attributes (or keys) ``round``, ``action``, ``size``,
+        ``heldout_error``, ``khat``, ``ess``, ``seconds`` and ``verdict``; or a fit with
+        ``rounds``.
     ax : pair of matplotlib Axes, optional
-        Above k̂, below the held-out error.
+        For k̂ and for the held-out error.
 
     Returns
     -------
@@ -41,9 +41,9 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
     Raises
     ------
     DataError
-        No rounds, or one without a field that is needed.
+        If there are no rounds, or one lacks a required field.
     OptionError
-        Fewer than two axes.
+        If there are fewer than two axes.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
 
 
 def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
-    """Pareto k̂ over its two bounds; what is beyond the picture stands at its edge."""
+    """Draw Pareto k̂ and its two bounds; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
     khat = np.array([float(row["khat"]) for row in rows])
     shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
@@ -113,7 +113,7 @@ def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[st
 
 
 def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
-    """The held-out error over the bound that a certificate asks for."""
+    """Draw the held-out error and the certificate's bound on it."""
     x = np.arange(len(rows))
     error = np.array([float(row["heldout_error"]) for row in rows])
     drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
@@ -121,7 +121,7 @@ def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequenc
     bottom.plot(x, drawn, color="0.6", linewidth=1.0, zorder=1)
     bottom.scatter(x, drawn, c=colors, s=55, zorder=2)
     bottom.set_yscale("log")
-    # Whole decades, so that ticks are few, and the bound that a certificate asks for.
+    # Whole decades, so that ticks are few, and the certificate's bound.
     known = np.concatenate([drawn[np.isfinite(drawn)], [0.05, 0.15]])
     bottom.set_ylim(10 ** np.floor(np.log10(known.min())), 10 ** np.ceil(np.log10(known.max())))
     bottom.minorticks_off()
@@ -140,7 +140,7 @@ _FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds",
 def _fields(record: Any) -> dict[str, Any]:
     if isinstance(record, Mapping):
         missing = [name for name in _FIELDS if name not in record]
-        # Reports have None where a number is not finite.
+        # Reports hold None for a number that is not finite.
         values = {k: float("nan") if v is None else v for k, v in record.items()}
     else:
         missing = [name for name in _FIELDS if not hasattr(record, name)]

@@ -1,4 +1,4 @@
-"""Generalised linear models without Stan: a matrix product for all draws at once.
+"""Generalised linear models without Stan: one matrix product for all draws.
 
 May import stan, engines' types and the ground floor. Hands out `find_glm` and `GlmKernel`.
 """

@@ -1,8 +1,8 @@
-"""Which programs may be generalised linear models: read off the syntax tree, conservatively.
+"""Candidate generalised linear models of a program, proposed from its syntax tree.
 
-A program is considered only if it is made of functions that are analytic in their arguments
-(no branches, no comparisons, no rounding). The tree *proposes*, generously, but only GLMs that have
-every parameter which reaches the rows (`stancoreset.rows.glm.reach`); `stancoreset.rows.glm.verify`
+A program is considered only if it uses functions that are analytic in their arguments
+(no branches, no comparisons, no rounding). The tree *proposes* generously, but only GLMs that hold
+every parameter that reaches the rows (`stancoreset.rows.glm.reach`); `stancoreset.rows.glm.verify`
 compares numbers.
 """
 
@@ -44,7 +44,7 @@ _MAX_PROPOSALS = 200
 
 
 def why_not(program: WeightedProgram) -> str:
-    """Why the program cannot be considered; empty if it can."""
+    """Reason why the program cannot be considered; empty if it can."""
     constants = {d.name for d in program.program.data} - {*program.rows, program.weights}
     inputs = constants | {d.name for d in program.program.parameters}
     conditions: set[int] = set()
@@ -52,7 +52,7 @@ def why_not(program: WeightedProgram) -> str:
         if id(node) in conditions:
             continue
         if isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants:
-            # The same branch for all rows and parameter values.
+            # All rows and parameter values take the same branch.
             conditions |= {id(part) for part in n.walk(node.condition)}
         elif isinstance(node, n.If | n.While | n.Ternary):
             return "the program has branches"
@@ -88,15 +88,15 @@ def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
 def proposals(
     program: WeightedProgram, param_names: Sequence[str], data: Mapping[str, Any]
 ) -> Iterator[GlmKernel]:
-    """GLMs that the program may be, the likely ones first.
+    """List GLMs that may equal the program's likelihood, the most likely first.
 
     Parameters
     ----------
     program : WeightedProgram
     param_names : sequence of str
-        Of the unconstrained parameters, ``beta.1``, …
+        Names of the unconstrained parameters, ``beta.1``, …
     data : mapping
-        Some rows, and all data beside them: their shapes count, and scalars may be σ.
+        Some rows and all other data, whose shapes are used; scalars may be σ.
     """
     return itertools.islice(_proposals(program, param_names, data), _MAX_PROPOSALS)
 
@@ -130,7 +130,7 @@ def _proposals(
 def _bounds(
     program: WeightedProgram, data: Mapping[str, Any]
 ) -> Iterator[tuple[str, float, float]]:
-    """Declared bounds of row variables: Stan, which checks them, is not shown every row."""
+    """Declared bounds of row variables, which Stan would check but does not see every row."""
     for declared in program.program.data:
         if declared.name in program.rows and declared.constraint.kind == "bounds":
             lower, upper = declared.constraint.lower, declared.constraint.upper
@@ -138,7 +138,7 @@ def _bounds(
 
 
 def _number(node: n.Node | None, data: Mapping[str, Any], otherwise: float) -> float:
-    """A literal, or a number among the data; `otherwise` if it is neither."""
+    """The value of a literal or a scalar of the data; `otherwise` for anything else."""
     if isinstance(node, n.Unary) and node.op == "-":
         return -_number(node.arg, data, -otherwise)
     if isinstance(node, n.IntLit | n.RealLit):
@@ -178,7 +178,7 @@ def _statements(tree: n.Program) -> Iterator[n.Node]:
 def _indexed(
     nodes: Iterable[n.Node], integers: set[str], rows: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Variables that a row's group picks an element of, ``a[g]`` or ``a[g[n]]``, and the group."""
+    """Pairs of a variable indexed by a row's group, ``a[g]`` or ``a[g[n]]``, and the group."""
     for node in nodes:
         if not isinstance(node, n.Index) or len(node.indices) != 1:
             continue
@@ -190,7 +190,7 @@ def _indexed(
 
 
 def _defining(program: WeightedProgram, nodes: Iterable[n.Node], array: str) -> frozenset[str]:
-    """Variables in the statements that give a variable its value, or its multiplier."""
+    """Variables in the statements that define a variable or its multiplier."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, n.Assign):
@@ -210,7 +210,7 @@ def _defining(program: WeightedProgram, nodes: Iterable[n.Node], array: str) -> 
 def _products(
     nodes: Iterable[n.Node], rows: set[str], parameters: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of a row variable and a parameter that stand on both sides of one product."""
+    """Pairs of a row variable and a parameter that are factors of one product."""
     for node in nodes:
         sides: Sequence[n.Node] = ()
         if isinstance(node, n.Binary) and node.op in ("*", ".*"):
@@ -246,7 +246,7 @@ def _predictors(
     data: Mapping[str, Any],
     program: WeightedProgram,
 ) -> Iterator[tuple[Term, ...]]:
-    """Each row variable but the outcome with a parameter that it is multiplied by, or alone."""
+    """Each row variable except the outcome, with a parameter that multiplies it or alone."""
     rows = program.n_obs(data)
     within_groups = {name for term in grouped for name in (term.group, term.variable)}
     choices: list[list[tuple[Term, ...]]] = []
@@ -279,7 +279,7 @@ def _intercepts(
 def _scales(
     program: WeightedProgram, parameters: Parameters, data: Mapping[str, Any]
 ) -> Iterator[int | float]:
-    """Positive parameters, which Stan samples as log σ; positive numbers among the data; one."""
+    """Candidates for σ: positive parameters, sampled as log σ; positive data scalars; one."""
     for where in parameters.positive.values():
         if len(where) == 1:
             yield where[0]

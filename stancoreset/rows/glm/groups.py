@@ -1,7 +1,7 @@
-"""What a program declares that a linear predictor may be made of, effects of groups above all.
+"""Declared variables that may form a linear predictor, above all group effects.
 
-Effects of groups are ``a[g]``: elements of a vector of parameters; of a product τ z of a positive
-parameter and such a vector (non-centred, in a statement or as ``multiplier``), or of one of
+Group effects are ``a[g]``: elements of a vector of parameters; of a product τ z of a positive
+parameter and such a vector (non-centred, in a statement or as ``multiplier``); or of one of
 several vectors in an array, as brms writes. They may be multiplied by a row variable.
 """
 
@@ -21,26 +21,26 @@ from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Names", "Parameters", "group_terms"]
 
-# Columns of groups in all: second derivatives are a dense matrix of so many columns.
+# Largest total number of group columns: second derivatives are a dense matrix of that size.
 _MAX_COLUMNS = 1_000
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Where parameters stand among the unconstrained ones.
+    """Positions of parameters among the unconstrained ones.
 
     Parameters
     ----------
     program : WeightedProgram
     param_names : sequence of str
-        Of the unconstrained parameters, ``beta.1``, …
+        Names of the unconstrained parameters, ``beta.1``, …
     """
 
     program: WeightedProgram
     param_names: Sequence[str]
 
     def columns(self, names: Container[str]) -> frozenset[int]:
-        """Unconstrained parameters of these variables."""
+        """Positions of the unconstrained parameters of these variables."""
         return frozenset(j for j, p in enumerate(self.param_names) if p.split(".")[0] in names)
 
     def _columns(self, name: str) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class Parameters:
 
     @cached_property
     def free(self) -> dict[str, tuple[int, ...]]:
-        """Of each variable that is real, and has no constraint but offset and multiplier."""
+        """Those of each real variable without constraints other than offset and multiplier."""
         return {
             d.name: self._columns(d.name)
             for d in self.program.program.parameters
@@ -58,7 +58,7 @@ class Parameters:
 
     @cached_property
     def positive(self) -> dict[str, tuple[int, ...]]:
-        """Of each variable whose unconstrained value is its logarithm."""
+        """Those of each variable whose unconstrained value is its logarithm."""
         return {
             d.name: self._columns(d.name)
             for d in self.program.program.parameters
@@ -70,7 +70,7 @@ class Parameters:
         }
 
     def vectors(self, name: str) -> Iterator[tuple[int, ...]]:
-        """A vector, or the vectors of an array, which Stan's names do not tell the order of."""
+        """A vector, or the vectors of an array, whose order Stan's names do not determine."""
         whole = self.free[name]
         several = len(
             {self.param_names[j].split(".")[1] for j in whole if "." in self.param_names[j]}
@@ -88,18 +88,18 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Names:
-    """What the program declares, sorted by the part it may play.
+    """The program's variables by their possible role in a linear predictor.
 
     Attributes
     ----------
     matrices, vectors, integers : tuple of str
         Row variables.
     products : frozenset of (str, str)
-        A row variable and a coefficient that are multiplied.
+        Pairs of a row variable and a coefficient that are multiplied.
     indexed : tuple of (str, str)
-        A variable and the row variable that picks an element of it.
+        Pairs of a variable and the row variable that indexes it.
     definitions : dict of str to frozenset of str
-        What stands in the statements that define it.
+        For each variable, the names in the statements that define it.
     """
 
     matrices: tuple[str, ...]
@@ -113,7 +113,7 @@ class Names:
 def group_terms(
     names: Names, parameters: Parameters, data: Mapping[str, Any]
 ) -> Iterator[tuple[Term, ...]]:
-    """A term for each variable that is indexed by group, in every way that it may be meant."""
+    """Possible terms for each variable that is indexed by group."""
     choices = [
         [
             Term(factor, columns, group, scale)
@@ -132,7 +132,7 @@ def group_terms(
 def _effects(
     array: str, names: Names, parameters: Parameters
 ) -> Iterator[tuple[tuple[int, ...], int | None]]:
-    """Unconstrained parameters that the elements may be, and the logarithm of their factor."""
+    """Unconstrained parameters that may be the elements, with the logarithm of their factor."""
     inside = names.definitions[array]
     sources = [name for name in parameters.free if name == array or name in inside]
     factors = [j for name, where in parameters.positive.items() if name in inside for j in where]
@@ -143,6 +143,6 @@ def _effects(
 
 
 def _factors(array: str, names: Names) -> Sequence[str | None]:
-    """Row variables that multiply the effects."""
+    """Row variables that may multiply the effects."""
     found = [variable for variable in names.vectors if (variable, array) in names.products]
     return found or (None,)

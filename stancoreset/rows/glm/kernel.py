@@ -1,4 +1,4 @@
-"""Generalised linear models in numpy: one matrix product and one elementwise kernel a block.
+"""Generalised linear models in numpy: one matrix product and one elementwise kernel per block.
 
 With η = Z c, Z the rows' predictors (a column of ones for the intercept), c the coefficients
 (see `stancoreset.rows.glm.predictor`):
@@ -11,9 +11,9 @@ Linear parts are sums over rows that need no draws: Σ w y η = (Σ w y z)ᵀ c.
 
     Σ_n log(1 + e^η_n) = log Π_n (1 + e^η_n),
 
-one logarithm for as many rows as the product stays finite; many draws that lie close together
-have a series about their mean ĉ, see `stancoreset.rows.glm.series`. For the normal the sum of
-squares is a quadratic in δ = c − ĉ, however many draws there are.
+one logarithm for as many rows as keep the product finite; many draws that are close together
+use a series about their mean ĉ, see `stancoreset.rows.glm.series`. For the normal the sum of
+squares is a quadratic in δ = c − ĉ, whatever the number of draws.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["GlmKernel"]
 _BLOCK = 1 << 16
 # The same in single precision, where each block has more to do.
 _SERIES_BLOCK = 1 << 18
-# From so many draws on their common mean is worth a series.
+# Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
 # log of the largest product of factors, below that of the largest double (709.78).
 _LOG_MAX = 700.0
@@ -43,7 +43,7 @@ _STEEP = 50.0
 
 @dataclass(frozen=True)
 class GlmKernel:
-    """A chunk's log likelihood at all draws; see `stancoreset.rows.tables.passes.Kernel`.
+    """Log likelihood of a chunk at all draws; see `stancoreset.rows.tables.passes.Kernel`.
 
     Attributes
     ----------
@@ -62,12 +62,12 @@ class GlmKernel:
     bounds: tuple[tuple[str, float, float], ...] = ()
 
     def prepare(self, chunk: dict[str, Any]) -> GlmRows:
-        """A chunk as `evaluate` takes it again and again.
+        """Prepare a chunk for repeated calls of `evaluate`.
 
         Raises
         ------
         DataError
-            If a row has an outcome or a group that there is not, or a value out of the bounds
+            If a row has an impossible outcome, an unknown group, or a value outside the bounds
             that the program declares.
         """
         for name, lowest, highest in self.bounds:
@@ -81,7 +81,7 @@ class GlmKernel:
     def evaluate(
         self, method: str, chunk: dict[str, Any] | GlmRows, draws: Float
     ) -> tuple[Any, ...]:
-        """Log likelihoods (S,), for gradients also (S, P), and 0: the prior is not in them.
+        """Log likelihoods (S,), for gradients also (S, P), and 0, since they exclude the prior.
 
         ``"hessian"`` gives the Hessian (P, P) at the first draw instead.
         """
@@ -94,7 +94,7 @@ class GlmKernel:
         return value, gradient, 0
 
     def log_lik(self, chunk: dict[str, Any] | GlmRows, draws: Float) -> Float:
-        """Log likelihood of each row, (S, n), up to a constant for each row: the plain formulas."""
+        """Log likelihood of each row, (S, n), up to a constant per row, by the plain formulas."""
         rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
         y, eta = rows.y, rows.predictor(self.coefficients.of(draws).T).T
         if self.family == "bernoulli_logit":
@@ -135,7 +135,7 @@ class GlmKernel:
         return total
 
     def _about_mean(self, rows: GlmRows, c: Float) -> Float:
-        """The same by Taylor series about the mean draw, where draws are close to it."""
+        """The same by Taylor series about the mean draw, for draws close to it."""
         centre = c.mean(axis=0)
         delta = c - centre
         z = rows.z
@@ -187,7 +187,7 @@ class GlmKernel:
     # Gradients -----------------------------------------------------------------------------
 
     def _gradients(self, rows: GlmRows, draws: Float) -> tuple[Float, Float]:
-        """∂L/∂c = Σ w (y − μ) z, μ the mean; the normal's divided by σ²."""
+        """∂L/∂c = Σ w (y − μ) z, with μ the mean; divided by σ² for the normal."""
         c = self.coefficients.of(draws)
         slopes = np.ascontiguousarray(c.T)
         sigma = self._sigma(draws)
@@ -225,7 +225,7 @@ class GlmKernel:
         return value, gradient
 
     def _hessian(self, rows: GlmRows, theta: Float) -> Float:
-        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, v the variance; for the normal also along log σ."""
+        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; for the normal also along log σ."""
         coefficients, one = self.coefficients, theta[None]
         eta = rows.predictor(coefficients.of(one)[0])
         if self.family == "bernoulli_logit":
@@ -286,7 +286,7 @@ def _softplus_sum(eta: Float, weights: Float | None) -> Float:
 
 
 def _log_products(factors: Float, log_largest: float) -> Float:
-    """Σ_n log f_n for each column: logarithms of products that stay finite."""
+    """Σ_n log f_n for each column, by logarithms of products that stay finite."""
     together = max(1, int(_LOG_MAX / max(log_largest, 1e-3)))
     rows = len(factors)
     starts = np.arange(0, rows, together)

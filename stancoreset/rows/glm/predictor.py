@@ -1,7 +1,7 @@
 """The linear predictor η = Z c: its terms, its coefficients, and the matrix Z.
 
-The columns of Z are row variables as they are (dense), and indicators of groups, times a row
-variable where slopes vary by group (sparse: one number a row). Its coefficients c are parameters,
+The columns of Z are row variables (dense) and indicators of groups, multiplied by a row
+variable if slopes vary by group (sparse: one number per row). The coefficients c are parameters,
 or, in non-centred programs, parameters z times a positive parameter τ:
 
     c = τ z,    ∂c/∂z = τ,    ∂c/∂log τ = c
@@ -30,14 +30,14 @@ class Term:
     Attributes
     ----------
     variable : str or None
-        Row variable that is multiplied, a matrix or a vector; None for one.
+        Row variable that is multiplied, a matrix or a vector; None means the constant one.
     columns : tuple of int
-        Unconstrained parameters that are its coefficients; empty for an offset, which has
-        coefficient one.
+        Positions of its coefficients among the unconstrained parameters; empty for an offset,
+        whose coefficient is one.
     group : str or None
-        Row variable that says which of the coefficients a row has, counted from 1.
+        Row variable with the number of each row's coefficient, counted from 1.
     scale : int or None
-        Unconstrained parameter that is the logarithm of a factor of all coefficients.
+        Position of the parameter that is the logarithm of a factor of all coefficients.
     """
 
     variable: str | None
@@ -48,13 +48,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """How draws become coefficients, and derivatives along coefficients those along parameters.
+    """The map from draws to coefficients, and from derivatives along these to parameters'.
 
     Attributes
     ----------
     terms : tuple of Term
     scale : int or float or None
-        For the normal: which unconstrained parameter is log σ (an int), or σ itself (a float).
+        For the normal: the position of log σ among the parameters (int), or σ itself (float).
     """
 
     terms: tuple[Term, ...]
@@ -62,25 +62,25 @@ class Coefficients:
 
     @cached_property
     def ordered(self) -> tuple[Term, ...]:
-        """Terms with coefficients in the order of the columns of Z: dense ones, then groups."""
+        """Terms with coefficients in the order of Z's columns: dense ones, then groups."""
         own = [term for term in self.terms if term.columns]
         return tuple(sorted(own, key=lambda term: term.group is not None))
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """Unconstrained parameter of each column of Z, (C,)."""
+        """Position of each column's unconstrained parameter, (C,)."""
         return np.array([c for term in self.ordered for c in term.columns], dtype=np.int64)
 
     @cached_property
     def parameters(self) -> frozenset[int]:
-        """Unconstrained parameters that η or σ depends on."""
+        """Positions of the unconstrained parameters that η or σ depends on."""
         scales = [term.scale for term in self.ordered]
         factors = [s for s in (*scales, self.scale) if isinstance(s, int)]
         return frozenset((*self.columns.tolist(), *factors))
 
     @cached_property
     def _scaled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Columns of Z whose coefficients have a factor, and its parameter."""
+        """Columns of Z whose coefficients have a factor, and the factor's parameter."""
         scales = [-1 if t.scale is None else t.scale for t in self.ordered for _ in t.columns]
         which = np.flatnonzero(np.array(scales, dtype=np.int64) >= 0)
         return which, np.array(scales, dtype=np.int64)[which]
@@ -94,7 +94,7 @@ class Coefficients:
         return c
 
     def gradient(self, draws: Float, along: Float) -> Float:
-        """Derivatives along the parameters from those along the coefficients: (S, C) → (S, P)."""
+        """Derivatives along parameters from those along coefficients: (S, C) → (S, P)."""
         which, scale = self._scaled
         along_own = along.copy()
         along_own[:, which] *= np.exp(draws[:, scale])
@@ -120,7 +120,7 @@ class Coefficients:
         return np.asarray(out)
 
     def design(self, rows: dict[str, Any]) -> tuple[Design, Float | None]:
-        """Z and the sum of the offsets (n,)."""
+        """Build Z and the sum of the offsets (n,)."""
         length = len(next(iter(rows.values())))
         offset: Float | None = None
         for term in self.terms:
@@ -140,7 +140,7 @@ class Coefficients:
 
 
 def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_array:
-    """One number a row, in the column of its group."""
+    """A sparse matrix with one number per row, in the column of its group."""
     require_between(str(term.group), rows[str(term.group)], 1, len(term.columns))
     code = np.asarray(rows[str(term.group)], dtype=np.int32) - 1
     value = np.ones(length) if term.variable is None else np.asarray(rows[term.variable], float)
@@ -149,12 +149,12 @@ def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_arr
 
 
 def require_between(name: str, values: Any, lowest: float, highest: float) -> None:
-    """Raise where Stan would: it has not seen all of these rows.
+    """Check bounds as Stan would, which has not seen all of these rows.
 
     Raises
     ------
     DataError
-        If a value of a row variable is out of the bounds.
+        If a value of a row variable is outside the bounds.
     """
     array = np.asarray(values)
     wrong = ~((array >= lowest) & (array <= highest))
@@ -188,7 +188,7 @@ class Design:
         return Design(self.dense[rows], None if self.groups is None else self.groups[rows])
 
     def astype(self, dtype: Any) -> Design:
-        """In another precision."""
+        """Convert to another precision."""
         groups = None if self.groups is None else self.groups.astype(dtype)
         return Design(self.dense.astype(dtype), groups)
 
@@ -218,13 +218,13 @@ class Design:
 
 @dataclass(frozen=True)
 class GlmRows:
-    """A chunk of rows as a GLM sees it.
+    """A chunk of rows in a GLM's variables.
 
     Attributes
     ----------
     z : Design
     offset : ndarray, shape (n,), or None
-        What η has besides Z c.
+        The part of η that is not Z c.
     y, weights : ndarray, shape (n,)
     """
 

@@ -1,9 +1,9 @@
-"""Which parameters reach the rows: read off the syntax tree, and never one too few.
+"""Parameters that reach the rows, from the syntax tree: a superset, never missing one.
 
-Numbers at some rows cannot show that a GLM has every parameter: a column or a product that is
+Values at some rows cannot show that a GLM has every parameter: a column or a product that is
 zero on all of them hides its coefficient. The tree can. A statement that adds to the log density
-is about rows if a row variable or the weights stand in it or in what defines its variables; then
-every parameter that stands there reaches the rows, whether or not any row shows it.
+is about rows if it, or a definition of its variables, contains a row variable or the weights; then
+every parameter in it or in these definitions reaches the rows, whether or not any row shows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        Too many rather than too few: a prior in one statement with the rows' density counts.
+        A superset: the parameters of a prior in the same statement as the rows' density count.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
 
 
 def _under(statement: n.Node, around: frozenset[str]) -> Iterator[tuple[n.Node, frozenset[str]]]:
-    """Statements within one, each with the variables that say whether and how often it is run."""
+    """Statements within one, each with the variables that control whether and how often it runs."""
     yield statement, around
     if isinstance(statement, n.If | n.While):
         around |= variables(statement.condition)
@@ -78,12 +78,12 @@ def _under(statement: n.Node, around: frozenset[str]) -> Iterator[tuple[n.Node, 
 
 
 def _assigned(target: n.Node) -> str:
-    """The variable that is assigned, or of which a part is."""
+    """The variable that is assigned, in whole or in part."""
     return next(part.name for part in n.walk(target) if isinstance(part, n.Var))
 
 
 def _closed(names: set[str], sources: Mapping[str, set[str]]) -> set[str]:
-    """Names, and whatever their values were made of."""
+    """Names, and all variables that their values depend on."""
     found: set[str] = set()
     waiting = set(names)
     while waiting:

@@ -1,14 +1,14 @@
-"""Many draws close together: Taylor series of each row about their mean.
+"""Taylor series of each row about the mean of many draws that are close together.
 
 With η̂_n the linear predictor at the mean draw and u_ns = x_nᵀ(c_s − ĉ),
 
     Σ_n f(η̂_n + u_ns) = Σ_n f(η̂_n) + gᵀδ_s + ½ δ_sᵀ H δ_s + Σ_n Σ_{k≥3} f⁽ᵏ⁾(η̂_n)/k! · u_nsᵏ
 
 where g = Σ f'(η̂_n) x_n and H = Σ f''(η̂_n) x_n x_nᵀ need no draws and are summed in double
-precision. With as many rows as make a fast path worth while, the posterior is narrow and u
-is small: what is left is of the size of u³, so that single precision gives it to 10⁻⁷ of
+precision. With enough rows to need a fast path, the posterior is narrow and u is small: the
+rest is of order u³, so that single precision gives it to 10⁻⁷ of
 u³, and the series ends where Lagrange's remainder is below `REMAINDER` for every row.
-One single-precision matrix product and a few multiplications take the place of 10⁹
+One single-precision matrix product and a few multiplications replace 10⁹
 exponentials.
 """
 
@@ -25,7 +25,7 @@ from stancoreset.engines import Float
 
 __all__ = ["REMAINDER", "Series", "order_needed"]
 
-#: What a row's log likelihood may lose by ending the series; for the Poisson, times its mean.
+#: Largest truncation error of a row's log likelihood; for the Poisson, times its mean.
 REMAINDER = 1e-10
 #: Highest power of u.
 MAX_ORDER = 11
@@ -48,7 +48,7 @@ def _logistic() -> tuple[tuple[Polynomial, ...], Float]:
 
 
 def order_needed(family: str, largest: float) -> int:
-    """Highest power of u that the remainder asks for at |u| ≤ `largest`; 0 if it is too large.
+    """Highest power of u that the remainder requires at |u| ≤ `largest`; 0 if that is too large.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def order_needed(family: str, largest: float) -> int:
 
 
 class Series:
-    """Taylor coefficients of Σ w f(η) about η̂, row by row.
+    """Taylor coefficients of each row's w f(η) about η̂.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Series:
             self.value = self.slope = self.curvature = mean
 
     def only(self, rows: NDArray[np.bool_]) -> Series:
-        """The first three terms of some of the rows."""
+        """The first three terms for some of the rows."""
         part = object.__new__(Series)
         part.value, part.slope = self.value[rows], self.slope[rows]
         part.curvature = self.curvature[rows]

@@ -1,8 +1,8 @@
-"""A proposed GLM is used only after its values have equalled Stan's.
+"""Numerical check of a proposed GLM against Stan, required before its use.
 
-On random rows and random parameter values each row's log likelihood must be Stan's up to a
-constant of its own; and the sums, with weights, must differ from Stan's log density by the
-log prior alone, in value and gradient.
+On random rows and random parameter values each row's log likelihood must equal Stan's up to a
+constant per row; and the weighted sums must differ from Stan's log density only by the
+log prior, in value and gradient.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ __all__ = ["FoundGlm", "find_glm"]
 #: Largest relative difference from Stan's values.
 TOLERANCE = 1e-9
 _ROWS = 256
-# Rows among which those of each group are looked for, and so many groups at most.
+# Number of rows searched for one of each group, and largest number of groups.
 _LOOK = 20_000
 _GROUPS = 1_000
 _POINTS = 8
-# Spread of the parameter values: near zero first, where every row has a density.
+# Spreads of the parameter values: near zero first, where every row has a density.
 _RADII = (0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True)
 class FoundGlm:
-    """Whether a program's likelihood is a GLM that numpy can evaluate.
+    """The outcome of the search for a GLM that equals a program's likelihood.
 
     Attributes
     ----------
     kernel : GlmKernel or None
     reason : str
-        Why there is none.
+        Why there is no kernel.
     error : float
         Largest relative difference from Stan's values.
     """
@@ -63,7 +63,7 @@ def find_glm(
     data: Mapping[str, Any],
     seed: int = 0,
 ) -> FoundGlm:
-    """The GLM that the program's likelihood is, or why it is none.
+    """Find the GLM that equals the program's likelihood, or the reason why there is none.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def find_glm(
                 error = max(error, _sums_error(kernel, program, density, part, points, rng))
                 if error <= TOLERANCE:
                     return FoundGlm(kernel, error=error)
-    return FoundGlm(None, "its likelihood is no known GLM")
+    return FoundGlm(None, "its likelihood is not a known GLM")
 
 
 def _chosen(
     program: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Random rows, and one of each group: what holds for one need not hold for all."""
+    """Choose random rows and one of each group, since groups may differ."""
     n_obs = program.n_obs(data)
     looked_at = np.sort(rng.choice(n_obs, size=min(n_obs, _LOOK), replace=False))
     chosen = [rng.choice(looked_at, size=min(n_obs, _ROWS), replace=False)]
@@ -115,7 +115,7 @@ def _chosen(
 
 
 def rows_of(program: WeightedProgram, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Row variables and weights, first axis the row."""
+    """Row variables and weights, with the row as first axis."""
     names = (*program.rows, program.weights)
     return {
         name: np.moveaxis(np.asarray(data[name]), program.rows.get(name, 0), 0) for name in names
@@ -129,7 +129,7 @@ def _points(bound: BoundModel, rng: np.random.Generator) -> Float:
 
 
 def _up_to_constants(found: Float, expected: Float) -> float:
-    """Largest relative difference of (points, rows), a constant for each row left free."""
+    """Largest relative difference of (points, rows), up to a constant per row."""
     if not (np.all(np.isfinite(found)) and np.all(np.isfinite(expected))):
         return np.inf
     difference = found - expected
@@ -145,7 +145,7 @@ def _sums_error(
     points: Float,
     rng: np.random.Generator,
 ) -> float:
-    """The same for sums over rows with weights one and random, values and gradients."""
+    """The same for values and gradients of sums over rows, with unit and random weights."""
     count = program.n_obs(part)
     worst = 0.0
     with density.bind(program.prior_data(part)) as prior:

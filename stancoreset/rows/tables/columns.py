@@ -1,4 +1,4 @@
-"""Columns become Stan variables: numbers, matrices, and 1-based codes of categories."""
+"""Conversion of columns to Stan variables: numbers, matrices, and 1-based category codes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True)
 class RowVariable:
-    """A Stan data variable that carries observations, and the columns it is made of.
+    """A Stan data variable that holds observations, and its columns.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class RowVariable:
     columns : tuple of str
         One column, or those of a matrix from left to right.
     matrix : bool
-        Whether a row of it is a vector.
+        Whether each row holds a vector.
     integer : bool
-        Declared as int.
+        Whether it is declared as int.
     levels : tuple or None
         The categories of a column of codes: level j is code j + 1.
     """
@@ -49,14 +49,14 @@ class RowVariable:
     levels: tuple[Any, ...] | None = None
 
     def with_levels(self, levels: Sequence[Any]) -> RowVariable:
-        """The same with its categories known."""
+        """Return a copy with these categories."""
         return replace(self, levels=tuple(levels))
 
 
 def row_values(
     variables: Sequence[RowVariable], batch: Batch, where: str, first_row: int
 ) -> dict[str, NDArray[Any]]:
-    """A batch as arrays of int64 or float64, first axis the row.
+    """Convert a batch to arrays of int64 or float64, with the row as first axis.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def row_values(
     Raises
     ------
     DataError
-        Nulls, values that are not numbers, not finite or not whole, unseen categories.
+        If values are null, not numbers, not finite, not whole, or of an unknown category.
     """
     out: dict[str, NDArray[Any]] = {}
     for variable in variables:
@@ -89,7 +89,7 @@ def row_values(
 
 
 def is_categorical(column: Any) -> bool:
-    """Whether a column holds names instead of numbers: texts, or a dictionary of values."""
+    """Whether a column holds names instead of numbers: text, or a dictionary of values."""
     kind = _arrow_type(column)
     if kind is not None:
         import pyarrow.types as t
@@ -104,7 +104,7 @@ def is_categorical(column: Any) -> bool:
 
 
 def distinct(column: Any) -> set[Any]:
-    """The different values of a column, nulls left out."""
+    """The distinct values of a column, without nulls."""
     if _arrow_type(column) is not None:
         import pyarrow.types as t
 
@@ -117,7 +117,7 @@ def distinct(column: Any) -> set[Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """A numpy scalar as Python's own."""
+    """Convert a numpy scalar to a Python one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -220,7 +220,7 @@ def _codes(variable: RowVariable, column: Any, where: str, first_row: int) -> ND
 
 
 def _typed(variable: RowVariable, value: NDArray[Any], where: str, first_row: int) -> NDArray[Any]:
-    """int64 for what is declared as int, float64 for all else."""
+    """Convert to int64 for variables declared as int, to float64 otherwise."""
     if not variable.integer:
         return np.ascontiguousarray(value, dtype=np.float64)
     name = ", ".join(variable.columns)
@@ -281,7 +281,7 @@ def _refuse_text(name: str, kind: str, example: Any, where: str) -> None:
 
 
 def levels_in_order(found: set[Any]) -> tuple[Any, ...]:
-    """Categories in their natural order."""
+    """Sort categories in their natural order."""
     try:
         return tuple(sorted(found))
     except TypeError:

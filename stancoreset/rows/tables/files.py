@@ -1,7 +1,7 @@
-"""Where rows are: files, tables, arrays and iterators as parts that are read batch by batch.
+"""Sources of rows: files, tables, arrays and iterators as parts that are read batch by batch.
 
-A part is a run of rows that is read from its beginning as often as wanted; a batch is a
-mapping of column names to Arrow or numpy arrays. Parts of Parquet files hold nothing but a
+A part is a sequence of rows that can be read repeatedly from its beginning; a batch is a
+mapping of column names to Arrow or numpy arrays. Parts of Parquet files hold only a
 path, so that they can be sent to another machine.
 """
 
@@ -33,28 +33,28 @@ __all__ = [
     "require_columns",
 ]
 
-#: Columns by name: Arrow arrays, or numpy arrays whose first axis is the row.
+#: Columns by name: Arrow arrays, or numpy arrays with the row as first axis.
 Batch = Mapping[str, Any]
 
 _SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
-# Compressed pages wait in a buffer of this size for each column, not whole column chunks.
+# Each column buffers compressed pages up to this size instead of whole column chunks.
 _BUFFER_BYTES = 1 << 20
 
 
 class Part(Protocol):
-    """A run of rows."""
+    """A sequence of rows."""
 
     @property
     def name(self) -> str:
-        """For messages: a path, or what kind of thing it is."""
+        """A path or a description, for messages."""
         ...
 
     def schema(self) -> Mapping[str, str] | None:
-        """Type of each column, in words; None if that is only known by reading."""
+        """Type of each column in words; None if only reading determines it."""
         ...
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
-        """From the beginning, in order: at most about `rows` rows at a time."""
+        """Yield batches in order from the beginning, each of about `rows` rows at most."""
         ...
 
 
@@ -74,7 +74,7 @@ class FilePart:
         return ds.dataset(self.path, format="ipc")
 
     def _ipc_schema(self) -> Any:
-        """As it is written: a dataset refuses some, without a word about the file."""
+        """The file's own schema; a dataset rejects some schemas without naming the file."""
         import pyarrow as pa
 
         with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
@@ -144,8 +144,8 @@ class ArraysPart:
         for name, values in self.columns.items():
             if not np.ndim(values):
                 raise DataError(
-                    f"{self.name} have {name!r} = {values}, which is no column; what is one number "
-                    "for all rows goes into Table(values={…})"
+                    f"{self.name} have {name!r} = {values}, which is not a column; give a number "
+                    "common to all rows in Table(values={…})"
                 )
             if np.ma.is_masked(values):
                 raise DataError(f"{self.name}: column {name!r} {masked_values(values)}")
@@ -154,7 +154,7 @@ class ArraysPart:
             few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
             raise DataError(
                 f"{self.name} differ in length: {few!r} has {lengths[few]} rows, {many!r} has "
-                f"{lengths[many]}; expected one row of each for every observation"
+                f"{lengths[many]}; expected one row per observation"
             )
 
     def schema(self) -> Mapping[str, str]:
@@ -199,12 +199,12 @@ class ChunksPart:
 
 
 def find_parts(rows: Any) -> tuple[Part, ...]:
-    """What the user names as the place of the rows, as parts.
+    """Resolve the user's source of rows into parts.
 
     Raises
     ------
     DataError
-        Nothing is there, or it is of no kind that is known.
+        If the source does not exist or its kind is unknown.
     """
     if _is_path(rows) or (isinstance(rows, list | tuple) and rows and all(map(_is_path, rows))):
         return tuple(map(FilePart, data_files(rows)))
@@ -227,12 +227,12 @@ def find_parts(rows: Any) -> tuple[Part, ...]:
 
 
 def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The files of a path, folder or pattern, or of several, in the order that they are read.
+    """List the files of paths, folders or patterns in reading order.
 
     Raises
     ------
     DataError
-        There are none, or one is there twice.
+        If there are no files, or one occurs twice.
     """
     items = [rows] if isinstance(rows, str | os.PathLike) else rows
     found = [path for item in items for path in _paths(item)]
@@ -248,7 +248,7 @@ def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
 
 
 def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> None:
-    """Raise unless all columns are there, with near misses.
+    """Raise unless all columns exist, and suggest similar names.
 
     Raises
     ------
@@ -290,7 +290,7 @@ def _in_memory(rows: Any, name: str) -> Part:
 
 
 def _types(schema: Any, where: str) -> dict[str, str]:
-    """Type of each column of an Arrow schema, in words."""
+    """Type in words of each column of an Arrow schema."""
     _require_different(schema.names, where)
     return {field.name: str(field.type) for field in schema}
 
@@ -302,7 +302,7 @@ def _require_different(names: Iterable[str], where: str) -> None:
 
 
 def _array(values: Any) -> Any:
-    """Arrays and pandas columns as they are; a path to a .npy file as a memory map."""
+    """Return arrays and pandas columns unchanged, a path to a .npy file as a memory map."""
     if _is_path(values):
         try:
             return np.load(Path(values).expanduser(), mmap_mode="r", allow_pickle=False)
@@ -330,7 +330,7 @@ def _is_path(item: Any) -> bool:
 
 
 def _paths(where: str | os.PathLike[str]) -> list[str]:
-    """One file; the data files of a folder, or those that a pattern fits, in order of name."""
+    """One file, or the data files of a folder or pattern, sorted by name."""
     path = check_path("rows", where)
     if path.is_file():
         return [str(path)]
@@ -346,13 +346,13 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
 
 
 def _is_data_file(path: Path) -> bool:
-    """As all readers of such folders do, leave out what begins with a dot or an underscore."""
+    """Whether a name does not begin with a dot or underscore, as other readers also require."""
     hidden = any(name.startswith((".", "_")) for name in path.parts)
     return path.suffix.lower() in _SUFFIXES and not hidden
 
 
 def _columns(batch: Any) -> Batch:
-    """Columns by name; views of texts as texts, which all of Arrow's functions know."""
+    """Columns by name; string views become strings, which all of Arrow's functions support."""
     import pyarrow as pa
 
     def plain(column: Any) -> Any:
@@ -368,7 +368,7 @@ def _columns(batch: Any) -> Batch:
 
 
 class _arrow_errors:
-    """pyarrow's errors in ours, with the file's name."""
+    """Convert pyarrow's errors to stancoreset's, with the file's name."""
 
     def __init__(self, where: str) -> None:
         self._where = where

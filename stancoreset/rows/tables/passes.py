@@ -1,7 +1,7 @@
-"""Who reads the parts: threads of this process. Dask workers are in `stancoreset.rows.distributed`.
+"""Passes over the parts by threads of this process; `stancoreset.rows.distributed` uses Dask.
 
-Sums are folded in a fixed order, chunk by chunk within a part and part by part, so that the
-result does not depend on who has computed what, or when.
+Sums are added in a fixed order, chunk by chunk within a part and part by part, so that the
+result does not depend on which thread computed what, or when.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from stancoreset.rows.tables.scan import Reader, Rows, Seen
 
 __all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "fold", "ordered", "sum_part"]
 
-#: Sums over rows: one or more arrays, and how often the prior is in them.
+#: Sums over rows: one or more arrays, and the number of times that they contain the prior.
 Sums = tuple[Any, ...]
 
 
 class Kernel(Protocol):
-    """How a chunk of rows is evaluated."""
+    """A way of evaluating a chunk of rows."""
 
     def evaluate(self, method: str, chunk: Rows, draws: Float) -> Sums:
-        """Sums over the chunk's rows.
+        """Compute sums over the chunk's rows.
 
         Parameters
         ----------
         method : {"log_density", "log_density_gradient"}
-            A kernel may know others.
+            A kernel may support others.
         chunk : dict of str to ndarray
-            Row variables, first axis the row.
+            Row variables, with the row as first axis.
         draws : ndarray, shape (S, P)
 
         Returns
         -------
         tuple
-            Log densities (S,); for ``"log_density_gradient"`` also gradients (S, P); last
-            an int, how many times the log prior is contained in them.
+            Log densities (S,); for ``"log_density_gradient"`` also gradients (S, P); and finally
+            an int, the number of times that they contain the log prior.
         """
         ...
 
 
 class Executor(Protocol):
-    """Does something with every part."""
+    """A way of applying functions to every part."""
 
     def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """``function(*item)`` for each item, results in order; the part comes second."""
+        """Apply ``function(*item)`` to each item, whose second member is the part, in order."""
         ...
 
     def sums(
@@ -67,9 +67,9 @@ class Executor(Protocol):
         draws: Float,
         progress: Callable[[int], object] | None = None,
     ) -> tuple[Sums, list[Seen]]:
-        """Sums over all rows, and which these were, part by part.
+        """Compute sums over all rows, and what was read of each part.
 
-        `progress` gets the numbers of rows done since its last call.
+        `progress` is called with the number of rows done since its last call.
         """
         ...
 
@@ -77,7 +77,7 @@ class Executor(Protocol):
 def sum_part(
     reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
 ) -> tuple[Sums, Seen]:
-    """Sums over one part, and its rows."""
+    """Compute sums over one part, and what was read of it."""
     seen = Seen()
 
     def evaluated() -> Iterator[Sums]:
@@ -91,7 +91,7 @@ def sum_part(
 
 
 def fold(several: Iterable[Sums]) -> Sums:
-    """Added member by member, from the first to the last; nothing is no member."""
+    """Add sums member by member, from the first to the last."""
 
     def add(one: Sums, other: Sums) -> Sums:
         return tuple(a + b for a, b in zip(one, other, strict=True))
@@ -107,8 +107,8 @@ class LocalThreads:
     Parameters
     ----------
     threads : int
-        Chunks evaluated at the same time; default: the available cores. About twice as many
-        are in memory.
+        Chunks evaluated at the same time; default: the available cores. Memory holds about
+        twice as many.
     """
 
     threads: int = field(default_factory=available_cores)
@@ -147,9 +147,9 @@ class LocalThreads:
 
 
 def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:
-    """``work(item)`` in threads, results in order, few items in memory at a time.
+    """Run ``work(item)`` in threads; yield results in order, with few items in memory at a time.
 
-    Linear algebra is left one thread in each: parallelism is over the items.
+    Linear algebra uses one thread in each, since items run in parallel.
     """
     with threadpool_limits(1, user_api="blas"), team(threads) as members:
         waiting: deque[Future[Any]] = deque()

@@ -1,6 +1,6 @@
-"""The first read: how many rows, what they are (a hash), and a random sample of them.
+"""The first read of the rows: their number, their hash, and a random sample of them.
 
-The sample is the K rows with the smallest random keys, one key for each row from a stream
+The sample is the K rows with the smallest random keys, one key per row from a stream
 of its part: uniform without replacement, in one pass, and the same however the part is cut
 into chunks and whichever machine reads it (bottom-k reservoir sampling).
 """
@@ -32,22 +32,22 @@ __all__ = [
     "take_part",
 ]
 
-#: Row variables by name, first axis the row.
+#: Row variables by name, with the row as first axis.
 Rows = dict[str, NDArray[Any]]
 
 
 def row_count(rows: Mapping[str, NDArray[Any]]) -> int:
-    """How many rows these are."""
+    """The number of rows."""
     return len(next(iter(rows.values())))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """How many rows of a part were read so far, and a fingerprint of them in their order.
+    """The number of rows read from a part so far, and a fingerprint of them in order.
 
-    It is a sum of all numbers' bits with a factor for each place, modulo 2⁶⁴: it costs a tenth of
-    reading a file and does not depend on how the rows are cut into chunks. It tells changed rows,
-    not forged ones.
+    The fingerprint is a sum of all numbers' bits with a factor for each position, modulo 2⁶⁴: it
+    costs a tenth of reading a file and does not depend on how the rows are cut into chunks. It
+    detects changed rows, not forged ones.
     """
 
     rows: int = 0
@@ -55,7 +55,7 @@ class Seen:
 
     @classmethod
     def of(cls, chunk: Mapping[str, NDArray[Any]], start: int) -> Seen:
-        """One chunk, whose first row has the number `start` within its part."""
+        """The state of one chunk, whose first row has the number `start` within its part."""
         mark = 0
         for name in sorted(chunk):
             bits = np.ascontiguousarray(chunk[name]).view(np.uint64).ravel()
@@ -63,24 +63,24 @@ class Seen:
         return cls(row_count(chunk), mark % _MODULUS)
 
     def __add__(self, other: Seen) -> Seen:
-        """Rows of both."""
+        """Combine the rows of both."""
         return Seen(self.rows + other.rows, (self.mark + other.mark) % _MODULUS)
 
 
 _MODULUS = 2**64
 _FACTOR = 0x9E3779B97F4A7C15
-# So many numbers at a time stay in the processor's cache.
+# Number of values processed at a time, which fit the processor's cache.
 _BLOCK = 2**14
 
 
 def _mark(bits: NDArray[np.uint64], start: int) -> int:
-    """The sum for one variable, from a place among all of its numbers."""
+    """The fingerprint of one variable, from a position among all of its numbers."""
     factors, mixed = _factors(), np.empty(_BLOCK, np.uint64)
     mark = done = 0
     while done < bits.size:
         block, place = divmod(start + done, _BLOCK)
         here = bits[done : done + _BLOCK - place]
-        # Numbers such as 1.0 differ in their upper bits alone, where a factor's are lost.
+        # Numbers such as 1.0 differ only in their upper bits, where a factor's bits are lost.
         folded = np.right_shift(here, np.uint64(32), out=mixed[: here.size])
         folded ^= here
         sums = int(folded @ factors[place : place + here.size])
@@ -91,19 +91,19 @@ def _mark(bits: NDArray[np.uint64], start: int) -> int:
 
 @lru_cache(maxsize=1)
 def _factors() -> NDArray[np.uint64]:
-    """Random odd numbers, none of which loses a bit; the same on every machine."""
+    """Random odd numbers, which lose no bit as factors; the same on every machine."""
     return np.random.PCG64(0).random_raw(_BLOCK) | np.uint64(1)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How columns become row variables, chunk by chunk; can be sent to another machine.
+    """A conversion of columns to row variables, chunk by chunk; can be sent to another machine.
 
     Attributes
     ----------
     variables : tuple of RowVariable
     chunk_rows : int
-        Rows held at a time.
+        Rows in memory at a time.
     """
 
     variables: tuple[RowVariable, ...]
@@ -111,15 +111,15 @@ class Reader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are read, each once."""
+        """The columns read, each once."""
         return tuple(dict.fromkeys(c for v in self.variables for c in v.columns))
 
     def chunks(self, part: Part) -> Iterator[Rows]:
-        """The part's rows as arrays by variable, first axis the row."""
+        """Yield the part's rows as arrays by variable, with the row as first axis."""
         return (chunk for _, chunk in self.numbered(part))
 
     def numbered(self, part: Part) -> Iterator[tuple[int, Rows]]:
-        """Its chunks, each after the number of its first row within the part."""
+        """Yield each chunk after the number of its first row within the part."""
         start = 0
         for batch in part.batches(self.columns, self.chunk_rows):
             rows = row_values(self.variables, batch, part.name, start)
@@ -131,16 +131,16 @@ class Reader:
 
 @dataclass(frozen=True)
 class PartSurvey:
-    """What one read of a part found.
+    """The result of a part's first read.
 
     Attributes
     ----------
     seen : Seen
-        Its rows, which every later read must find again.
+        Its rows, which every later read must reproduce.
     digest : str
         Hash of its contents.
     keys, numbers : ndarray, shape (k,)
-        Random keys of the sampled rows, and their numbers within the part.
+        Random keys of the sampled rows, and their row numbers within the part.
     rows : dict of str to ndarray
         The sampled rows.
     """
@@ -153,7 +153,7 @@ class PartSurvey:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.seen.rows
 
 
@@ -163,7 +163,7 @@ def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -
     Raises
     ------
     DataError
-        A column is missing, a value cannot be used, or there are no rows at all.
+        If a column is missing, a value cannot be used, or there are no rows.
     """
     schema = part.schema()
     if schema is not None:
@@ -206,13 +206,13 @@ def _require_width(name: str, before: NDArray[Any], now: NDArray[Any], where: st
     if before.shape[1:] != now.shape[1:]:
         raise DataError(
             f"{where}: {name!r} has {'×'.join(map(str, now.shape[1:])) or 1} numbers in a row, and "
-            f"{'×'.join(map(str, before.shape[1:])) or 1} in the rows before; expected the same "
-            "everywhere"
+            f"{'×'.join(map(str, before.shape[1:])) or 1} in earlier rows; expected the same "
+            "in all rows"
         )
 
 
 def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.int64], Rows]:
-    """Row numbers among all parts, ascending, and the rows of one sample of all parts."""
+    """Merge the parts' samples into one: ascending row numbers among all parts, and the rows."""
     for number, survey in enumerate(surveys):
         for name, values in survey.rows.items():
             _require_width(name, surveys[0].rows[name], values, f"part {number} (from 0)")
@@ -226,7 +226,7 @@ def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.
 
 
 def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
-    """Rows of one part by their numbers within it, ascending; stops after the last."""
+    """Read rows of one part by their ascending numbers within it; stop after the last."""
     found: list[Rows] = []
     start = done = 0
     for chunk in reader.chunks(part):
@@ -241,14 +241,14 @@ def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
             break
     if done < len(numbers):
         raise DataError(
-            f"{part.name} has {start} rows now, and had more when it was read first: the data "
+            f"{part.name} has {start} rows now, and had more at the first read: the data "
             "changed during the run"
         )
     return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
 
 
 def part_levels(part: Part, columns: Sequence[str], chunk_rows: int) -> dict[str, set[Any]]:
-    """The different values of some columns of a part."""
+    """The distinct values of some columns of a part."""
     found: dict[str, set[Any]] = {c: set() for c in columns}
     for batch in part.batches(columns, chunk_rows):
         for name, values in found.items():

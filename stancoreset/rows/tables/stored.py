@@ -1,7 +1,7 @@
-"""`StoredRows`: a data set whose rows stay on disk, standing where a dict of data stands.
+"""`StoredRows`: a data set whose rows stay on disk, usable like a dict of data.
 
-It is a mapping of all data but the rows. Rows come by `take` (a few, by number) and through
-`sums` (all, chunk by chunk). Some are kept in memory: a random sample from the first read,
+It is a mapping of all data except the rows. `take` gives a few rows by number, and `sums`
+evaluates all, chunk by chunk. Some are kept in memory: a random sample from the first read,
 and those taken later, so that a coreset's rows are never read twice.
 """
 
@@ -28,17 +28,17 @@ __all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
 
 @runtime_checkable
 class Source(Protocol):
-    """What `CoresetModel` takes for data besides dicts and files: rows that can be opened."""
+    """Rows that can be opened, which `CoresetModel` accepts as data besides dicts and files."""
 
     def open_for(
         self, program: WeightedProgram, *, threads: int | None = None
     ) -> StoredRows | LoadedRows:
-        """The rows as data of a program; see `stancoreset.rows.tables.table.Table.open_for`."""
+        """Open the rows as a program's data; see `stancoreset.rows.tables.table.Table.open_for`."""
         ...
 
 
 class LoadedRows(dict[str, Any]):
-    """Data that were read from a table whole: a dict that knows where it comes from."""
+    """Data loaded from a whole table: a dict that knows its source."""
 
     def __init__(self, data: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         super().__init__(data)
@@ -49,25 +49,25 @@ class LoadedRows(dict[str, Any]):
         return dict(self._about)
 
     def with_data(self, data: Mapping[str, Any]) -> LoadedRows:
-        """Other variables from the same place."""
+        """Return other variables with the same source."""
         return LoadedRows(data, self._about)
 
 
 class StoredRows(Mapping[str, Any]):
-    """Rows in parts that are read chunk by chunk; made by `Source.open_for`.
+    """Rows in parts that are read chunk by chunk; created by `Source.open_for`.
 
     Attributes
     ----------
     n_obs : int
         N.
     reads : int
-        How often all parts were read from beginning to end, so far.
+        Number of complete reads of all parts so far.
     opening_reads : int
-        How often that was to open them.
+        Number of these reads that opened the parts.
     sample : dict
         Checked data of a random sample of the rows, for the weighted program.
     sample_rows : ndarray of int
-        Their row numbers, ascending.
+        Row numbers of the sample, ascending.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class StoredRows(Mapping[str, Any]):
         return f"StoredRows(n_obs={self.n_obs}, parts={len(self._parts)})"
 
     def fingerprint(self) -> str:
-        """Hash of all contents: rows in their order, and values beside them."""
+        """Hash of all contents: rows in their order, and all other values."""
         return content_key(self._digests, self._counts, data_hash(self._values))
 
     def describe(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class StoredRows(Mapping[str, Any]):
         return {**about, "levels": levels} if levels else about
 
     def require_no_frozen(self) -> None:
-        """Refuse programs whose transformed data look at all rows at once.
+        """Refuse programs whose transformed data use all rows at once.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class StoredRows(Mapping[str, Any]):
             raise DataError(
                 f"the program computes {', '.join(sorted(self._program.frozen))} from all rows "
                 "(transformed data that centre, scale or count), which is not possible while the "
-                f"{self.n_obs} rows are not in memory; do that when the table is made, or load it "
+                f"{self.n_obs} rows are not in memory; do that when creating the table, or load it "
                 "with Table(memory=…)"
             )
 
@@ -158,16 +158,16 @@ class StoredRows(Mapping[str, Any]):
 
     @property
     def row_values(self) -> Mapping[str, Any]:
-        """All data but the rows and their number."""
+        """All data except the rows and their number."""
         return self._values
 
     @property
     def axes(self) -> Mapping[str, int]:
-        """Variables that come with the rows, and on which axis rows lie."""
+        """Variables that hold rows, with the axis that counts them."""
         return self._axes
 
     def chunks(self) -> Iterator[Rows]:
-        """All rows in order, by variable, first axis the row; counts as a read."""
+        """Yield all rows in order, by variable, with the row as first axis; counts as a read."""
         self.reads += 1
         seen = [Seen() for _ in self._parts]
         rows = 0
@@ -180,14 +180,14 @@ class StoredRows(Mapping[str, Any]):
         self._require_same(seen)
 
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Row variables at these row numbers, in the order given.
+        """Return row variables at these row numbers, in the given order.
 
-        What is in memory is not read again; the rest is read in one pass and kept.
+        Rows in memory are not read again; the others are read in one pass and kept.
 
         Parameters
         ----------
         rows : ndarray of int
-            From 0; a number may come more than once.
+            Row numbers from 0, which may repeat.
         """
         wanted = np.asarray(rows, dtype=np.int64)
         at = np.searchsorted(self._kept_rows, wanted)
@@ -199,7 +199,7 @@ class StoredRows(Mapping[str, Any]):
         return self._moved({name: value[at] for name, value in self._kept.items()})
 
     def _moved(self, rows: Rows) -> Rows:
-        """Rows to the axis where the program wants them."""
+        """Move rows to the axis that the program requires."""
         return {
             name: np.moveaxis(value, 0, self._axes[name]) if self._axes[name] else value
             for name, value in rows.items()
@@ -212,7 +212,7 @@ class StoredRows(Mapping[str, Any]):
         self._kept = {n: np.concatenate([self._kept[n], rows[n]])[order] for n in rows}
 
     def _read(self, numbers: NDArray[np.int64]) -> Rows:
-        """Rows by ascending number, each part asked for its own."""
+        """Read rows by ascending number, each from its part."""
         self.reads += 1
         edges = np.searchsorted(numbers, self._offsets)
         asked = [
@@ -232,27 +232,27 @@ class StoredRows(Mapping[str, Any]):
         draws: Float,
         progress: Callable[[int], object] | None = None,
     ) -> Sums:
-        """One read: sums over all rows; see `Kernel.evaluate`."""
+        """Compute sums over all rows in one read; see `Kernel.evaluate`."""
         self.reads += 1
         sums, seen = self._executor.sums(self._reader, self._parts, kernel, method, draws, progress)
         self._require_same(seen)
         return sums
 
     def _require_same(self, seen: Sequence[Seen]) -> None:
-        """Every read must find what the first one found."""
+        """Raise unless a read found the same rows as the first one."""
         rows = sum(part.rows for part in seen)
         others = [p.name for p, a, b in zip(self._parts, self._seen, seen, strict=True) if a != b]
         if others:
             now = "others" if rows == self.n_obs else str(rows)
             raise DataError(
                 f"the data changed during the run, in {others[0]}: there were {self.n_obs} rows "
-                f"when they were read first, and {now} now; files must stay as they are, and a "
+                f"at the first read, and there are {now} now; files must not change, and a "
                 "function of chunks must return a new iterator of the same rows whenever it is "
                 "called"
             )
 
     def load(self) -> LoadedRows:
-        """All rows in memory, as the data of the program."""
+        """Load all rows into memory as the data of the program."""
         columns: dict[str, Any] = {v.name: None for v in self._reader.variables}
         start = 0
         for chunk in self.chunks():
@@ -272,7 +272,7 @@ def content_hash(data: Mapping[str, Any]) -> str:
 
 
 def stan_rows(program: WeightedProgram, values: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
-    """A chunk's rows as data of the weighted program."""
+    """Data of the weighted program for a chunk's rows."""
     length = row_count(rows)
     moved = {
         name: np.moveaxis(v, 0, program.rows[name]) if program.rows.get(name) else v

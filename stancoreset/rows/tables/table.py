@@ -1,4 +1,4 @@
-"""`Table`: rows that stay where they are, and how their columns become Stan data."""
+"""`Table`: a source of rows, and the mapping of their columns to Stan data."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from stancoreset.stan.data import as_value, indexed_columns
 
 __all__ = ["Table", "described", "table_from_file"]
 
-#: Numbers in a chunk, by default.
+#: Default number of values in a chunk.
 _CHUNK_NUMBERS = 2_000_000
 _CHUNK_ROWS = (1_000, 262_144)
-# Rows of the random sample: the mode's first guess, the candidates and all checks use it.
+# Rows in the random sample, which serves the mode's first guess, the candidates and all checks.
 _SAMPLE_ROWS = (20_000, 100_000)
 _SAMPLE_NUMBERS = 8_000_000
 _SAMPLE_SEED = 5
-# What the mappings of a table look like, for messages.
+# Examples of a table's mappings, for messages.
 _SHAPES = {
     "columns": '{"y": "late", "X": ["hour", "temp"]}',
     "values": '{"D": 3}',
@@ -50,8 +50,8 @@ _SHAPES = {
 class Table:
     """Rows on disk or from an iterator as data for a Stan program.
 
-    Takes the place of the data in `CoresetModel.fit` and all other steps. Rows that need more
-    than `memory` bytes stay where they are, and every pass over the data reads them chunk by
+    It replaces the data in `CoresetModel.fit` and all other steps. Rows that need more
+    than `memory` bytes stay on disk, and every pass over the data reads them chunk by
     chunk; otherwise they are loaded once.
 
     Parameters
@@ -63,23 +63,23 @@ class Table:
         can be iterated again. Several files are read in order of name.
     columns : mapping of str to str or list of str, optional
         Stan data variable → its column, or the columns of a matrix from left to right. By
-        default a variable is the column of its own name, a matrix ``X`` the columns
+        default a variable is the column of the same name, a matrix ``X`` the columns
         ``X.1 … X.D`` or a column of lists.
     values : mapping, optional
-        All other data: scalars, hyperparameters. The number of observations is filled in, and
-        sizes that follow from the columns.
+        All other data: scalars, hyperparameters. The number of observations and
+        sizes that follow from the columns are filled in.
     levels : mapping of str to list, optional
-        Categories of columns of names, in the order of their codes 1, 2, …; others are an
+        Categories of columns of names, in the order of their codes 1, 2, …; other values are an
         error. By default all values that occur, sorted. A column of numbers listed here is
         categorical too.
     counts : mapping of str to str, optional
-        Stan integers that are the number of categories of a column.
+        Stan integers that hold the number of categories of a column.
     chunk_rows : int, optional
         Rows in memory at a time; default: about 16 MB of them.
     memory : int
-        Bytes up to which rows are loaded into memory; 0 never loads them.
+        Largest size in bytes up to which rows are loaded into memory; 0 never loads them.
     threads : int, optional
-        Chunks that are evaluated at the same time; default: the available cores.
+        Chunks evaluated at the same time; default: the available cores.
 
     Examples
     --------
@@ -128,14 +128,14 @@ class Table:
     def open_for(
         self, program: WeightedProgram, *, threads: int | None = None
     ) -> StoredRows | LoadedRows:
-        """Read the rows once: count, check, hash and sample them; load them if they are few.
+        """Read the rows once to count, check, hash and sample them; load them if they fit.
 
         Parameters
         ----------
         program : WeightedProgram
-            Says which variables carry observations.
+            Defines which variables hold observations.
         threads : int, optional
-            Chunks that are evaluated at the same time, where the table does not say; default:
+            Chunks evaluated at the same time, if the table does not set it; default:
             the available cores.
 
         Returns
@@ -145,8 +145,8 @@ class Table:
         Raises
         ------
         DataError
-            Columns are missing or differ between files, a part is empty, values are missing,
-            not numbers, or of an unseen category; the message names file, column and row.
+            If columns are missing or differ between files, a part is empty, or values are missing,
+            not numbers, or of an unknown category; the message names file, column and row.
         """
         parts = find_parts(self.rows)
         return self.open_parts(parts, program, threads=threads)
@@ -159,7 +159,7 @@ class Table:
         *,
         threads: int | None = None,
     ) -> StoredRows | LoadedRows:
-        """`open_for` with the parts given, and who reads them: default, threads of this process."""
+        """`open_for` with given parts and executor; by default threads of this process."""
         here = executor or LocalThreads(self.threads or threads or available_cores())
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
         variables = self._variables(program, schema, parts[0].name)
@@ -199,7 +199,7 @@ class Table:
         for name in self.columns:
             if name not in (*carried, program.weights):
                 raise DataError(
-                    f"columns name {name!r}, which is no data variable with one entry per "
+                    f"columns name {name!r}, which is not a data variable with one entry per "
                     f"observation; these are {', '.join(carried)}"
                 )
         found = []
@@ -239,12 +239,12 @@ class Table:
         example: _Example,
         executor: Executor,
     ) -> tuple[tuple[RowVariable, ...], int]:
-        """Categories that are given, or found by reading the columns concerned."""
+        """Set categories, given or found by reading their columns."""
         known = {c: tuple(map(plain_value, levels)) for c, levels in self.levels.items()}
         single = {v.columns[0] for v in variables if not v.matrix}
         for column in known:
             if column not in single:
-                raise DataError(f"levels name {column!r}, which is no column that is read")
+                raise DataError(f"levels name {column!r}, which is not a column that is read")
         wanted = [
             v.columns[0]
             for v in variables
@@ -274,7 +274,7 @@ class Table:
         for name, column in self.counts.items():
             if column not in levels:
                 raise DataError(
-                    f"counts name {column!r}, which is no column of categories; these are "
+                    f"counts name {column!r}, which is not a column of categories; these are "
                     f"{', '.join(levels) or 'none'}"
                 )
             values[name] = len(levels[column] or ())
@@ -290,7 +290,7 @@ def _is_texts(columns: Any) -> bool:
 
 
 def _require_levels(column: str, levels: Any) -> None:
-    """A list in which every category stands once: its place is its code."""
+    """Raise unless a list has every category once, since its position is its code."""
     odd = isinstance(levels, str | bytes | Mapping) or not np.iterable(levels)
     if odd or not len(list(levels)):
         raise OptionError(f"levels of {column!r} are {levels!r}, expected a list of categories")
@@ -303,14 +303,14 @@ def _require_levels(column: str, levels: Any) -> None:
 
 @dataclass(frozen=True)
 class _Example:
-    """What the first batch shows of each column."""
+    """Properties of a column in the first batch."""
 
     categorical: frozenset[str]
     widths: Mapping[str, int]
 
 
 def _first_look(_: None, part: Part) -> tuple[tuple[str, ...], _Example]:
-    """Names of the first part's columns, which hold categories, and how wide lists are."""
+    """The first part's columns: their names, whether they hold categories, widths of lists."""
     for batch in part.batches(None, 256):
         widths = {name: _width(column) for name, column in batch.items()}
         named = frozenset(name for name, column in batch.items() if is_categorical(column))
@@ -325,7 +325,7 @@ def _width(column: Any) -> int:
 
 
 def _part_levels_of(columns: tuple[str, ...], part: Part, chunk_rows: int) -> dict[str, set[Any]]:
-    """`part_levels` with the part second, as executors want it."""
+    """`part_levels` with the part as second argument, as executors pass it."""
     return part_levels(part, columns, chunk_rows)
 
 
@@ -334,7 +334,7 @@ def _schema_of(_: None, part: Part) -> Mapping[str, str] | None:
 
 
 def _same_schema(parts: Sequence[Part], columns: Sequence[str], executor: Executor) -> None:
-    """Columns that are read must be there, with the same types, in every part."""
+    """Raise unless every part has the columns to read, with the same types."""
     schemas = executor.each(_schema_of, [(None, part) for part in parts])
     first = schemas[0]
     for part, schema in zip(parts, schemas, strict=True):
@@ -350,22 +350,22 @@ def _same_schema(parts: Sequence[Part], columns: Sequence[str], executor: Execut
 
 
 def described(data: Any, columns: str | Path | None) -> Any:
-    """Data as they are; with a file of `columns`, the `Table` that it describes."""
+    """Return data unchanged, or the `Table` that a file of `columns` describes."""
     return data if columns is None else table_from_file(columns, data)
 
 
 def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
-    """A `Table` described by a TOML or JSON file with any of its parameters.
+    """Create a `Table` from a TOML or JSON file that sets any of its parameters.
 
     ``columns``, ``values``, ``levels`` and ``counts`` are tables of that file; ``chunk_rows``,
-    ``memory`` and ``threads`` numbers.
+    ``memory`` and ``threads`` are numbers.
 
     Raises
     ------
     DataError
-        No such file, not TOML or JSON, or a member that `Table` does not know.
+        If the file does not exist, is not TOML or JSON, or has an unknown member.
     OptionError
-        A member of the wrong kind.
+        If a member has the wrong type.
     """
     path = check_path("columns", path)
     try:

@@ -1,13 +1,13 @@
-"""What the methods with the model in the loop share: the question they ask, and its gradient.
+"""The objective of the methods with the model in the loop, and its gradient.
 
 A coreset posterior is an exponential family in its weights, π_w ∝ π₀ exp(Σ_n w_n L_n), so that
 
     ∂KL(π_w ‖ π)/∂w_n = −Cov_w(L_n, L − Σ_m w_m L_m)
 
 (Campbell & Beronov 2019, eq. 4; π the posterior of all rows, L its log likelihood). Both
-methods estimate this covariance with draws of π_w itself and draw anew after each change of
-the weights: no approximation of the full posterior has to be guessed beforehand, and the
-draws follow the coreset to where its posterior lies.
+methods estimate this covariance from draws of π_w itself and draw again after each change of
+the weights: they need no approximation of the full posterior in advance, and the
+draws follow the coreset posterior as it moves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "tangent",
 ]
 
-# A step went too far if its log likelihood correlates with the residual at its end by less.
+# A step is too long if its log likelihood's correlation with the residual at its end is lower.
 _OVERSHOT = -0.5
 _SHORTER = 0.25
 _TRIALS = 9
@@ -44,26 +44,26 @@ Columns = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CoresetPosterior:
-    """What a method in the loop asks of a model: four callables, or two with closed forms.
+    """A model as the callables that the methods in the loop need.
 
     Attributes
     ----------
     n_candidates : int
-        M, the rows that may enter, called columns 0..M−1.
+        M, the number of rows that may enter; they are columns 0..M−1.
     total_weight : float
-        What the weights of all rows sum to: N, unless the data came with weights.
+        The sum of the weights of all rows: N, unless the data came with weights.
     draw : callable
-        (columns (k,), weights (k,), count S, rng) → S draws of π_w, in whatever form the
-        other callables take. No columns at all means the prior.
+        (columns (k,), weights (k,), count S, rng) → S draws of π_w, in any form that the
+        other callables accept. No columns means the prior.
     log_lik : callable
-        (draws, columns or None) → log likelihood of each draw and column, (S, k); of all M
-        for None. Unweighted.
+        (draws, columns or None) → unweighted log likelihood of each draw and column, (S, k);
+        None means all M columns.
     target : callable
         (draws, rng) → log likelihood of all N rows at each draw, (S,), up to a constant; or
-        an unbiased estimate of it, one subsample of rows for all draws.
+        an unbiased estimate of it from one subsample of rows for all draws.
     exact : bool
-        Whether `target` is exact. Errors against an estimate measure its noise too, and say
-        nothing about convergence.
+        Whether `target` is exact. Errors relative to an estimate include its noise and do not
+        show convergence.
     """
 
     n_candidates: int
@@ -82,9 +82,9 @@ class Tangent:
     ----------
     draws : ndarray
     features : (S, k)
-        f_n = (S − 1)^(-1/2)·[L_n(θ_s) − mean], the coreset's rows.
+        f_n = (S − 1)^(-1/2)·[L_n(θ_s) − mean], for the coreset's rows.
     target : (S,)
-        b, the same of the full log likelihood.
+        b, the same for the full log likelihood.
     residual : (S,)
         b − Σ_n w_n f_n.
     """
@@ -101,7 +101,7 @@ class Tangent:
 
     @property
     def distance(self) -> float:
-        """‖b − F w‖: half its square is the KL, to second order in the residual."""
+        """‖b − F w‖; half its square is the KL divergence to second order in the residual."""
         return float(np.linalg.norm(self.residual))
 
     @property
@@ -117,12 +117,12 @@ def tangent(
     count: int,
     rng: np.random.Generator,
 ) -> Tangent:
-    """Draw from the coreset posterior and look at the log likelihoods there.
+    """Draw from the coreset posterior and evaluate the log likelihoods there.
 
     Raises
     ------
     SolverError
-        If a log likelihood is not finite at a draw, or that of all rows does not vary.
+        If a log likelihood is not finite at a draw, or the full log likelihood does not vary.
     """
     draws = model.draw(columns, weights, count, rng)
     target = centred(_finite(model.target(draws, rng), "all rows", len(columns)))
@@ -148,14 +148,14 @@ def advance(
     length: float = 1.0,
     search: bool = True,
 ) -> tuple[Float, Tangent]:
-    """Go along a step, and look around where it ends: the new weights, the tangent there.
+    """Take a step, shortened if it is too long; return the new weights and the tangent there.
 
-    Steps are made on a quadratic model of the KL, which far from the optimum holds near the
-    weights only. The KL has risen again at the end of a step of which the residual there wants
-    much back: Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < −½, on the new draws. Such a step is cut to a
-    quarter and tried again. (Slopes cannot be compared with the slope at the start: the narrower
-    a coreset posterior, the smaller all its covariances.) Where a step is good, which is nearly
-    always, the look costs nothing: its draws serve the next step.
+    Steps minimise a quadratic model of the KL, which far from the optimum holds only near the
+    weights. A step is too long, and the KL has risen again, if the new residual points back:
+    Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < −½ on the new draws. Such a step is cut to a quarter and
+    tried again. (The slope at the end cannot be compared with the slope at the start: the
+    narrower a coreset posterior, the smaller all its covariances.) If the step is good, which is
+    nearly always so, the check costs nothing, because the next step uses its draws.
 
     Parameters
     ----------
@@ -166,10 +166,10 @@ def advance(
     length : float
         At most 1.
     search : bool
-        Whether to shorten steps at all.
+        Whether to shorten steps that are too long.
     """
     for _ in range(_TRIALS):
-        # Rounding must not leave a weight of −1e-17, which Stan would refuse.
+        # Rounding must not leave a weight of −1e-17, which Stan would reject.
         trial = np.maximum(weights + length * step, 0.0)
         there = tangent(model, columns, trial, count, rng)
         moved = there.features @ step
@@ -203,12 +203,12 @@ def kl_gradient(
 
 
 def centred(values: Float) -> Float:
-    """(S − 1)^(-1/2)·(values − mean over draws): inner products are covariances."""
+    """(S − 1)^(-1/2)·(values − mean over draws), whose inner products are covariances."""
     return (values - values.mean(axis=0)) / np.sqrt(len(values) - 1)
 
 
 def check_call(model: object, seed: object, callback: object) -> None:
-    """Raise unless these are what every method in the loop is called with."""
+    """Raise unless these arguments suit every method in the loop."""
     check_is("model", model, CoresetPosterior, "a CoresetPosterior")
     check_whole("seed", seed, 0)
     if callback is not None:
@@ -216,7 +216,7 @@ def check_call(model: object, seed: object, callback: object) -> None:
 
 
 def check_positive(value: float, name: str) -> float:
-    """A finite number above 0, or a `SolverError` that names it."""
+    """Return a finite number above 0, or raise a `SolverError` that names it."""
     if not is_finite(value) or value <= 0:
         raise SolverError(f"{name}={shown(value)}; expected a finite number above 0")
     return float(value)

@@ -1,10 +1,10 @@
-"""Sparse variational inference: rows enter one by one, under draws of the coreset posterior.
+"""Sparse variational inference: greedy selection of rows on draws of the coreset posterior.
 
 Campbell & Beronov (2019), Sparse variational inference: Bayesian coresets from scratch,
-NeurIPS 32, Algorithm 1. Each round draws from the posterior of the coreset so far (at first:
-the prior), lets the row enter whose log likelihood correlates most with the residual
-L − Σ w_n L_n, then moves all weights by stochastic projected gradient steps on the KL, with
-new draws for each.
+NeurIPS 32, Algorithm 1. Each round draws from the current coreset's posterior (initially the
+prior), adds the row whose log likelihood correlates most with the residual
+L − Σ w_n L_n, then updates all weights by stochastic projected gradient steps on the KL, each
+with new draws.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from stancoreset.selection.solvers import SolverResult, check_count
 __all__ = ["gradient_step", "sparse_vi"]
 
 # τ of the option update="newton", as a share of the mean variance: rows that enter early, under
-# wide posteriors, have variances many times those that enter late.
+# wide posteriors, have much larger variances than rows that enter late.
 _REGULARIZATION = 1e-4
-# Most that a weight moves in a step, in weights of a uniform coreset's row.
+# Largest change of a weight in a step, relative to the weight of a uniform coreset's row.
 _RADIUS = 3.0
 
 
@@ -51,25 +51,25 @@ def sparse_vi(
     seed: int = 0,
     callback: Callable[[int, float, int], object] | None = None,
 ) -> SolverResult:
-    """Greedy selection and stochastic weight updates in the current coreset posterior.
+    """Select rows greedily and update weights on draws of the current coreset posterior.
 
     Parameters
     ----------
     model : CoresetPosterior
     size : int
-        Rounds, and so most rows, k. A round may choose a row that is there already.
+        Number of rounds, and so largest number of rows, k. A round may choose a row again.
     draws : int, optional
         Draws S of each coreset posterior; default max(100, 2·size): with fewer draws than rows
-        the weights follow the draws instead of the posterior.
+        the weights fit the draws instead of the posterior.
     steps : int
-        Weight updates a round, each on draws of its own.
+        Weight updates per round, each on its own draws.
     polish : int
         Further weight updates after the last round.
     step_size : float
         a in γ_t = a / √(1 + t), t = 0, 1, … within a round.
     update : {"gradient", "newton"}
-        How weights move: by the gradient as in the paper, or (ours) by the quasi-Newton step of
-        `quasi_newton`, which needs fewer steps and ends orders of magnitude lower.
+        Rule for the weights: the paper's gradient step, or (ours) the quasi-Newton step of
+        `quasi_newton`, which needs fewer steps and reaches errors orders of magnitude lower.
     seed : int
     callback : callable, optional
         Called with (round, relative error on fresh draws, number of rows).
@@ -77,27 +77,27 @@ def sparse_vi(
     Returns
     -------
     SolverResult
-        ``relative_error`` and ``trace`` are on draws that the weights were not fitted to.
+        ``relative_error`` and ``trace`` are measured on draws not used to fit the weights.
 
     Raises
     ------
     SolverError
-        Options that make no sense; a log likelihood that is not finite; no row that correlates
-        with the residual of the empty coreset.
+        If an option is invalid, a log likelihood is not finite, or no row correlates with the
+        residual of the empty coreset.
 
     Notes
     -----
-    A gradient step goes along d = −g, without the coordinates that cannot go further down, as far
-    as the quadratic model of the KL (see `quasi_newton`) falls,
+    A gradient step goes along d = −g, without the coordinates at zero that would fall, to the
+    minimum of the quadratic model of the KL (see `quasi_newton`),
 
         γ* = ‖d‖² / ‖F d‖²,      w ← max(0, w + γ_t γ* d),
 
-    so that the step size has no unit and need not be tuned to the data. While few rows leave the
-    posterior wide that model holds near the weights only: no weight moves by more than 3 N/k in a
-    step, thrice what a row weighs in a uniform coreset, and steps that still went too far are
-    shortened (`stancoreset.selection.in_the_loop.base.advance`). A row that once weighs as much as
-    all data does not vary any more where the coreset posterior lies, and would keep its weight for
-    ever.
+    so that the step size has no unit and need not be tuned to the data. While a few rows leave
+    the posterior wide, that model holds only near the weights: no weight changes by more than
+    3 N/k in a step, three times a row's weight in a uniform coreset, and steps that are still too
+    long are shortened (`stancoreset.selection.in_the_loop.base.advance`). Otherwise a row could
+    get the weight of all data; its log likelihood would no longer vary over the coreset
+    posterior, and its weight would never change again.
     """
     began = perf_counter()
     check_call(model, seed, callback)
@@ -161,7 +161,7 @@ def sparse_vi(
 
 
 def gradient_step(here: Tangent, weights: Float, rate: float) -> Float:
-    """Where one projected gradient step leads, as in `sparse_vi`'s notes, (k,)."""
+    """Weights after one projected gradient step, as in `sparse_vi`'s notes, (k,)."""
     direction = -here.gradient
     direction[(weights <= 0) & (direction < 0)] = 0.0
     curvature = float(np.sum((here.features @ direction) ** 2))
@@ -176,8 +176,8 @@ def _most_correlated(
 ) -> tuple[int | None, Float]:
     """argmax Corr_w(L_n, L − Σ w_m L_m); |Corr_w| where w_n > 0.
 
-    A row with a weight may also lose it, which others cannot. None: nothing is left to gain.
-    Returns the row's centred log likelihood beside it.
+    The absolute value is for rows with a weight, which can also decrease. Returns the row and
+    its centred log likelihood, or None if no row improves the fit.
     """
     features = centred(model.log_lik(here.draws, None))
     if not np.all(np.isfinite(features)):

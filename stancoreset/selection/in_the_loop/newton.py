@@ -3,22 +3,21 @@
 Naik, Rousseau & Campbell (2022), Fast Bayesian coresets via subsampling and quasi-Newton
 refinement, NeurIPS 35.
 
-With F the centred log likelihoods of the k rows at draws of π_w, b those of all rows, and
-G = FᵀF ≈ Cov_w(L_n, L_m), which is the Hessian of the KL where the residual b − F w is small,
+With F the centred log likelihoods of the k rows at draws of π_w, b that of all rows, and
+G = FᵀF ≈ Cov_w(L_n, L_m), which is the Hessian of the KL if the residual b − F w is small,
 a step is
 
     δ = (G + τI)⁻¹ Fᵀ(b − F w),      w ← w + γ δ.
 
-Two things are done otherwise than in the paper. It cuts negative weights to zero after the
-step; but a step in one metric projected in another need not descend at all, and with rows
-that resemble each other it hardly does. Here the step is the minimum over w ≥ 0 of the
-quadratic model itself,
+Two things differ from the paper. The paper sets negative weights to zero after the step; but a
+step in one metric projected in another need not descend, and with similar rows it hardly does.
+Here the step leads to the minimum over w ≥ 0 of the quadratic model itself,
 
     v = argmin_{v ≥ 0} ‖b − F v‖² + τ ‖v − w‖²,      δ = v − w,
 
-non-negative least squares in k unknowns, and the same step where no weight meets zero.
-``nonnegative="cut"`` does as the paper does. And τ is a share of the mean of G's diagonal
-instead of a constant, because log likelihoods of single rows shrink as the posterior does.
+non-negative least squares in k unknowns, and the paper's step if no weight reaches zero.
+``nonnegative="cut"`` follows the paper. And τ is a share of the mean of G's diagonal
+instead of a constant, because log likelihoods of single rows vary less as the posterior narrows.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from stancoreset.selection.solvers import SolverResult, check_count
 __all__ = ["newton_step", "quasi_newton"]
 
 # ‖b − F w‖ must fall below this share of the best so far to count as progress. The relative error
-# would not do: far from the optimum it stays at 1, because ‖b‖ falls as fast.
+# does not show progress: far from the optimum it stays at 1, because ‖b‖ falls as fast.
 _PROGRESS = 0.95
 _PATIENCE = 3
 
@@ -62,26 +61,26 @@ def quasi_newton(
     seed: int = 0,
     callback: Callable[[int, float, int], object] | None = None,
 ) -> SolverResult:
-    """A uniform subset of rows with weights refined by quasi-Newton steps.
+    """Select a uniform subset of rows and refine its weights by quasi-Newton steps.
 
     Parameters
     ----------
     model : CoresetPosterior
     size : int
-        Rows k; all candidates if there are fewer.
+        Number of rows k; all candidates if there are fewer.
     draws : int, optional
         Draws S of each coreset posterior; default max(200, 2·size).
     iterations : int
-        Most steps. Ends before if the target is exact and ‖b − F w‖ on fresh draws has not
-        fallen by a twentieth for three steps.
+        Largest number of steps. With an exact target it stops earlier, once ‖b − F w‖ on fresh
+        draws has not fallen by a twentieth in three steps.
     regularization : float
         τ as a share of the mean variance of the rows' log likelihoods.
     line_search : int
-        Steps whose length is searched for, the paper's K_tune; see
-        `stancoreset.selection.in_the_loop.base.advance`. Later steps have length 1, or, where the
-        target is an estimate, 1/2, 1/3, …: the average over their subsamples.
+        Number of steps with a line search, the paper's K_tune; see
+        `stancoreset.selection.in_the_loop.base.advance`. Later steps have length 1, or, if the
+        target is an estimate, 1/2, 1/3, …, which averages over the subsamples.
     nonnegative : {"exact", "cut"}
-        How w ≥ 0 is kept: by the step itself, or by cutting afterwards as in the paper.
+        How w ≥ 0 is enforced: by the step itself, or by cutting afterwards as in the paper.
     seed : int
     callback : callable, optional
         Called with (iteration, relative error on fresh draws, number of rows).
@@ -90,16 +89,16 @@ def quasi_newton(
     -------
     SolverResult
         The weights with the smallest ‖b − F w‖ (the last ones if the target is an estimate);
-        ``relative_error`` and ``trace`` are on draws that the weights were not fitted to.
+        ``relative_error`` and ``trace`` are measured on draws not used to fit the weights.
 
     Raises
     ------
     SolverError
-        Options that make no sense; a log likelihood that is not finite.
+        If an option is invalid or a log likelihood is not finite.
 
     Examples
     --------
-    The mean of a Gaussian, whose coreset posteriors are Gaussians:
+    The mean of a Gaussian, whose coreset posteriors are Gaussian:
 
     >>> y = np.random.default_rng(0).normal(size=(500, 2))
     >>> def draw(columns, weights, count, rng):
@@ -164,10 +163,10 @@ def quasi_newton(
 
 
 def newton_step(here: Tangent, weights: Float, share: float, *, exact: bool = True) -> Float:
-    """Where a full step leads: argmin over v ≥ 0 of ‖b − F v‖² + τ‖v − w‖², (k,).
+    """Weights after a full step: argmin over v ≥ 0 of ‖b − F v‖² + τ‖v − w‖², (k,).
 
-    With G + τI = RᵀR and c = Fᵀb + τw it is argmin ‖R v − R⁻ᵀc‖², k × k whatever the number
-    of draws. Without `exact`, the unconstrained minimum R⁻¹R⁻ᵀc cut at zero.
+    With G + τI = RᵀR and c = Fᵀb + τw this is argmin ‖R v − R⁻ᵀc‖², k × k whatever the number
+    of draws. Without `exact`, it is the unconstrained minimum R⁻¹R⁻ᵀc cut at zero.
     """
     gram = here.features.T @ here.features
     tau = share * max(float(np.mean(np.diag(gram))), np.finfo(float).tiny)

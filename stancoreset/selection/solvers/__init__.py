@@ -1,4 +1,4 @@
-"""Selection algorithms: Φ, b and a size in, indices and weights out. NumPy alone, no Stan.
+"""Selection algorithms in NumPy: from Φ, b and a size to indices and weights.
 
 May import the ground floor. Hands out the algorithms, and `solve`, which calls one by name.
 

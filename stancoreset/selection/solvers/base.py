@@ -1,13 +1,13 @@
-"""What every selection algorithm shares: the problem, the result, the table of algorithms.
+"""The problem, the result and the table of methods that all selection algorithms share.
 
 The problem is sparse non-negative regression (Zhang et al. 2021, eq. 3)
 
     minimise ‖b − Φ w‖²  subject to  w ≥ 0,  ‖w‖₀ ≤ k,
 
-Φ (S × M) one column per candidate row, b (S,) the target. A selection algorithm is a function from
-a `Problem` to an iterator of `Fit`, one for each size asked for, listed by name in `METHODS`.
-`stancoreset.selection.solvers.solve` checks what it is given, runs one of them and makes the
-result.
+where Φ (S × M) has one column per candidate row and b (S,) is the target. A selection algorithm is
+a function from a `Problem` to an iterator of `Fit`, one for each requested size, listed by name in
+`METHODS`. `stancoreset.selection.solvers.solve` checks its arguments, runs an algorithm and builds
+the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Callback = Callable[[int, float, int], object]
 
 @dataclass(frozen=True)
 class SolverResult:
-    """The rows an algorithm chose, their weights, and how it got there.
+    """The selected rows, their weights, and the progress of the algorithm.
 
     Attributes
     ----------
@@ -38,16 +38,16 @@ class SolverResult:
     weights : (k,) float64
         Their weights, positive and finite.
     relative_error : float
-        ‖b − Φ w‖ / ‖b‖ on the draws of Φ itself. It flatters once k approaches S: judge a coreset
-        on draws it was not fitted to.
+        ‖b − Φ w‖ / ‖b‖ on the draws of Φ itself. It is too low as k approaches S: judge a coreset
+        on draws not used for selection.
     trace : (n_iter,) float64
         Relative error after each iteration.
     sizes : (n_iter,) int64
         Number of chosen columns after each iteration.
     n_iter : int
-        Number of iterations: passes or rounds, as the algorithm counts them.
+        Number of iterations: passes or rounds, depending on the algorithm.
     converged : bool
-        Whether the algorithm met its own rule for stopping, rather than its iteration limit.
+        Whether the algorithm met its stopping rule rather than its iteration limit.
     method : str
         The algorithm's name.
     seconds : float
@@ -70,7 +70,7 @@ class SolverResult:
 
 @dataclass(frozen=True)
 class Fit:
-    """What an algorithm yields for one size: columns, their weights (zeros allowed), converged."""
+    """An algorithm's solution for one size: columns, their weights (zeros allowed), converged."""
 
     indices: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -79,7 +79,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Problem:
-    """A checked problem with the options that all algorithms share.
+    """A validated problem with the options that all algorithms share.
 
     Attributes
     ----------
@@ -90,15 +90,15 @@ class Problem:
     norms : (M,) float64
         ‖φ_n‖.
     sizes : tuple of int
-        Sizes k₁ < k₂ < … to yield a `Fit` for.
+        Sizes k₁ < k₂ < …; the algorithm yields a `Fit` for each.
     seed : int
-        Seed of everything random.
+        Seed of all random numbers.
     tol : float
         Relative error at which an algorithm may stop.
     weights_sum : float or None
-        Σ w that the weights must have.
+        The required Σ w.
     groups : (M,) int64 or None
-        Group of every column: whole groups enter or stay out.
+        Group of every column; only whole groups are selected.
     start : (indices, weights) or None
         Warm start.
     callback : callable or None
@@ -123,11 +123,11 @@ class Problem:
         return float(np.linalg.norm(self.target))
 
     def rng(self) -> np.random.Generator:
-        """Return a fresh generator from the seed."""
+        """Return a new generator from the seed."""
         return np.random.default_rng(self.seed)
 
     def columns(self) -> Columns:
-        """Return Φ as a dictionary of columns, the sum constraint folded in."""
+        """Return Φ as a dictionary of columns that includes the sum constraint."""
         return Columns(self.phi, self.target, self.norms, self.weights_sum)
 
     def take(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -135,7 +135,7 @@ class Problem:
         return np.take(self.phi, indices, axis=1).astype(np.float64, copy=False)
 
     def record(self, relative_error: float, size: int) -> None:
-        """Note the end of an iteration."""
+        """Record the end of an iteration."""
         self.history.append((float(relative_error), int(size)))
         if self.callback is not None:
             self.callback(len(self.history), float(relative_error), int(size))
@@ -144,19 +144,19 @@ class Problem:
 Method = Callable[..., Iterator[Fit]]
 METHODS: dict[str, Method] = {}
 
-# Those of the options ``groups``, ``start`` and ``weights_sum`` that a method can use.
+# Which of the options ``groups``, ``start`` and ``weights_sum`` each method supports.
 HONOURS: dict[str, frozenset[str]] = {}
 
 
 def register(name: str, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
-    """Return a decorator that enters an algorithm in `METHODS`.
+    """Return a decorator that adds an algorithm to `METHODS`.
 
     Parameters
     ----------
     name
         The method's name.
     honours
-        Those of the options ``groups``, ``start`` and ``weights_sum`` that it can use.
+        The options among ``groups``, ``start`` and ``weights_sum`` that it supports.
     """
 
     def enter(method: Method) -> Method:
@@ -168,5 +168,5 @@ def register(name: str, honours: Sequence[str] = ()) -> Callable[[Method], Metho
 
 
 def own_options(method: str) -> tuple[str, ...]:
-    """Return the names of the options that belong to one method alone."""
+    """Return the names of the options specific to one method."""
     return tuple(list(inspect.signature(METHODS[method]).parameters)[1:])

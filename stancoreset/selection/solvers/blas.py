@@ -1,8 +1,8 @@
-"""One thread for many small matrix operations.
+"""Single-threaded linear algebra for many small matrix operations.
 
-A linear algebra library splits even a product of 100 × 100 among all its threads, and every split
-waits for the slowest. Where thousands of such products follow one another on a machine that has
-other work to do, the waiting takes ten times as long as the work and more.
+A linear algebra library splits even a 100 × 100 product among all its threads, and every split
+waits for the slowest. With thousands of such products in a row on a busy machine, the waiting
+takes ten times as long as the work and more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _controller() -> Any:
 
 
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function, run with one linear algebra thread where threadpoolctl is installed.
+    """Return the function, run with one linear algebra thread if threadpoolctl is installed.
 
     Examples
     --------

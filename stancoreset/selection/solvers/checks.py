@@ -1,4 +1,4 @@
-"""Checks of what `solve` is given: errors name the argument, the value seen and the expected."""
+"""Checks of `solve`'s arguments: errors name the argument, the value seen and the expected one."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ __all__ = [
     "moderate",
 ]
 
-# Column norms between its inverse and this leave room for squares and sums, in either precision.
+# Squares and sums of column norms between its inverse and this cannot overflow or vanish, in
+# either precision.
 MODERATE = 1e9
 
-# Options that `solve` takes for every method; `HONOURS` says who can use which of them.
+# Options that `solve` accepts for every method; `HONOURS` says which methods support which.
 SHARED = ("callback", "groups", "path", "reweight", "start", "tol", "weights_sum")
 
 
 def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
-    """Raise unless there is such a method and it knows the options, before any work is done.
+    """Raise unless the method exists and supports the options, before any work is done.
 
     Parameters
     ----------
     method
         Name of an algorithm.
     options
-        What `solve` would be given beside its arrays, size and seed.
+        Arguments of `solve` other than its arrays, size and seed.
     others
-        Names of methods that do not work on a projection, for the message.
+        Names of methods that do not use a projection, for the message.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def check_options(
     weights_sum: object,
     reweight: bool,
 ) -> None:
-    """Raise unless the method is known and can use these options."""
+    """Raise unless the method is known and supports these options."""
     _require_known(method)
     own = own_options(method)
     unknown = sorted(set(options) - set(own))
@@ -93,13 +94,13 @@ def check_options(
             raise SolverError(f"method {method!r} cannot use {name}=; methods that can: {able}")
     if weights_sum is not None and "weights_sum" not in honours and not reweight:
         raise SolverError(
-            f"method {method!r} cannot hold the sum of the weights; add reweight=True, or use "
+            f"method {method!r} cannot constrain the sum of the weights; add reweight=True, or use "
             + ", ".join(m for m, h in HONOURS.items() if "weights_sum" in h)
         )
 
 
 def _check_values(method: str, options: Mapping[str, Any]) -> None:
-    """Raise unless options are of the kind of their defaults; methods check their ranges."""
+    """Raise unless options have the types of their defaults; methods check their ranges."""
     parameters = inspect.signature(METHODS[method]).parameters
     for name, value in options.items():
         default, optional = parameters[name].default, "None" in str(parameters[name].annotation)
@@ -120,7 +121,7 @@ def _check_values(method: str, options: Mapping[str, Any]) -> None:
 def check_arrays(
     phi: ArrayLike, target: ArrayLike
 ) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
-    """Return Φ, copied only if its type or layout is unfit, and b."""
+    """Return Φ, copied only if its type or layout requires it, and b."""
     try:
         matrix, b = np.asarray(phi), np.asarray(target)
         for name, array in (("phi", matrix), ("target", b)):
@@ -151,7 +152,7 @@ def check_arrays(
 
 
 def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return ‖φ_n‖ of every column; non-finite entries of Φ show in them."""
+    """Return ‖φ_n‖ of every column; entries of Φ that are not finite show in the norms."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = column_norms(matrix)
     bad = np.flatnonzero(~np.isfinite(norms))
@@ -165,7 +166,7 @@ def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
         )
     if not (norms > 0).any():
         raise SolverError(
-            f"all {len(norms)} columns of phi are null: no row's log likelihood varies over the "
+            f"all {len(norms)} columns of phi are zero: no row's log likelihood varies over the "
             "draws; expected at least one that does"
         )
     return norms
@@ -174,12 +175,12 @@ def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
 def moderate(
     matrix: NDArray[np.floating], b: NDArray[np.float64], norms: NDArray[np.float64]
 ) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]:
-    """Check the size of b against Φ's; if squares might overflow, divide both by one factor.
+    """Compare the magnitudes of b and Φ; if squares might overflow, divide both by one factor.
 
-    The weights do not change with a common factor. Only then is Φ copied.
+    A common factor does not change the weights. Φ is copied only in that case.
     """
     if not np.abs(b).max() > 0:
-        raise SolverError("target is zero: there is nothing to approximate; expected a vector != 0")
+        raise SolverError("target is zero: nothing to approximate; expected a nonzero vector")
     largest = float(norms.max())
     ratio = float(np.abs(b).max()) / largest
     if not 1.0 / MODERATE**2 < ratio < MODERATE**2:
@@ -228,7 +229,7 @@ def is_finite(value: Any) -> bool:
 
 
 def check_sum(weights_sum: float | None) -> float | None:
-    """Return Σ w, which has to be positive."""
+    """Return Σ w, which must be positive."""
     if weights_sum is None:
         return None
     if not is_finite(weights_sum) or weights_sum <= 0:
@@ -240,7 +241,7 @@ def check_sum(weights_sum: float | None) -> float | None:
 
 
 def check_groups(groups: ArrayLike | None, m: int, size: int) -> NDArray[np.int64] | None:
-    """Return the groups numbered from 0 without gaps; one of them at least must fit the size."""
+    """Return the groups numbered from 0 without gaps; at least one must fit the size."""
     if groups is None:
         return None
     with understood("groups", groups, "an array of integers", SolverError):

@@ -1,4 +1,4 @@
-"""Φ as the corrective solvers see it: a dictionary of columns that is never copied."""
+"""Φ as a dictionary of columns that is never copied, for the corrective solvers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "column_blocks", "column_norms", "product"]
 
-# Columns worked on at a time where a pass over Φ needs a temporary array.
+# Columns per block if a pass over Φ needs a temporary array.
 BLOCK = 1024
 
 
@@ -49,7 +49,7 @@ def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Φᵀ v in double precision, computed in Φ's own.
+    """Return Φᵀ v in double precision, computed in Φ's precision.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Columns:
     norms : (M,) float64
         ‖φ_n‖.
     weights_sum
-        W, or None for weights that are free.
+        W, or None for no constraint on the sum.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Columns:
         return np.vstack([block - self._shift[:, None], np.full(len(indices), self._tau)])
 
     def correlate(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ⟨a_n, residual⟩ for every column: one pass over Φ, in Φ's own precision."""
+        """Return ⟨a_n, residual⟩ for every column, in one pass over Φ in Φ's precision."""
         if self.weights_sum is None:
             return product(self._phi, residual)
         head, last = residual[:-1], residual[-1]
         return product(self._phi, head) + (self._tau * last - self._shift @ head)
 
     def relative_error(self, residual: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-        """Return ‖b − Φ w‖ / ‖b‖ for the weights that `coreset_weights` makes of `weights`."""
+        """Return ‖b − Φ w‖ / ‖b‖ for w = `coreset_weights(weights)`."""
         if self.weights_sum is None:
             return float(np.linalg.norm(residual)) / self._scale
         total = float(weights.sum())

@@ -1,4 +1,4 @@
-"""Φ compressed to the directions that count."""
+"""Φ compressed to its leading singular directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Compression", "compress"]
 
 @dataclass(frozen=True)
 class Compression:
-    """Φ ≈ U R, U an orthonormal basis of the directions in which the columns really vary.
+    """Φ ≈ U R, with U an orthonormal basis of the directions in which the columns vary.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Compression:
     def correlate(
         self, vector: NDArray[np.float64], columns: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """Return Φᵀ v ≈ Rᵀ (Uᵀ v), for all columns of Φ or for some."""
+        """Return Φᵀ v ≈ Rᵀ (Uᵀ v) for all or some columns of Φ."""
         inner = (self.basis.T @ vector).astype(np.float32)
         rows = self.rows if columns is None else self.rows[columns]
         return (rows @ inner).astype(np.float64)
@@ -41,12 +41,12 @@ def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression | Non
     """Drop the directions whose singular value is below `rtol` times the largest.
 
     The left singular vectors come from the S × S matrix Φ Φᵀ, accumulated in double precision over
-    blocks of columns: S²M operations and one read of Φ, where a QR factorisation needs several. The
-    square costs half the digits, so directions below 1e-8 are noise; `rtol` must stay well above.
+    blocks of columns: S²M operations and one read of Φ, where a QR factorisation needs several.
+    Squaring loses half the digits, so directions below 1e-8 are noise; `rtol` must stay well above.
 
-    None if that would save little: Φ in single precision, of nearly full rank.
+    Returns None if that would save little, because Φ has single precision and nearly full rank.
 
-    Costs as much as about S/8 products Φᵀ v, and M × r single-precision numbers.
+    The cost is that of about S/8 products Φᵀ v, and memory for M × r single-precision numbers.
 
     Parameters
     ----------

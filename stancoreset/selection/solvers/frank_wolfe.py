@@ -15,7 +15,7 @@ __all__ = ["frank_wolfe"]
 
 @register("frank_wolfe", honours=("weights_sum",))
 def frank_wolfe(problem: Problem, *, sigma_factor: float = 1.0) -> Iterator[Fit]:
-    """One vertex of the simplex an iteration, the one most aligned with the residual.
+    """Move in each iteration to the vertex of the simplex most aligned with the residual.
 
     With σ_n = ‖φ_n‖ and σ = Σ σ_n, the iterate stays on {w ≥ 0, Σ σ_n w_n = σ}, whose vertices
     are (σ/σ_n) e_n. The step γ towards vertex n minimises f along it: with the residual
@@ -25,15 +25,15 @@ def frank_wolfe(problem: Problem, *, sigma_factor: float = 1.0) -> Iterator[Fit]
 
     clipped to [0, 1]. With ``weights_sum`` = W the simplex is {w ≥ 0, Σ w_n = W} instead.
 
-    The constraint makes it scale Φ w by about σ where ‖b‖ would be right (Campbell & Broderick
-    2018, section 2.2); ``reweight=True`` repairs that.
+    The constraint scales Φ w to about σ instead of ‖b‖ (Campbell & Broderick 2018, section 2.2);
+    ``reweight=True`` corrects that.
 
     Parameters
     ----------
     problem
-        Sizes, Φ and b. One iteration adds at most one column; k iterations are done for size k.
+        Sizes, Φ and b. An iteration adds at most one column; size k takes k iterations.
     sigma_factor
-        σ as a multiple of Σ σ_n over the columns of Φ: N/M where these are a pool of M out of N.
+        σ as a multiple of Σ σ_n over the columns of Φ: N/M if these are a pool of M out of N.
 
     Yields
     ------

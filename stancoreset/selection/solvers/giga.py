@@ -17,21 +17,21 @@ SAME_DIRECTION = 1e-14
 
 @register("giga")
 def giga(problem: Problem) -> Iterator[Fit]:
-    """One geodesic step on the unit sphere an iteration, towards the best aligned column.
+    """Take one geodesic step on the unit sphere per iteration, towards the best aligned column.
 
     ℓ_n = φ_n/‖φ_n‖, ℓ = b/‖b‖ and the iterate ℓ(w) are unit vectors. Written out, the alignment
     that line 7 maximises is
 
         ⟨d_t, d_tn⟩ = (⟨ℓ, ℓ_n⟩ − c u_n) / (√(1 − c²) √(1 − u_n²)),
 
-    with c = ⟨ℓ, ℓ(w)⟩ and u_n = ⟨ℓ_n, ℓ(w)⟩, so that of all the columns an iteration needs the
-    products u_n alone: one pass over Φ, and no array of its size. A run ends early when the
+    with c = ⟨ℓ, ℓ(w)⟩ and u_n = ⟨ℓ_n, ℓ(w)⟩, so an iteration needs only the products u_n of the
+    columns: one pass over Φ, and no array of its size. A run ends early when the
     residual no longer shrinks.
 
     Parameters
     ----------
     problem
-        Sizes, Φ and b. One iteration adds at most one column; k iterations are done for size k.
+        Sizes, Φ and b. An iteration adds at most one column; size k takes k iterations.
 
     Yields
     ------

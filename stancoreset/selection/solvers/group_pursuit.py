@@ -15,11 +15,11 @@ __all__ = ["group_pursuit"]
 
 
 def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
-    """Grow by whole groups under a budget of rows, then exchange groups.
+    """Add whole groups within a budget of rows, then exchange groups.
 
-    The groups enter whose rows correlate most with the residual, per row, while they fit; after
-    each, non-negative least squares on all rows of the groups that are in. At last groups are
-    exchanged: the one whose rows carry least of the fit per row leaves, others enter in its stead,
+    The groups whose rows correlate most with the residual, per row, enter while they fit; after
+    each, non-negative least squares is solved on all rows of the selected groups. Then groups are
+    exchanged: the one that contributes least to the fit per row leaves, others enter instead,
     and the change is kept if the error fell.
 
     Parameters
@@ -27,7 +27,7 @@ def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
     problem
         Sizes, Φ, b and groups.
     exchanges
-        Failed exchanges in a row after which to stop.
+        Number of consecutive failed exchanges after which to stop.
 
     Yields
     ------
@@ -58,7 +58,7 @@ def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
 
 
 class _Groups:
-    """The groups that are in, their rows and weights, and the residual."""
+    """The selected groups, their rows and weights, and the residual."""
 
     def __init__(self, problem: Problem) -> None:
         assert problem.groups is not None
@@ -75,7 +75,7 @@ class _Groups:
         self.squared = float(self.residual @ self.residual)  # what the solver lowers
 
     def grow(self, size: int, barred: int | None = None) -> None:
-        """Let groups enter while one fits and lowers the error."""
+        """Add groups while one fits and lowers the error."""
         tried = np.zeros(len(self.counts), dtype=bool)
         if barred is not None:
             tried[barred] = True
@@ -105,23 +105,23 @@ class _Groups:
         return shares
 
     def enter(self, labels: NDArray[np.int64]) -> None:
-        """Let groups enter and solve."""
+        """Add groups and solve for the weights."""
         self.inside = self.inside.copy()
         self.inside[labels] = True
         self._solve()
 
     def leave(self, label: int) -> None:
-        """Let a group leave and solve."""
+        """Remove a group and solve for the weights."""
         self.inside = self.inside.copy()
         self.inside[label] = False
         self._solve()
 
     def snapshot(self) -> tuple:
-        """Return what `restore` needs; the squared residual comes last."""
+        """Return the state for `restore`; its last item is the squared residual."""
         return self.inside, self.rows, self.weights, self.residual, self.error, self.squared
 
     def restore(self, snapshot: tuple) -> None:
-        """Go back."""
+        """Return to the state of a snapshot."""
         self.inside, self.rows, self.weights, self.residual, self.error, self.squared = snapshot
 
     def _solve(self) -> None:

@@ -1,8 +1,8 @@
 """Iterative hard thresholding for coresets (Zhang, Khanna, Kyrillidis & Koyejo 2021).
 
 The objective is f(w) = ‖y − Φ w‖² with gradient ∇f(w) = −2 Φᵀ(y − Φ w); y is b elsewhere. The
-factors and signs printed in Algorithms 2 and 3 do not agree with one another, so here are the steps
-anew.
+factors and signs printed in Algorithms 2 and 3 are inconsistent, so the steps are derived here
+again.
 
 Step along a direction d from z (lines 6 and 9). With r = y − Φ z,
 
@@ -17,13 +17,13 @@ r = y − Φ w_{t+1},
 
     f(w_{t+1} + τ Δ) = ‖r − τ Φ Δ‖²   is least at   τ = ⟨r, Φ Δ⟩/‖Φ Δ‖²:
 
-the printed formula has a factor ½ too much, a step half as long as its own definition asks for.
+the printed formula has an extra factor ½, which makes the step half as long as its definition.
 
 Subspace expansion (line 4). A column outside the support can only enter with a positive weight, and
-that lowers f only where ∇f is negative: the k entries looked for are the most negative ones of ∇f,
+that lowers f only where ∇f is negative: the k entries sought are the most negative ones of ∇f,
 the largest of −∇f.
 
-Work. The images Φ z, Φ w of sparse vectors need their k columns alone, and Φ z follows from Φ w by
+Work. The images Φ z, Φ w of sparse vectors need only their k columns, and Φ z follows from Φ w by
 the momentum formula; the one product with all of Φ is the gradient's. It serves to rank columns, so
 it is computed from Φ compressed (see `compress`) in single precision, while every residual, line
 search and error uses the columns themselves in double precision.
@@ -47,7 +47,7 @@ from stancoreset.selection.solvers.projections import best_groups, project, proj
 
 __all__ = ["aiht", "aiht2", "exact_step", "iht"]
 
-# An iterate this many times worse than the best has run away; it does with batch gradients.
+# An iterate this many times worse than the best has diverged, which happens with batch gradients.
 RUNAWAY = 10.0
 
 HONOURS = ("groups", "start", "weights_sum")
@@ -87,16 +87,16 @@ def iht(
     step
         μ; by default 1/(2 ‖Φ‖²), with which f never rises (‖Φ‖ by power iteration).
     max_iter
-        Most iterations for each size.
+        Largest number of iterations for each size.
     rtol
         Stop when ‖w_{t+1} − w_t‖ ≤ rtol·‖w_{t+1}‖.
     compression
-        Relative singular value below which directions are left out of the gradient; None: use Φ.
+        Relative singular value below which the gradient omits directions; None uses Φ itself.
     gradient_batch
-        Number of columns B of the batch-gradient estimator (appendix G); None: all.
+        Number of columns B of the batch-gradient estimator (appendix G); None uses all.
     subsample_weights
-        Estimate Φ w from a batch of columns too, as the appendix does. Off by default: Φ w costs
-        k columns only, and exact it makes the estimator far less noisy and no less unbiased.
+        Whether to estimate Φ w from a batch of columns too, as the appendix does. Off by default:
+        the exact Φ w needs only k columns and makes the estimator far less noisy, without bias.
 
     Yields
     ------
@@ -163,7 +163,7 @@ def aiht2(
     gradient_batch: int | None = None,
     subsample_weights: bool = False,
 ) -> Iterator[Fit]:
-    """A-IHT II (Algorithm 3): Algorithm 2 with a gradient step on the support, to de-bias.
+    """A-IHT II (Algorithm 3): Algorithm 2 with a de-biasing gradient step on the support.
 
     Step sizes and momentum by exact line search: see the module's notes for the derivation.
 
@@ -213,7 +213,7 @@ def _accelerated(
             if best.offer(w, w_image) or change <= rtol * np.linalg.norm(w[1]):
                 converged = True
                 break
-            if best.lost():  # momentum ran away: go on from the best, without it
+            if best.lost():  # momentum diverged: continue from the best without it
                 w, w_image = best.iterate, workspace.image(best.iterate)
                 z, z_image = w, w_image
         w = best.iterate
@@ -221,7 +221,7 @@ def _accelerated(
 
 
 class _Best:
-    """The best iterate so far: with momentum, or a batch gradient, the last need not be."""
+    """The best iterate so far, which with momentum or batch gradients need not be the last."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -229,7 +229,7 @@ class _Best:
         self.iterate: Sparse = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
     def offer(self, w: Sparse, image: NDArray[np.float64]) -> bool:
-        """Take note of an iterate; return whether it meets the error goal."""
+        """Record an iterate; return whether it meets the error goal."""
         error = float(np.linalg.norm(self._problem.target - image)) / self._problem.scale
         self._problem.record(error, len(w[0]))
         self._last = error
@@ -243,7 +243,7 @@ class _Best:
 
 
 class _Workspace:
-    """Everything an iteration does with Φ."""
+    """The operations of an iteration that involve Φ."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class _Workspace:
         self._subsample_weights = subsample_weights
         self._rng = problem.rng()
         self._cache = _ColumnCache(problem, capacity=max(64, min(m, 8 * problem.sizes[-1])))
-        # The compression costs about S/8 products; it must pay within max_iter.
+        # The compression costs about S/8 products and must save more within max_iter.
         self._compression = (
             compress(problem.phi, compression)
             if compression is not None and m > 4 * s and max_iter > s // 4
@@ -278,7 +278,7 @@ class _Workspace:
 
     @single_threaded
     def image(self, w: Sparse) -> NDArray[np.float64]:
-        """Return Φ w from the columns of the support alone."""
+        """Return Φ w, computed from the columns of the support."""
         return w[1] @ self._cache.rows(w[0])
 
     def gradient(self, residual: NDArray[np.float64], w: Sparse) -> NDArray[np.float64]:
@@ -305,7 +305,7 @@ class _Workspace:
         return residual @ self._problem.take(rows)
 
     def minus(self, z: Sparse, mu: float, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return z − μ ∇f, all entries."""
+        """Return all entries of z − μ ∇f."""
         moved = -mu * gradient
         moved[z[0]] += z[1]
         return moved
@@ -321,7 +321,7 @@ class _Workspace:
         return np.union1d(z[0], entering)
 
     def along_sum(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Under a sum constraint, return the direction's part that leaves the sum as it is."""
+        """Return the part of the direction that preserves a constrained sum."""
         if self._problem.weights_sum is None or len(direction) == 0:
             return direction
         return direction - direction.mean()
@@ -350,7 +350,7 @@ class _Workspace:
 
 
 class _ColumnCache:
-    """Columns of Φ in double precision, kept while the support wanders slowly."""
+    """A cache of Φ's columns in double precision, for a support that changes slowly."""
 
     def __init__(self, problem: Problem, capacity: int) -> None:
         self._problem = problem
@@ -376,7 +376,7 @@ class _ColumnCache:
 
 
 def _combine(a: float, x: Sparse, b: float, w: Sparse) -> Sparse:
-    """Return a·x + b·w, on the union of the supports."""
+    """Return a·x + b·w on the union of the supports."""
     indices = np.union1d(x[0], w[0])
     values = np.zeros(len(indices))
     values[np.searchsorted(indices, x[0])] += a * x[1]

@@ -1,9 +1,9 @@
 """Non-negative least squares on an active set that grows and shrinks.
 
 `ActiveSet` keeps the factorisation A = Q R of the active columns and updates it: new columns are
-orthogonalised against Q; when columns leave, what follows them is made triangular again. R is the
-Cholesky factor of the Gram matrix AᵀA, but the Gram matrix, whose condition is squared, is never
-formed: errors down to 1e-12 of the target stay visible.
+orthogonalised against Q; when columns leave, the rest of R is made triangular again. R is the
+Cholesky factor of the Gram matrix AᵀA, but the Gram matrix, whose condition number is the square,
+is never formed: errors down to 1e-12 of the target stay visible.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ActiveSet", "largest", "nonnegative_weights"]
 
-# A column whose part outside the active span is below this share of its norm is dependent.
+# A column is dependent if its part outside the active span is below this share of its norm.
 DEPENDENT = 1e-11
 
 
 class ActiveSet:
-    """min ‖target − A x‖ with x > 0 over the active columns A, for a set that changes.
+    """The solution of min ‖target − A x‖, x > 0, for a changing set of active columns A.
 
     Parameters
     ----------
     columns
-        The dictionary the active columns are taken from.
+        The dictionary that contains the active columns.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class ActiveSet:
         return active[indices]
 
     def append(self, candidates: NDArray[np.int64]) -> int:
-        """Let columns enter with weight zero; return how many did (dependent ones do not)."""
+        """Add columns with weight zero, except dependent ones; return how many were added."""
         candidates = candidates[~self.holds(candidates)]
         room = self._q.shape[0] - len(self)
         candidates = candidates[: max(room, 0)]
@@ -108,7 +108,7 @@ class ActiveSet:
         return p
 
     def remove(self, positions: NDArray[np.intp]) -> None:
-        """Let the columns at these positions leave; the others keep their weights."""
+        """Remove the columns at these positions; the others keep their weights."""
         keep = np.ones(len(self), dtype=bool)
         keep[positions] = False
         first = int(np.argmin(keep))
@@ -134,10 +134,10 @@ class ActiveSet:
     def descend(self) -> None:
         """Move to the non-negative least-squares solution on a subset of the active columns.
 
-        First boldly: all columns whose unconstrained weight is negative leave at once, until no
+        First, all columns whose unconstrained weight is negative leave at once, until no
         weight is negative. If that raises the error, the inner loop of Lawson & Hanson (1974,
-        chapter 23), under which it never rises: step towards the unconstrained solution until a
-        weight meets zero, let that column leave, repeat.
+        chapter 23) is used, which never raises it: step towards the unconstrained solution until
+        a weight reaches zero, remove that column, repeat.
         """
         z = self._q.T @ self.target
         gained = float(np.sum(z[self.weights == 0] ** 2))  # by the columns that just entered
@@ -155,7 +155,7 @@ class ActiveSet:
         self._keep(np.flatnonzero(~trial.gone))
 
     def _keep(self, left: NDArray[np.intp]) -> None:
-        """Let all columns leave but those at `left`, and solve; rounding may cost a few more."""
+        """Remove all columns except those at `left`, and solve; rounding may remove a few more."""
         while True:
             if len(left) < len(self):
                 self.remove(np.setdiff1d(np.arange(len(self)), left))
@@ -169,10 +169,10 @@ class ActiveSet:
 
     @single_threaded
     def gains(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return by how much the squared error falls if a column of `block` enters alone.
+        """Return the reduction of the squared error if a column of `block` enters alone.
 
-        ⟨a, r⟩²/‖(I − QQᵀ) a‖² for an acute angle with the residual r, else 0: exact as long as no
-        other weight turns negative.
+        It is ⟨a, r⟩²/‖(I − QQᵀ) a‖² for an acute angle with the residual r, else 0: exact as long
+        as no other weight becomes negative.
         """
         correlation = self.residual @ block
         squared = np.einsum("dn,dn->n", block, block)
@@ -182,17 +182,17 @@ class ActiveSet:
 
     @single_threaded
     def without(self, position: int) -> ActiveSet:
-        """Return the active set that is left when one column leaves."""
+        """Return the active set without one of its columns."""
         other = self.copy()
         other._keep(np.delete(np.arange(len(self)), position))
         return other
 
     @single_threaded
     def prune(self, size: int) -> None:
-        """Let the cheapest columns leave until `size` are left.
+        """Remove the columns that raise the error least until `size` are left.
 
         Removing column j from a least-squares fit raises the squared error by x_j² / (G⁻¹)_jj,
-        G the Gram matrix. A weight that earlier removals turned negative leaves first.
+        with G the Gram matrix. Weights that earlier removals made negative leave first.
         """
         if len(self) <= size:
             return
@@ -212,10 +212,10 @@ class ActiveSet:
 
     @single_threaded
     def enter(self, candidates: NDArray[np.int64]) -> bool:
-        """Let candidates enter, then `descend`; return whether the error fell.
+        """Add candidates, then `descend`; return whether the error fell.
 
-        Candidates come in descending order of merit. If all together bring nothing, the first
-        enters alone: alone, a column that correlates with the residual must lower the error.
+        Candidates are in descending order of merit. If all together do not lower the error, the
+        first enters alone: a single column that correlates with the residual must lower it.
         """
         before = self.residual @ self.residual
         for batch in (candidates, candidates[:1]):
@@ -229,15 +229,15 @@ class ActiveSet:
 
 
 class _Departures:
-    """Who leaves a least-squares fit, and what the weights and the error become.
+    """Removals from a least-squares fit, with the resulting weights and error.
 
     With H = (RᵀR)⁻¹ and x the weights of the whole fit, those without the columns J are
 
         x − H_·J (H_JJ)⁻¹ x_J,
 
-    and the squared error is higher by x_Jᵀ (H_JJ)⁻¹ x_J: no more of H is needed than its columns J.
-    This decides who leaves; `ActiveSet` then solves anew from its factors, so that no rounding
-    error stays.
+    and the squared error is higher by x_Jᵀ (H_JJ)⁻¹ x_J: only the columns J of H are needed.
+    This decides which columns leave; `ActiveSet` then solves again from its factors, so that
+    rounding errors do not accumulate.
     """
 
     def __init__(self, r: NDArray[np.float64], z: NDArray[np.float64]) -> None:
@@ -250,11 +250,11 @@ class _Departures:
         self.lost = 0.0
 
     def negative(self) -> NDArray[np.bool_]:
-        """Return which of those that stay have no positive weight."""
+        """Return which of the remaining columns have no positive weight."""
         return (self.x <= 0) & ~self.gone
 
     def drop(self, leaving: NDArray[np.bool_]) -> None:
-        """Let more columns leave."""
+        """Remove more columns."""
         new = np.flatnonzero(leaving)
         unit = np.zeros((len(self.x), len(new)))
         unit[new, np.arange(len(new))] = 1.0
@@ -275,11 +275,11 @@ class _Departures:
 def _orthonormal(
     matrix: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Q, R with matrix = Q R, by Cholesky factors of the Gram matrix, twice.
+    """Return Q, R with matrix = Q R, from two Cholesky factorisations of the Gram matrix.
 
-    As accurate as Householder's while the condition is below 1e8, else we fall back to that; and
-    made of a few large products, where Householder's are thousands of small ones, which wait for
-    one another wherever the linear algebra uses threads on a busy machine.
+    This is as accurate as Householder's method while the condition number is below 1e8; above, it
+    falls back to that. It takes a few large products instead of Householder's thousands of small
+    ones, which wait for one another if the linear algebra uses threads on a busy machine.
     """
     try:
         first = cholesky(matrix.T @ matrix, check_finite=False)
@@ -295,9 +295,9 @@ def _orthonormal(
 
 
 def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """Return where the `count` largest positive scores stand, largest first, ties in order.
+    """Return the positions of the `count` largest positive scores, largest first, ties in order.
 
-    A partial selection, not a sort of everything.
+    It selects partially instead of sorting all scores.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def nonnegative_weights(
 ) -> NDArray[np.float64]:
     """Return the non-negative least-squares weights x of the columns `indices`, zeros included.
 
-    Under a sum constraint `Columns.coreset_weights` turns them into the weights w.
+    Under a sum constraint `Columns.coreset_weights` converts them to the weights w.
 
     Examples
     --------

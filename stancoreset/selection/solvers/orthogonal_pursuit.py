@@ -14,11 +14,11 @@ __all__ = ["orthogonal_pursuit"]
 
 @register("orthogonal_pursuit", honours=("start", "weights_sum"))
 def orthogonal_pursuit(problem: Problem) -> Iterator[Fit]:
-    """One column an iteration, the one nearest in angle to the residual, and all weights again.
+    """Add the column nearest in angle to the residual, and solve for all weights again.
 
     Orthogonal matching pursuit (Tropp & Gilbert 2007) with the least-squares step under w ≥ 0: a
-    column whose weight meets zero leaves, so that more than k iterations may be needed for k
-    columns. One pass over Φ an iteration.
+    column whose weight reaches zero leaves, so k columns may need more than k iterations. Each
+    iteration takes one pass over Φ.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ __all__ = ["best_groups", "project", "project_simplex"]
 def project_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     """Return the point of {w ≥ 0, Σ w = total} nearest to `values`.
 
-    It is (values − λ)₊ with the λ that meets the sum, found by one sort (Duchi et al. 2008).
+    It is (values − λ)₊ with the λ that gives the sum, found by one sort (Duchi et al. 2008).
 
     Examples
     --------
@@ -30,10 +30,10 @@ def project_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.flo
 def best_groups(
     energy: NDArray[np.float64], groups: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]:
-    """Return the rows of the groups with most energy, whole groups of at most `size` rows in all.
+    """Return the rows of the groups with most energy, at most `size` rows in whole groups.
 
-    Groups are taken by energy per row while they fit: the optimum if they are equally large, else
-    the usual greedy answer to a knapsack problem. Groups without energy stay out.
+    Groups enter by energy per row while they fit: the optimum if they are equally large, else
+    the usual greedy solution of a knapsack problem. Groups without energy stay out.
 
     Examples
     --------
@@ -62,9 +62,9 @@ def project(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return Π(values) onto {w ≥ 0, ‖w‖₀ ≤ size}, as (indices, weights).
 
-    The `size` largest positive entries (Zhang et al. 2021, appendix B). With `weights_sum`, also
-    Σ w = weights_sum: the `size` largest entries, projected onto the simplex, which is the exact
-    projection (Kyrillidis et al. 2013). With `groups`, whole groups.
+    These are the `size` largest positive entries (Zhang et al. 2021, appendix B). With
+    `weights_sum`, the `size` largest entries are projected onto the simplex Σ w = weights_sum,
+    which is the exact projection (Kyrillidis et al. 2013). With `groups`, whole groups are kept.
 
     Examples
     --------

@@ -18,17 +18,17 @@ from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
 __all__ = ["Pool", "pursuit"]
 
-# An exchange must lower the error by this share to be worth another one of the same width.
+# An exchange must lower the error by this share before another one of the same width is tried.
 EXCHANGE_GAIN = 0.01
 SWAP_GAIN = 1e-4
 
 
 class Pool:
-    """The few columns nearest in angle to a recent residual, kept at hand.
+    """A cache of the columns nearest in angle to a recent residual.
 
     One pass over Φ costs S·M memory reads; the columns that matter in the next rounds are nearly
-    always among the best few thousand of the last pass. They are priced first, and Φ itself again
-    once none of them is as near to the residual as those left outside were.
+    always among the best few thousand of the last pass. They are priced first, and Φ itself only
+    once none of them is as near to the residual as the columns outside the pool were.
     """
 
     def __init__(self, columns: Columns, size: int) -> None:
@@ -40,7 +40,7 @@ class Pool:
         self._outside = np.inf
 
     def best(self, active: ActiveSet, count: int) -> NDArray[np.int64]:
-        """Return up to `count` inactive columns that make an acute angle with the residual."""
+        """Return up to `count` inactive columns at an acute angle to the residual."""
         length = float(np.linalg.norm(active.residual))
         if length == 0.0:
             return self._indices[:0]
@@ -52,7 +52,7 @@ class Pool:
         return self._indices[chosen]
 
     def best_alone(self, active: ActiveSet, barred: int) -> int | None:
-        """Return the column that lowers the error most if it enters alone."""
+        """Return the column that, entering alone, lowers the error most."""
         self.best(active, 1)  # see that the pool is near the residual
         gains = active.gains(self._block)
         gains[active.holds(self._indices) | (self._indices == barred)] = 0.0
@@ -88,16 +88,16 @@ def pursuit(
     pool: int = 2000,
     swap_limit: int = 20,
 ) -> Iterator[Fit]:
-    """Grow beyond the size by non-negative least squares, prune back, exchange.
+    """Grow beyond the size by non-negative least squares, prune back, then exchange columns.
 
     Each round lets the `batch` columns nearest in angle to the residual enter and solves
     non-negative least squares on the active columns, until they number (1 + overshoot)·k, the error
     goal is met, or no column lowers the error. Then the columns whose removal costs least,
-    x_j²/(G⁻¹)_jj with G the Gram matrix, leave one after another until k are left. At last columns
-    are exchanged: some enter, as many leave, and the change is kept if the error fell; fewer each
-    time it did not.
+    x_j²/(G⁻¹)_jj with G the Gram matrix, leave one after another until k are left. Finally columns
+    are exchanged: some enter, as many leave, and the change is kept if the error fell; each
+    failure reduces their number.
 
-    With groups the same idea works on whole groups: see `group_pursuit`.
+    With groups the same method works on whole groups: see `group_pursuit`.
 
     In R^r any point of a cone is a non-negative combination of at most r generators
     (Carathéodory), so with r the rank of Φ the error vanishes at k = r.
@@ -107,14 +107,14 @@ def pursuit(
     problem
         Sizes, Φ and b.
     batch
-        Columns that enter in a round.
+        Number of columns that enter in a round.
     overshoot
         Growth beyond k before pruning, as a share of k.
     pool
-        Columns kept at hand between passes over Φ.
+        Number of columns cached between passes over Φ.
     swap_limit
-        Largest k for which columns are also swapped one by one at the end, each against the column
-        that lowers the error most in its place: dear, and worth it for small k alone.
+        Largest k for which each column is finally swapped for the one that lowers the error most
+        in its place; the cost pays only for small k.
 
     Yields
     ------
@@ -154,7 +154,7 @@ def pursuit(
 
 
 def _grow(problem: Problem, active: ActiveSet, near: Pool, size: int, batch: int) -> bool:
-    """Let columns enter until there are `size`; return whether nothing more could be gained."""
+    """Add columns until there are `size`; return whether no further column lowers the error."""
     while len(active) < size:
         if active.error <= problem.tol or not active.enter(near.best(active, batch)):
             return True
@@ -163,7 +163,7 @@ def _grow(problem: Problem, active: ActiveSet, near: Pool, size: int, batch: int
 
 
 def _exchange(problem: Problem, active: ActiveSet, near: Pool, size: int, width: int) -> None:
-    """Let `width` columns enter and the cheapest leave, while that lowers the error."""
+    """Add `width` columns and remove the cheapest, while that lowers the error."""
     while width >= 1 and active.error > problem.tol:
         trial = active.copy()
         if not trial.enter(near.best(trial, width)):
@@ -177,7 +177,7 @@ def _exchange(problem: Problem, active: ActiveSet, near: Pool, size: int, width:
 
 
 def _swap(problem: Problem, active: ActiveSet, near: Pool) -> None:
-    """Swap single columns, in turn, until no swap lowers the error."""
+    """Swap single columns in turn until no swap lowers the error."""
     size = len(active)
     queue = deque(int(n) for n in active.indices)
     settled = 0

@@ -1,4 +1,4 @@
-"""`solve`: check the problem, run the algorithm of a name, make the result."""
+"""`solve`: check the problem, run the named algorithm, build the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stancoreset.selection.solvers.nnls import nonnegative_weights
 
 __all__ = ["solve"]
 
-# Entries of Φ up to which several threads cost more than they bring.
+# Number of entries of Φ up to which several threads are slower than one.
 SMALL = 1_000_000
 
 
@@ -47,13 +47,13 @@ def solve(
     callback: Callback | None = None,
     **options: Any,
 ) -> SolverResult:
-    """Choose at most `size` columns of Φ and non-negative weights with Φ w close to b.
+    """Select at most `size` columns of Φ and non-negative weights with Φ w close to b.
 
     Parameters
     ----------
     phi : (S, M) array
-        One column for each candidate row: its log likelihood at S draws, centred, over √S.
-        float32 is worked on as it is; other types become float64. Never changed.
+        One column per candidate row: its log likelihood at S draws, centred, over √S.
+        float32 is used as it is; other types become float64. Never changed.
     target : (S,) array
         b. It need not be the sum of the columns of `phi`, which may be a pool of candidates.
     size
@@ -68,19 +68,19 @@ def solve(
         Increasing sizes, none above `size`: one run yields a result for each, in
         ``result.path``, by growing from one size to the next.
     reweight
-        Solve the weights on the chosen columns again by non-negative least squares. The methods
-        ``pursuit`` and ``orthogonal_pursuit`` do so always.
+        Whether to solve for the weights of the selected columns again by non-negative least
+        squares. The methods ``pursuit`` and ``orthogonal_pursuit`` always do.
     weights_sum
-        Ask for Σ w equal to this. ``giga`` can do that with ``reweight=True`` only.
+        The required Σ w. ``giga`` supports it only with ``reweight=True``.
     groups : (M,) array of int ≥ 0
-        Whole groups enter or stay out, and the rows of the groups that enter number at most
-        `size`; rows of weight zero are not listed.
+        Group of every column. Only whole groups are selected, of at most `size` rows in all;
+        rows of weight zero are not listed.
     start
-        An earlier result, or (indices, weights), to start from, for methods that can.
+        An earlier result, or (indices, weights), to start from, for methods that support it.
     callback
         Called with (iteration, relative error, number of chosen columns) after each iteration.
     **options
-        Options of the method alone: see the method's own function.
+        Options specific to the method: see the method's function.
 
     Returns
     -------
@@ -89,8 +89,8 @@ def solve(
     Raises
     ------
     SolverError
-        Φ or b not finite, shapes that disagree, a size below 1, a target of zero, no column that
-        is not null, an unknown method or option, a sum that no weights can have.
+        If Φ or b is not finite, shapes disagree, the size is below 1, the target or all columns
+        are zero, a method or option is unknown, or no weights can have the sum.
 
     Examples
     --------

@@ -15,10 +15,10 @@ __all__ = ["importance", "uniform"]
 
 @register("uniform", honours=("weights_sum",))
 def uniform(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
-    """k columns without replacement, all of weight W/k.
+    """Draw k columns without replacement, each with weight W/k.
 
-    W is the option ``weights_sum``, by default M: give the number of observations where the
-    columns are a pool of candidates and the target stands for all of them.
+    W is the option ``weights_sum``, by default M: give the number of observations if the
+    columns are a pool of candidates and the target represents all observations.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def uniform(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
 
 @register("importance", honours=("weights_sum",))
 def importance(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
-    """k draws with probability σ_n/σ, where σ_n = ‖φ_n‖ and σ = Σ σ_n.
+    """Draw k columns with probability σ_n/σ, where σ_n = ‖φ_n‖ and σ = Σ σ_n.
 
     A column drawn c times gets the weight (c/k)·σ/σ_n, so that E[Φ w] = Σ φ_n and Σ σ_n w_n = σ
     (Campbell & Broderick 2018, eq. 4–5). With ``weights_sum`` the weights are scaled to that sum.
