@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,15 @@ from typing import Any
 import hypothesis
 import pytest
 import seeds
+from cmdstan_runtime import build
 from cmdstan_runtime.build import cache_root, ensure, locked
 
-# A shell that starts the tests in the background has them ignore interrupts, and so do the
-# processes that they start and interrupt.
+# A shell that starts the tests in the background has them ignore interrupts, and nohup hangups, and
+# so do the processes that they start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # ignored still, but a child starts without
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +42,48 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
     hypothesis.settings.load_profile("everywhere")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Quick tests first, then whole fits, then CmdStan, which is built meanwhile.
+
+    Each worker of pytest-xdist begins with a share of neighbours in the list, so that every share
+    has its part of all three, in whole files.
+    """
+    files: dict[tuple[int, Path], list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault((_tier(item), item.path), []).append(item)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for _, together in sorted(files.items(), key=lambda entry: entry[0][0]):
+        min(shares, key=len).extend(together)
+    items[:] = [item for share in shares for item in share]
+    first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    if first and not config.option.collectonly and any(_tier(item) == 2 for item in items):
+        _build_cmdstan(config)
+
+
+def _tier(item: pytest.Item) -> int:
+    if item.get_closest_marker("cmdstan"):
+        return 2
+    return 1 if item.get_closest_marker("fit") or item.get_closest_marker("slow") else 0
+
+
+def _build_cmdstan(config: pytest.Config) -> None:
+    """Begin now; who needs it waits, and builds it if this has failed."""
+    process = subprocess.Popen(
+        [sys.executable, build.__file__],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    config.add_cleanup(end)
 
 
 @pytest.fixture(scope="session")

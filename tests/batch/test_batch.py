@@ -474,7 +474,8 @@ def test_what_a_killed_process_left_is_removed_though_its_number_is_still_taken(
 
 
 @pytest.mark.fit
-def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times):
     """Every kill hits a batch at work: one that has ended before makes way for another."""
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))
     text = (
@@ -492,7 +493,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
     rng = np.random.default_rng(3)
     seen: dict[str, tuple[int, int]] = {}
     kills, progress, patience = 0, set(), 1.0
-    while kills < 20:
+    while kills < times:
         pid = zygote.start("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet")
         time.sleep(patience * rng.uniform(0.01, 0.2) * alone)
         workers = workers_of(work, pid) if kills % 3 == 2 else []
@@ -513,7 +514,7 @@ def test_killed_twenty_times_it_ends_as_if_it_had_not_been(tmp_path, zygote):
         else:
             assert status == -signal.SIGKILL
             kills += 1
-    assert len(progress) >= 5, "too few kills hit a batch that got somewhere"
+    assert len(progress) >= min(5, times // 2), "too few kills hit a batch that got somewhere"
     assert zygote.finish("batch", path, "--out", work, "--jobs", 2, "--resume", "--quiet") == 0
     assert stamps(work).items() >= seen.items()
     same_results(whole, work)

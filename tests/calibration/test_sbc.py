@@ -10,6 +10,7 @@ from calibration.sbc import DRAWS, calibrate, ranked, uniformity
 QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000, "draws": 250, "refine": False}
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_ranks_of_the_truth_are_uniform():
     result = calibrate("logistic", 20, seed=1, **QUICK)

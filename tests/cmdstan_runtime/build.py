@@ -102,11 +102,12 @@ def built(cache: Path) -> Path:
 def build(home: Path, httpstan: Path, version: str) -> None:
     """Lay out the directory `home` and compile the program's objects, on all processors."""
     (home / "bin").mkdir(parents=True)
-    (home / "bin/stanc").symlink_to(httpstan / "stanc")
+    for part in ("include", "lib"):
+        shutil.copytree(httpstan / part, home / "httpstan" / part)
+    shutil.copy2(httpstan / "stanc", home / "bin/stanc")
     shutil.copytree(HERE / "src", home / "src")
     template = (HERE / "makefile.in").read_text()
-    text = template.replace("@VERSION@", version).replace("@HTTPSTAN@", str(httpstan))
-    (home / "makefile").write_text(text)
+    (home / "makefile").write_text(template.replace("@VERSION@", version))
     make = shutil.which(os.environ.get("MAKE", "make"))
     if make is None:
         raise RuntimeUnavailable("there is no make here; install make and a C++ compiler")
@@ -141,7 +142,11 @@ def stan_version(httpstan: Path) -> str:
 
 
 def fingerprint(httpstan: Path) -> str:
-    """Ten digits that change with the sources, with httpstan and with the compiler."""
+    """Ten digits that change with the sources, with httpstan and with the compiler.
+
+    They do not change with the folder that httpstan is in: what was compiled once serves every
+    environment of the machine.
+    """
     compiler = os.environ.get("CXX", "g++")
     try:
         identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
@@ -150,8 +155,9 @@ def fingerprint(httpstan: Path) -> str:
             f"no C++ compiler: `{compiler} --version` failed: {error}"
         ) from error
     digest = hashlib.sha256(identity)
-    for word in (str(httpstan), importlib.metadata.version("httpstan"), platform.machine()):
+    for word in (importlib.metadata.version("httpstan"), platform.machine()):
         digest.update(word.encode())
+    digest.update((httpstan / "stanc").read_bytes())
     for path in [HERE / "makefile.in", *sorted((HERE / "src").iterdir())]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:10]

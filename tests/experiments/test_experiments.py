@@ -373,7 +373,13 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("gaussian", "logistic") else pytest.param(name, marks=pytest.mark.slow)
+        for name in EXPERIMENTS
+    ],
+)
 def test_each_experiment_from_the_command_line(name, tmp_path, capsys):
     command = ["paper", name, "--quick", "--trials", "2", "--iterations", "20", *TINY[name]]
     assert main([*command, "--out", str(tmp_path / "a")]) == 0

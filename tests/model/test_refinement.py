@@ -121,7 +121,7 @@ def two_modes():
 
 @pytest.mark.fit
 @pytest.mark.parametrize("control_variate", [True, False])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_mode_that_the_reference_knows_is_not_lost(two_modes, control_variate, seed, tmp_path):
     """Refined from round to round, the draws end in one mode: half of the posterior is gone."""
     rng = np.random.default_rng(2)

@@ -534,6 +534,7 @@ def slab(rng, chains, draws, share=0.2, stay=0.96, width=30.0):
     return np.where(inside, width, 1.0) * rng.normal(size=inside.shape)
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors_are_those_of_many_runs():
     """The spread of means and sds over 200 runs, of normal draws and of a slab seldom visited."""
     rng = np.random.default_rng(0)

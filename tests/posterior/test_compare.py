@@ -165,6 +165,7 @@ class TestWeights:
         kish = weights.sum() ** 2 / (weights**2).sum()
         assert row["ess_bulk"] == pytest.approx(kish, rel=0.05)
 
+    @pytest.mark.slow
     def test_error_of_the_weighted_mean(self):
         # the estimated error matches the spread of estimates over replications
         q, p = stats.norm(0.3, 1.1), stats.norm(0, 1)

@@ -14,19 +14,15 @@
 stan::model::model_base& new_model(stan::io::var_context& data, unsigned int seed,
                                    std::ostream* messages);
 
-namespace {
+extern const bool stan_threads;
 
-#ifdef STAN_THREADS
-constexpr bool threads = true;
-#else
-constexpr bool threads = false;
-#endif
+namespace {
 
 void print_info(std::ostream& out) {
   out << "stan_version_major = " << stan::MAJOR_VERSION << '\n'
       << "stan_version_minor = " << stan::MINOR_VERSION << '\n'
       << "stan_version_patch = " << stan::PATCH_VERSION << '\n'
-      << "STAN_THREADS=" << (threads ? "true" : "false") << '\n'
+      << "STAN_THREADS=" << (stan_threads ? "true" : "false") << '\n'
       << "STAN_MPI=false\nSTAN_OPENCL=false\nSTAN_NO_RANGE_CHECKS=false\n"
       << "STAN_CPP_OPTIMS=false\n";
 }
@@ -36,9 +32,9 @@ void print_info(std::ostream& out) {
 // otherwise run on all processors.
 void start_threads(cli::argument& args) {
   cli::argument& wanted = args.at("num_threads");
-  if (wanted.is_default() && threads)
+  if (wanted.is_default() && stan_threads)
     wanted.set_default(std::to_string(stan::math::internal::get_num_threads()));
-  if (!threads && wanted.as_integer() != 1)
+  if (!stan_threads && wanted.as_integer() != 1)
     throw cli::usage_error(wanted.as_text()
                            + " is not a valid value for \"num_threads\"\n"
                              "  Valid values: num_threads == 1");
