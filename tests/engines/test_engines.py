@@ -280,7 +280,13 @@ def test_cmdstan_that_is_named_and_broken(tmp_path, monkeypatch, what, advice):
         assert "httpstan" in findings["stanc"].found
 
 
-MODELS = ["logistic", "hierarchical_logistic", "student_t"]
+MODELS = [
+    "logistic",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("hierarchical_logistic", "student_t")
+    ),
+]
 
 
 @pytest.mark.cmdstan

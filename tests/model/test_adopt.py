@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from seeds import reseeded
+from weave_data import make_data, obs_of
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
@@ -154,10 +156,29 @@ def test_identities_hold(name):
 
 
 @pytest.mark.cmdstan
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_identities_hold_in_cmdstan_too(name, cmdstan):
-    code, data = PROGRAMS[name]
-    identities_hold_in_cmdstan(name, code, data)
+def test_identities_hold_in_cmdstan_too(cmdstan):
+    identities_hold_in_cmdstan("brms", *PROGRAMS["brms"])
+
+
+@pytest.mark.slow
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("name", ["ordinal", "correlated"])
+def test_identities_of_other_programs_hold_in_cmdstan(name, cmdstan):
+    identities_hold_in_cmdstan(name, *PROGRAMS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.cmdstan
+@pytest.mark.parametrize(
+    "name",
+    # A regression density taken apart, censoring by index, ordered categories in a loop, two
+    # outcomes with frozen centring.
+    ["glm_negbin", "brms_censored_indices", "ordered_probit_loop", "brms_multivariate_rescor"],
+)
+def test_identities_of_further_shapes_hold_in_cmdstan(name, cmdstan):
+    folder = Path(__file__).parents[1] / "stan" / "weave_programs"
+    code = (folder / f"{name}.stan").read_text()
+    identities_hold_in_cmdstan(name, code, make_data(code), obs_of(code))
 
 
 def identities_hold_in_cmdstan(name, code, data, obs=None):

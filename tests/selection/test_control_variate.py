@@ -118,6 +118,7 @@ def test_coordinates_of_vectors_that_sum_to_zero():
     np.testing.assert_allclose(added, expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.cmdstan
 def test_coordinates_in_cmdstan(cmdstan):
     """All types at once: compiling takes long. Simplices changed in 2.37: one of them too."""
