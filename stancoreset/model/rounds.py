@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stancoreset.engines import Float, StanData
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.model.certify import Judge
 from stancoreset.model.fit import CoresetFit, load_fit
-from stancoreset.model.influence import influential_rows
 from stancoreset.model.plan import Plan, reference_name
 from stancoreset.model.refinement import (
     LONGER_CHAINS,
@@ -26,17 +27,20 @@ from stancoreset.model.refinement import (
     best_round,
     next_change,
 )
+from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.posterior import arviz
 from stancoreset.rows import FullData
-from stancoreset.selection import default_candidates
+from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "influential_rows"]
 
 # Rows found by their influence, for so many random candidates one.
 _INFLUENTIAL = 10
+# Reference draws at which their influence is measured.
+_LOOKED_AT = 32
 # How much closer to one adapt_delta is where steps are to be smaller.
 _CLOSER = 10
 # How many times as long warm-up becomes at most where chains become longer.
@@ -217,3 +221,42 @@ def _room(posterior: Any) -> float:
     draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
     numbers = max(1, sum(v.size for v in variables))
     return min(_MOST_DRAWS / draws, _MOST_NUMBERS / numbers)
+
+
+def influential_rows(
+    session: Session, checked: StanData, coreset: Coreset, draws: Float, count: int
+) -> NDArray[np.int64]:
+    """The rows that a random pool of candidates should not be without.
+
+    With r_s = L(θ_s) − L_w(θ_s), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: how much
+    the coreset's error would change with the row's weight.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    coreset : Coreset
+        What came out of the round before.
+    draws : ndarray, shape (S, P)
+        Reference draws, unconstrained; the first few of them are used.
+    count : int
+        How many rows.
+
+    Returns
+    -------
+    ndarray of int, ascending
+        None at all where the rows are on disk: each would have to be read.
+    """
+    if not isinstance(checked, dict):
+        return np.zeros(0, dtype=np.int64)
+    few = draws[:_LOOKED_AT]
+    full = session.full_data(checked)
+    residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
+    residual = residual - residual.mean()
+    scores = np.empty(full.n_obs)
+    for rows, log_lik in session.row_log_lik(checked, few):
+        scores[rows] = np.abs(residual @ log_lik)
+    scores = np.where(np.isfinite(scores), scores, 0.0)
+    chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]
+    return np.sort(chosen).astype(np.int64)

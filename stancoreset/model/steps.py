@@ -14,7 +14,6 @@ import numpy as np
 
 from stancoreset.engines import Float, RowModel, SampleResult, StanData
 from stancoreset.errors import StancoresetError
-from stancoreset.model.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
 from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, corrected_error
 from stancoreset.model.folder import RunFolder
@@ -22,7 +21,12 @@ from stancoreset.model.in_the_loop import select_in_the_loop
 from stancoreset.model.plan import HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
-from stancoreset.model.sizes import smallest_adequate
+from stancoreset.model.sizes import (
+    MAX_DRAWS,
+    initial_draws,
+    select_adaptively,
+    smallest_adequate,
+)
 from stancoreset.posterior import Certificate
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference

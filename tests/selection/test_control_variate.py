@@ -13,7 +13,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
-from stancoreset.model.influence import influential_rows
+from stancoreset.model.rounds import influential_rows
 from stancoreset.selection.control_variates import LEAST_CURVATURE
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control

@@ -10,9 +10,9 @@ from problems import logistic_data
 
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, OptionError
-from stancoreset.model.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.model.adopt import Adopted
 from stancoreset.model.session import Session
+from stancoreset.model.sizes import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.reference.laplace import laplace
 from stancoreset.selection.coreset import Coreset, select
 from stancoreset.selection.projection import (
