@@ -48,6 +48,8 @@ _FAILED = ".failed"
 _NEXT, _PAST = ".overwriting", ".overwritten"
 # A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
 _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
+# The setting that says how many rounds there may be.
+_ROUNDS = "max_rounds"
 # Of a value in a message.
 _LONGEST = 120
 
@@ -184,7 +186,18 @@ class RunFolder:
     def _is_same(self) -> bool:
         """Whether there is a run in the folder, and it is this one."""
         assert self.path is not None
-        return (self.path / _MARKER).exists() and self._settings_there() == self._fingerprint
+        return (self.path / _MARKER).exists() and not self._differences(self._settings_there())
+
+    def _differences(self, there: Mapping[str, Any]) -> list[str]:
+        """In which settings the run in the folder is another than this one.
+
+        Rounds may become more or fewer; but a run of one pass is another than one that goes on.
+        """
+        asked = self._fingerprint
+        different = {k for k in {*there, *asked} if there.get(k) != asked.get(k)}
+        if (there.get(_ROUNDS) == 1) == (asked.get(_ROUNDS) == 1):
+            different.discard(_ROUNDS)
+        return sorted(different)
 
     def _settings_there(self) -> dict[str, Any]:
         assert self.path is not None
@@ -193,11 +206,11 @@ class RunFolder:
             there = json.loads(marker.read_text(encoding="utf-8"))
         if not isinstance(there, dict):
             raise OutputError(f"{marker} is damaged: it holds no settings; name another folder")
-        return there
+        return _of_today(there)
 
     def _require_same(self) -> None:
         there, asked = self._settings_there(), self._fingerprint
-        different = sorted(k for k in {*there, *asked} if there.get(k) != asked.get(k))
+        different = self._differences(there)
         if different:
             pairs = ", ".join(
                 f"{k} was {_shown(there.get(k))}, now {_shown(asked.get(k))}" for k in different
@@ -308,6 +321,14 @@ class RunFolder:
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage is there (each appears only when it is whole)."""
         return self.path is not None and _all_there(self.path, _FILES[stage])
+
+
+def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they are called today: earlier versions said whether a fit may `refine`."""
+    if "refine" not in settings:
+        return settings
+    rounds = "more than 1" if settings["refine"] else 1
+    return {_ROUNDS: rounds, **{k: v for k, v in settings.items() if k != "refine"}}
 
 
 def results_in(path: Path) -> Path:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
 import numpy as np
 
@@ -20,11 +20,9 @@ from stancoreset.checks import (
     check_seed,
     check_text,
     check_whole,
-    shown,
     understood,
 )
 from stancoreset.engines import (
-    NUTS,
     Engine,
     StanData,
     check_inits,
@@ -51,15 +49,22 @@ from stancoreset.model.identities import (
     require_identities,
 )
 from stancoreset.model.merging import keep_rows, merge_parts
+from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.model.passes import check_passes
-from stancoreset.model.plan import HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
+from stancoreset.model.plan import (
+    HELDOUT_DRAWS,
+    MERGE_SIZE,
+    PROJECTIONS,
+    TAYLOR,
+    Plan,
+    nuts_of,
+)
 from stancoreset.model.pointwise import (
     generated_quantities,
     quantity_names,
     with_log_likelihood,
     with_replications,
 )
-from stancoreset.model.refinement import MAX_ROUNDS
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Session
 from stancoreset.model.steps import Pipeline
@@ -192,32 +197,22 @@ class CoresetModel:
         self,
         data: Any,
         *,
-        size: int | str = "auto",
-        method: str = "pursuit",
-        reference: Any = "laplace",
-        projection: str | None = None,
-        control_variate: bool = True,
-        refine: bool | str = "auto",
-        max_rounds: int = MAX_ROUNDS,
-        draws: int | None = None,
-        candidates: int | None = None,
-        seed: int | None = 0,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        parallel_chains: int | None = None,
+        size: int | str = Plan.size,
+        method: str = Plan.method,
+        reference: Any = Plan.reference,
+        max_rounds: int = Plan.max_rounds,
+        seed: int | None = Plan.seed,
+        chains: int | None = None,
+        iter_warmup: int | None = None,
+        iter_sampling: int | None = None,
         inits: Any = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
-        show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         resume: bool = False,
         overwrite: bool = False,
-        engine_output_dir: str | Path | None = None,
-        stages: Stages | None = None,
-        **options: Any,
+        show_progress: bool | None = None,
+        **options: Unpack[FitOptions],
     ) -> CoresetFit:
         """Reference, projection, selection, NUTS on the coreset, certificate.
 
@@ -241,34 +236,17 @@ class CoresetModel:
             to it; mean-field variational inference (CmdStan only); NUTS on a weighted
             subsample, moved to the full data; or draws that you have (ArviZ container,
             cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
-        projection : {"taylor", "loglik", "fisher"}, optional
-            What the rows match there: the log likelihood beyond second order (the default
-            with a control variate; see `stancoreset.selection.taylor`), its values (the default
-            without), or its gradient (the weighted Fisher information norm; see
-            `stancoreset.selection.fisher`).
-        control_variate : bool
-            Add to the rows what they lack up to second order, as a quadratic around the
-            posterior's centre: a hundred rows then do what thousands could not, in many
-            dimensions above all. See `stancoreset.selection.control_variates`.
-        refine : {"auto", False}
-            What to do when the result is not certified: ``"auto"`` tries, round by round,
-            the coreset posterior's own draws as the reference, more rows and draws, a pilot
-            run and Pathfinder; and chains as much longer than `iter_sampling` as their
-            Monte-Carlo error asks for. False leaves it at one pass. `CoresetFit.rounds` tells
-            what was tried. See `stancoreset.model.refinement`.
         max_rounds : int
-            Rounds at most, the first pass included.
-        draws : int, optional
-            Reference draws S that selection sees; default: five times `size`, at least 250;
-            of a Laplace fit they are doubled until the held-out error stops improving, up to
-            2,000. In the loop: draws of each coreset posterior.
-        candidates : int, optional
-            Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
+            Rounds at most, the first pass included; 1: one pass. While the result is not
+            certified, a further round tries the coreset posterior's own draws as the reference,
+            more rows and draws, a pilot run and Pathfinder; and chains as much longer than
+            `iter_sampling` as their Monte-Carlo error asks for. `CoresetFit.rounds` tells what
+            was tried. See `stancoreset.model.refinement`.
         seed : int or None
             Seed of everything random; None takes one that nobody has chosen, which is in the
             report, and in `output_dir` for a run that goes on.
-        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
-            As in cmdstanpy's ``sample``.
+        chains, iter_warmup, iter_sampling : int, optional
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
         inits : float, dict, list of dict, path, list of path, or ndarray, optional
             Where the chains start, as in cmdstanpy: constrained values by parameter, from which
             some may be missing, for all chains or each; a radius; or an array (P,) or
@@ -277,26 +255,30 @@ class CoresetModel:
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
             ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
             say ``beta[age]``.
-        show_progress : bool, optional
-            Bars on standard error; default: only in a terminal.
         output_dir : path, optional
             Folder for the results; finished stages are written as they end.
         resume : bool
             Go on in `output_dir` from the stages that an interrupted run has finished.
         overwrite : bool
             Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
-        engine_output_dir : path, optional
-            Where CmdStan's own CSV files are kept, those of further rounds in ``round_1``, …
-            below it; default: they are temporary.
-        stages : Stages, optional
-            A stopwatch of your own.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
         **options
-            Of NUTS, as in cmdstanpy's ``sample``: ``thin``, ``save_warmup`` (in the group
-            ``warmup_posterior``), ``metric``, ``step_size``, ``adapt_init_phase``,
-            ``adapt_metric_window``, ``adapt_step_size``, ``show_console``, ``refresh``; see
-            `stancoreset.engines.nuts.NUTS`. All else is passed to the selection algorithm; for
-            methods in the loop also ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and
-            ``warmup``, see `stancoreset.model.in_the_loop.select_in_the_loop`.
+            Of NUTS, as in cmdstanpy's ``sample``: ``adapt_delta``, ``max_treedepth``, ``thin``,
+            ``save_warmup`` (in the group ``warmup_posterior``), ``metric``, ``step_size``,
+            ``parallel_chains``, …; or all of them together, ``sampler=sc.NUTS(…)``. See
+            `stancoreset.NUTS`.
+
+            Of the selection: ``projection``, ``control_variate``, ``draws``, ``candidates``; or
+            all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
+
+            ``engine_output_dir``: where CmdStan's own CSV files are kept, those of further rounds
+            in ``round_1``, … below it; by default they are temporary. ``stages``: a stopwatch of
+            your own.
+
+            All else is passed to the selection algorithm; for methods in the loop also
+            ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
+            `stancoreset.model.in_the_loop.select_in_the_loop`.
 
         Returns
         -------
@@ -308,31 +290,20 @@ class CoresetModel:
             Each names what is at fault and what to do.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(stages, show_progress)
+        stages = Stages.given(options.pop("stages", None), show_progress)
         plan = Plan.of(
             {
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-                "parallel_chains": parallel_chains,
+                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
+                "size": size,
+                "method": method,
+                "reference": reference,
+                "max_rounds": max_rounds,
+                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
+                "inits": inits,
+                "coords": coords,
+                "dims": dims,
                 **options,
-            },
-            size=size,
-            method=method,
-            reference=reference,
-            projection=projection,
-            control_variate=control_variate,
-            refine=_refines(refine),
-            max_rounds=max_rounds,
-            draws=draws,
-            candidates=candidates,
-            seed=recorded_seed(output_dir) if seed is None and resume else seed,
-            inits=inits,
-            engine_output_dir=engine_output_dir,
-            coords=coords,
-            dims=dims,
+            }
         )
         plan.nuts.require_engine(self.engine.name)
         plan.require(sys.maxsize)  # before data are read, which may take long
@@ -340,7 +311,7 @@ class CoresetModel:
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
             provenance = self._session.provenance(checked, plan.settings())
-        require_csv_folder(engine_output_dir, "engine_output_dir", self.engine.name)
+        require_csv_folder(plan.engine_output_dir, "engine_output_dir", self.engine.name)
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
             self._session.compile()
@@ -354,26 +325,21 @@ class CoresetModel:
         self,
         parts: Sequence[Any],
         *,
-        size: int | str = 200,
-        method: str = "pursuit",
-        control_variate: bool = True,
-        seed: int | None = 0,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        parallel_chains: int | None = None,
+        size: int | str = MERGE_SIZE,
+        method: str = Plan.method,
+        max_rounds: int = Plan.max_rounds,
+        seed: int | None = Plan.seed,
+        chains: int | None = None,
+        iter_warmup: int | None = None,
+        iter_sampling: int | None = None,
         inits: Any = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
-        show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         resume: bool = False,
         overwrite: bool = False,
-        engine_output_dir: str | Path | None = None,
-        stages: Stages | None = None,
-        **options: Any,
+        show_progress: bool | None = None,
+        **options: Unpack[MergeOptions],
     ) -> CoresetFit:
         """Join the coresets of parts and select anew: merge and reduce.
 
@@ -385,10 +351,15 @@ class CoresetModel:
             kept its rows (`keep`, or a fit that was merged itself).
         size : int or "auto"
             At most this many rows, k; ``"auto"``: the fewest whose held-out error is small enough.
-        method, control_variate, seed
+        method, seed
             See `fit`.
-        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
-            As in cmdstanpy's ``sample``. Chains that are too short become longer, as in a fit.
+        max_rounds : int
+            Rounds at most. Further rounds sample the same rows again: chains that are too short
+            become longer, and steps smaller, as in `fit`.
+        chains, iter_warmup, iter_sampling : int, optional
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
+        inits, coords, dims
+            See `fit`.
         output_dir : path, optional
             Folder for the results, with the data of the rows; finished stages are written as they
             end.
@@ -396,10 +367,11 @@ class CoresetModel:
             Go on in `output_dir` from the stages that an interrupted merge has finished.
         overwrite : bool
             Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
-        inits, coords, dims, show_progress, engine_output_dir, stages
+        show_progress
             See `fit`.
         **options
-            Of NUTS and of the selection algorithm, see `fit`.
+            Of NUTS, ``control_variate``, ``engine_output_dir``, ``stages``, and of the selection
+            algorithm, see `fit`.
 
         Returns
         -------
@@ -429,26 +401,19 @@ class CoresetModel:
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(stages, show_progress)
-        plan = Plan.of(
+        stages = Stages.given(options.pop("stages", None), show_progress)
+        plan = Plan.of_merge(
             {
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-                "parallel_chains": parallel_chains,
+                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
+                "size": size,
+                "method": method,
+                "max_rounds": max_rounds,
+                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
+                "inits": inits,
+                "coords": coords,
+                "dims": dims,
                 **options,
-            },
-            size=size,
-            method=method,
-            control_variate=control_variate,
-            refine=True,
-            seed=recorded_seed(output_dir) if seed is None and resume else seed,
-            inits=inits,
-            engine_output_dir=engine_output_dir,
-            coords=coords,
-            dims=dims,
+            }
         )
         plan.nuts.require_engine(self.engine.name)
         plan.require(sys.maxsize)  # before data are read, which may take long
@@ -609,7 +574,7 @@ class CoresetModel:
         dims: Mapping[str, Sequence[str]] | None = None,
         show_progress: bool | None = None,
         output_dir: str | Path | None = None,
-        **options: Any,
+        **options: Unpack[SampleOptions],
     ) -> Any:
         """NUTS on the coreset, or on the full data if `coreset` is None.
 
@@ -630,7 +595,8 @@ class CoresetModel:
             Where CmdStan's own CSV files are kept; default: they are temporary.
         **options
             Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
-            ``iter_sampling``, ``thin``, ``adapt_delta``, …; see `stancoreset.engines.nuts.NUTS`.
+            ``iter_sampling``, ``thin``, ``adapt_delta``, …; or all of them together,
+            ``sampler=sc.NUTS(…)``. See `stancoreset.NUTS`.
 
         Returns
         -------
@@ -642,7 +608,7 @@ class CoresetModel:
         OptionError
             An option of NUTS that is out of range, or that this engine does not have.
         """
-        nuts = NUTS.of(options)
+        nuts = nuts_of(options)
         nuts.require_engine(self.engine.name)
         seed = fresh_seed() if seed is None else seed
         check_seed(seed)
@@ -948,10 +914,9 @@ class CoresetModel:
         )
 
 
-def _refines(refine: bool | str) -> bool:
-    if refine is False or (isinstance(refine, str) and refine == "auto"):
-        return bool(refine)
-    raise OptionError(f"refine is {shown(refine)}, expected 'auto' or False")
+def _given(**values: object) -> dict[str, object]:
+    """The arguments that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(code: object) -> str:

@@ -144,12 +144,13 @@ class Rounds:
             settings["reference"] = _best(attempts).posterior
         elif attempts or change.reference != reference_name(asked.reference):
             settings["reference"] = change.reference
-        return replace(asked, **settings)
+        chosen = {n: settings.pop(n) for n in ("draws", "candidates") if n in settings}
+        return replace(asked, selection=replace(asked.selection, **chosen), **settings)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Moment matching as a last step before rejection: see `moment_matching`."""
         pipeline, best = self.pipeline, _best(attempts)
-        refines = pipeline.plan.refine and not self.same_rows
+        refines = pipeline.plan.refines and not self.same_rows
         if not refines or best.certificate.verdict != "rejected":
             return
         started = time.perf_counter()
@@ -184,7 +185,7 @@ class Rounds:
         plan = self.pipeline.plan
         failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
         # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
-        other = plan.refine and not self.same_rows
+        other = plan.refines and not self.same_rows
         if isinstance(error, ModeAtInfinityError) or not (failed and other):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
@@ -193,16 +194,18 @@ class Rounds:
         """Rows that go along with what the best coreset so far gets wrong."""
         best = _best(attempts)
         session, checked = self.pipeline.session, self.pipeline.checked
-        candidates = plan.candidates or default_candidates(session.program.n_obs(checked), 0)
+        candidates = plan.selection.candidates or default_candidates(
+            session.program.n_obs(checked), 0
+        )
         count = max(1, candidates // _INFLUENTIAL)
         return influential_rows(session, checked, best.coreset, best.reference.draws, count)
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
-        if not plan.refine:
+        if not plan.refines:
             return None
         rounds = [a.round for a in attempts]
-        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        candidates = plan.selection.candidates or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
         # What is selected in the loop has no reference that could be another.

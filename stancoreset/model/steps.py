@@ -142,21 +142,25 @@ class Pipeline:
     def _reference(self, full: FullData) -> Reference:
         plan = self.plan
         few = full.passes.stored is not None  # they can grow, and each reads every row from disk
-        count = initial_draws(plan.size, few=few) if plan.draws is None else plan.draws
+        count = (
+            initial_draws(plan.size, few=few)
+            if plan.selection.draws is None
+            else plan.selection.draws
+        )
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
     def _coreset(self, full: FullData, reference: Reference) -> Coreset:
         plan, session = self.plan, self.session
         selection = None
-        if plan.control_variate and session.controlled.covered:
+        if plan.selection.control_variate and session.controlled.covered:
             with self.stages("expand"):
                 expansion = session.expand(full, reference)
             selection = ControlledSelection(session, self.checked, full, expansion)
-        candidates = plan.candidates or default_candidates(full.n_obs, plan.size)
+        candidates = plan.selection.candidates or default_candidates(full.n_obs, plan.size)
         if plan.method in IN_THE_LOOP:
             chosen = self._select_in_the_loop(full, candidates)
-        elif selection is not None and plan.projection in (None, TAYLOR):
+        elif selection is not None and plan.selection.projection in (None, TAYLOR):
             chosen = self._select_beyond(selection, reference, candidates)
         else:
             chosen = self._select(full, reference, candidates)
@@ -184,7 +188,7 @@ class Pipeline:
                 full,
                 int(plan.size),
                 plan.method,
-                draws=plan.draws,
+                draws=plan.selection.draws,
                 candidates=candidates,
                 seed=plan.seed,
                 progress=tick,
@@ -218,7 +222,7 @@ class Pipeline:
     def _select(self, full: FullData, reference: Reference, candidates: int) -> Coreset:
         """Select on the projection that the plan names."""
         plan = self.plan
-        project_, extend_ = PROJECTIONS[plan.projection or "loglik"]
+        project_, extend_ = PROJECTIONS[plan.selection.projection or "loglik"]
 
         def make(pool: RowModel, rows: np.ndarray, tick: Any) -> Projection:
             return project_(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
@@ -274,7 +278,7 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 first = make(pool, rows, tick)
             # Only a Gaussian makes as many draws as one likes.
-            if self.plan.draws is None and reference.spare is None:
+            if self.plan.selection.draws is None and reference.spare is None:
                 return select_adaptively(first, timed, enlarge)
             return timed(first)
 

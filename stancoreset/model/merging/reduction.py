@@ -55,7 +55,9 @@ class Reduction(Pipeline):
         """The steps on the union, none of them kept: the parts' are."""
         size, rows = self.plan.size, self.session.union.size
         plan = replace(
-            self.plan, size=size if isinstance(size, str) else min(size, rows), candidates=rows
+            self.plan,
+            size=size if isinstance(size, str) else min(size, rows),
+            selection=replace(self.plan.selection, candidates=rows),
         )
         session = self.session
         none = RunFolder(None, {})
