@@ -1,7 +1,7 @@
 """A folder that keeps what is finished, so that an interrupted run can go on.
 
-Each stage is written once, whole, when it ends: `RunFolder.once` computes a stage or
-reads it back. Without a folder it only computes.
+Each stage is written once, whole, when it ends (`RunFolder.keep`), and read back by a run that goes
+on (`RunFolder.found`). Without a folder nothing is kept, and nothing found.
 
 A run that overwrites another is made in a folder within the other's, and takes its place when it
 is finished: until then the earlier results are there, whole, and afterwards the new ones are.
@@ -293,19 +293,16 @@ class RunFolder:
         _copy(self.path, partial, _stage_files(self.path))
         partial.rename(aside)
 
-    def once(self, stage: str, compute: Callable[[], T]) -> T:
-        """The stage's result: read back if it is finished, else computed and written.
+    def found(self, stage: str) -> Any:
+        """A stage's result as an earlier run has kept it; None if that has not finished it.
 
         Parameters
         ----------
         stage : {"reference", "coreset", "posterior", "certificate"}
-        compute : callable
         """
         if self.path is not None and self.finished(stage):
-            return load_stage(self.path, stage)  # type: ignore[no-any-return]
-        value = compute()
-        self.keep(stage, value)
-        return value
+            return load_stage(self.path, stage)
+        return None
 
     def keep(self, stage: str, value: Any) -> None:
         """Write a stage's result, unless it is there."""

@@ -37,7 +37,7 @@ from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import CertificateError, OptionError, ProgramError
 from stancoreset.model.adopt import adopt
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
-from stancoreset.model.controlled import ControlledSelection, corrected_error
+from stancoreset.model.controlled import ControlledSelection
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.folder import RunFolder, recorded_seed
 from stancoreset.model.identities import (
@@ -65,6 +65,7 @@ from stancoreset.model.pointwise import (
     with_log_likelihood,
     with_replications,
 )
+from stancoreset.model.projector import Projector
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Session
 from stancoreset.model.steps import Pipeline
@@ -73,7 +74,7 @@ from stancoreset.posterior.arviz import variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, check_reference
 from stancoreset.rows.tables import StoredRows
-from stancoreset.selection import Coreset, Projection, TaylorProjection, project_taylor
+from stancoreset.selection import Coreset, Projection, TaylorProjection
 from stancoreset.stan import StanProgram
 
 if TYPE_CHECKING:
@@ -521,12 +522,10 @@ class CoresetModel:
         check_seed(seed)
         checked = self.read(data)
         full = self._session.full_data(checked)
+        expansion = self._session.expand(full, reference) if projection == TAYLOR else None
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            if projection == TAYLOR:
-                expansion = self._session.expand(full, reference)
-                return project_taylor(full, pool, rows, reference, expansion, heldout=heldout)
-            return PROJECTIONS[projection][0](full, pool, rows, reference, heldout=heldout)
+            return Projector(projection, full, rows, pool, reference, expansion).first(heldout)
 
     def add_control_variate(self, data: Any, coreset: Coreset, reference: Reference) -> Coreset:
         """The coreset with the quadratic that completes it to second order.
@@ -557,11 +556,7 @@ class CoresetModel:
         full = self._session.full_data(checked)
         expansion = self._session.expand(full, reference)
         selection = ControlledSelection(self._session, checked, full, expansion)
-        completed = selection.complete(coreset)
-        selection.verify(completed, reference.draws[:3])
-        unseen = reference.more(HELDOUT_DRAWS, stream=0)
-        error = corrected_error(self._session, checked, full, completed, unseen)
-        return replace(completed, heldout_error=error)
+        return selection.completed(replace(coreset, control=None), reference)
 
     def sample(
         self,

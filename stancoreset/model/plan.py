@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
@@ -22,8 +22,6 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import (
     NUTS,
-    Float,
-    RowModel,
     check_inits,
     fresh_seed,
     recorded_inits,
@@ -37,9 +35,7 @@ from stancoreset.options import check_ranges, group, option, options_of
 from stancoreset.posterior import LEAST_DRAWS
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
-from stancoreset.reference import Reference, check_reference
-from stancoreset.rows import FullData
-from stancoreset.selection import Projection, extend, extend_fisher, project, project_fisher
+from stancoreset.reference import check_reference
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.solvers import METHODS, check_method
 from stancoreset.spelling import near_misses
@@ -65,24 +61,8 @@ HELDOUT_DRAWS = 200
 MERGE_SIZE = 200
 
 
-def _extend_loglik(
-    projection: Projection,
-    full: FullData,
-    pool: RowModel,
-    _reference: Reference,
-    draws: Float,
-    tick: Callable[[int], object],
-) -> Projection:
-    return extend(projection, full, pool, draws, tick)
-
-
-#: Kinds of projection: how one is made, and how draws are added to it.
-PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
-    "loglik": (project, _extend_loglik),
-    "fisher": (project_fisher, extend_fisher),
-}
-
-
+#: What candidate rows may be projected on without a control variate.
+PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
 

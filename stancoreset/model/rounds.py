@@ -67,39 +67,48 @@ class Rounds:
     def run(self) -> CoresetFit:
         """Round after round until certified or the budget is spent; the best one is the fit."""
         with self.pipeline.folder.remembering_failure():
-            return self._run()
+            full, complete = self._full_data(), self.pipeline.folder.complete
+            asked = reference_name(self.pipeline.plan.reference)
+            change: Change | None = Change("first pass", asked, {})
+            attempts: list[Attempt] = []
+            while change is not None:
+                number, here = len(attempts), self._round(change, attempts)
+                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
+                try:
+                    like = attempts[-1] if again else None
+                    attempts.append(here.attempt(full, number, change, like))
+                except StancoresetError as error:
+                    if not attempts:
+                        change = self._instead(change, error)
+                        continue
+                    attempts.append(attempts[-1].failed(number, change, error))
+                change = self._next(attempts, full)
+            self._match(attempts, full)
+            if complete and self.pipeline.folder.path is not None:
+                there = load_fit(self.pipeline.folder.path)
+                if len(there.rounds) == len(attempts):
+                    return there  # with the times that it took, not those of reading it back
+            return self._kept(attempts, full)
 
-    def _run(self) -> CoresetFit:
+    def _full_data(self) -> FullData:
+        """The full data, where chains may start as the user wants them to."""
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
         pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
-        complete = pipeline.folder.complete
-        change: Change | None = Change("first pass", reference_name(asked.reference), {})
-        attempts: list[Attempt] = []
-        while change is not None:
-            number = len(attempts)
-            plan = self._plan(change, attempts)
-            folder = pipeline.folder.round(number, change.action)
-            extra = self._influential(attempts, plan) if change.grows else None
-            earlier = tuple(a.reference for a in attempts)
-            here = replace(pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
-            try:
-                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
-                like = attempts[-1] if again else None
-                attempts.append(here.attempt(full, number, change, like))
-            except StancoresetError as error:
-                if not attempts:
-                    change = self._instead(change, error)
-                    continue
-                attempts.append(attempts[-1].failed(number, change, error))
-            change = self._next(attempts, full)
-        self._match(attempts, full)
-        if complete and pipeline.folder.path is not None:
-            there = load_fit(pipeline.folder.path)
-            if len(there.rounds) == len(attempts):
-                return there  # with the times that it took, not those of reading it back
-        best = _best(attempts)
+        return full
+
+    def _round(self, change: Change, attempts: Sequence[Attempt]) -> Pipeline:
+        """The steps of the next round, in a folder of its own."""
+        plan = self._plan(change, attempts)
+        folder = self.pipeline.folder.round(len(attempts), change.action)
+        extra = self._influential(attempts, plan) if change.grows else None
+        earlier = tuple(a.reference for a in attempts)
+        return replace(self.pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
+
+    def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
+        """The best attempt as the fit, written to its folder."""
+        pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
         fit = CoresetFit(
             coreset=best.coreset,
             posterior=best.posterior,
@@ -168,16 +177,12 @@ class Rounds:
         container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
+        folder.keep("reference", best.reference)
+        folder.keep("coreset", best.coreset)
+        folder.keep("posterior", container)
+        folder.keep("certificate", certificate)
         attempts.append(
-            replace(
-                best,
-                reference=folder.once("reference", lambda: best.reference),
-                coreset=folder.once("coreset", lambda: best.coreset),
-                posterior=folder.once("posterior", lambda: container),
-                certificate=folder.once("certificate", lambda: certificate),
-                native=None,
-                round=record,
-            )
+            replace(best, posterior=container, certificate=certificate, native=None, round=record)
         )
 
     def _instead(self, change: Change, error: StancoresetError) -> Change:

@@ -30,11 +30,13 @@ class Reduction(Pipeline):
 
     session: PartsSession
 
-    def _reference(self, full: FullData) -> Reference:
-        return _valued(self._within._reference(self._union), full)
+    def reference(self, full: FullData) -> Reference:
+        """Draws of the union's reference, with the densities of all parts."""
+        return _valued(self._within.reference(self._union), full)
 
-    def _coreset(self, full: FullData, reference: Reference) -> Coreset:
-        within = self._within._coreset(self._union, _valued(reference, self._union))
+    def coreset(self, full: FullData, reference: Reference) -> Coreset:
+        """A coreset of the union's rows; its error is measured on all parts, or bounded."""
+        within = self._within.coreset(self._union, _valued(reference, self._union))
         coreset = self.session.selecting.through_all_parts(within)
         unseen = reference.more(HELDOUT_DRAWS, stream=0)
         with self.stages("measure", total=len(unseen)) as tick:
