@@ -203,7 +203,7 @@ class Plan:
         selection = _together(Selection, "selection", left.pop("selection", None), left)
         if left.get("seed", cls.seed) is None:
             left["seed"] = fresh_seed()
-        own = {f.name: left.pop(f.name) for f in fields(cls) if f.name in left}
+        own = {name: left.pop(name) for name in options_of(cls) if name in left}
         return cls(nuts=nuts, selection=selection, options=left, **own)
 
     @classmethod

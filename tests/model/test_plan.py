@@ -17,7 +17,7 @@ from stancoreset.batch.job import default_settings
 from stancoreset.batch.spec import read_jobs
 from stancoreset.cli.commands import HANDLERS, main
 from stancoreset.cli.parser import make_parser
-from stancoreset.errors import OptionError, OutputError
+from stancoreset.errors import OptionError, OutputError, SolverError
 from stancoreset.model import Plan, fit_options, merge_options
 from stancoreset.model.in_the_loop import select_in_the_loop
 from stancoreset.model.options import FitOptions, MergeOptions, MethodOptions, SampleOptions
@@ -119,12 +119,14 @@ def test_options_together_and_one_by_one_are_the_same_plan():
         ({"selection": sc.Selection(), "draws": 200}, r"draws is given twice.*selection=Selection"),
         ({"sampler": "nuts"}, r"sampler is 'nuts', expected NUTS"),
         ({"selection": {"draws": 200}}, r"selection is .*expected Selection"),
+        ({"nuts": sc.NUTS()}, r"option 'nuts' is not known to method 'pursuit'"),
+        ({"options": {}}, r"option 'options' is not known to method 'pursuit'"),
         ({"refine": False}, r"refine is no longer an option: give max_rounds=1"),
         ({"refine": "auto"}, r"leave it out for further rounds \(was refine='auto'\)"),
     ],
 )
 def test_options_that_are_given_twice_or_have_gone(model, options, said):
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises((OptionError, SolverError), match=said):
         model.fit(normal_data(400), size=20, **options)
 
 

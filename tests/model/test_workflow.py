@@ -151,7 +151,7 @@ def test_inputs_are_left_alone(model):
 
 @pytest.mark.fit
 def test_uniform_rows_are_worse_and_the_certificate_knows(model, data):
-    options = {"method": "uniform", "control_variate": False, "refine": False}
+    options = {"method": "uniform", "control_variate": False, "max_rounds": 1}
     fit = model.fit(data, size=60, seed=reseeded(1), **options, **QUICK)
     assert fit.certificate.verdict == "rejected"
     assert fit.certificate.n_draws == 1_000
