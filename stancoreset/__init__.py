@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from stancoreset.version import __version__
 
 __all__ = [
+    "NUTS",
     "Certificate",
     "Coreset",
     "CoresetFit",
     "CoresetModel",
     "Distributed",
+    "Selection",
     "StancoresetError",
     "Table",
     "__version__",
@@ -42,8 +44,9 @@ __all__ = [
 if TYPE_CHECKING:
     from stancoreset import engines, errors
     from stancoreset.batch import run_batch
+    from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
-    from stancoreset.model import CoresetFit, CoresetModel, load_fit
+    from stancoreset.model import CoresetFit, CoresetModel, Selection, load_fit
     from stancoreset.posterior import (
         Certificate,
         certify,
@@ -60,8 +63,9 @@ if TYPE_CHECKING:
 # The room of each public name, imported on first use, so that `import stancoreset` is fast.
 _ROOMS = {
     "batch": ("run_batch",),
+    "engines": ("NUTS",),
     "errors": ("StancoresetError",),
-    "model": ("CoresetFit", "CoresetModel", "load_fit"),
+    "model": ("CoresetFit", "CoresetModel", "Selection", "load_fit"),
     "posterior": ("Certificate", "certify", "compare", "divergences", "plots", "summarise"),
     "rows": ("Distributed",),
     "rows.tables": ("Table",),

@@ -243,6 +243,18 @@ NUTS: dict[str, Legit] = {
     "refresh": whole(1),
     "inits": either(missing, number(0), empty_dict, file),
 }
+# Of fits, where all of NUTS' options may stand together, and None is what is not given.
+SAMPLER: dict[str, Legit] = {
+    **NUTS,
+    **{name: optional(NUTS[name]) for name in ("chains", "iter_warmup", "iter_sampling")},
+    "sampler": missing,
+}
+SELECTION: dict[str, Legit] = {
+    "projection": missing,
+    "control_variate": flag,
+    "draws": optional(whole(2)),
+    "candidates": optional(whole(1)),
+}
 LABELS: dict[str, Legit] = {
     "coords": optional(empty),
     "dims": optional(empty),
@@ -274,6 +286,8 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
 
     pair = {"posterior": fit.posterior}
     found = {
+        "NUTS": Case(sc.NUTS, {}, {n: kind for n, kind in NUTS.items() if n != "inits"}),
+        "Selection": Case(sc.Selection, {}, SELECTION),
         "CoresetModel": Case(
             sc.CoresetModel,
             {"stan_file": folder / "model.stan", "engine": "stanli"},
@@ -302,14 +316,12 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "size": whole(1, 400),
                 "method": nothing,
                 "reference": lambda v: isinstance(v, np.ndarray | pd.DataFrame),
-                "projection": missing,
-                "control_variate": flag,
-                "refine": lambda v: v is False,
+                **SELECTION,
+                "refine": nothing,
+                "selection": missing,
                 "max_rounds": whole(1),
-                "draws": optional(whole(2)),
-                "candidates": optional(whole(1)),
                 "seed": optional(SEED),
-                **NUTS,
+                **SAMPLER,
                 **LABELS,
                 **RUN,
             },
@@ -323,8 +335,10 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "size": whole(1, 400),
                 "method": nothing,
                 "control_variate": flag,
+                "max_rounds": whole(1),
+                "selection": missing,
                 "seed": optional(SEED),
-                **NUTS,
+                **SAMPLER,
                 **LABELS,
                 **RUN,
             },
@@ -371,6 +385,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "output_dir": optional(path),
                 **LABELS,
                 **NUTS,
+                "sampler": missing,
             },
         ),
         "starts of a parameter": Case(
@@ -688,7 +703,17 @@ def of_default(default: Any) -> Legit:
 
 NAMES = sorted(
     [
-        *("CoresetModel", "CoresetModel of code", "fit", "merge", "keep", "read", "reference"),
+        *(
+            "NUTS",
+            "Selection",
+            "CoresetModel",
+            "CoresetModel of code",
+            "fit",
+            "merge",
+            "keep",
+            "read",
+            "reference",
+        ),
         *("project", "add_control_variate", "sample", "certify", "log_likelihood"),
         *("generate_quantities", "posterior_predictive", "stan_data", "identities"),
         *("CoresetFit.save", "CoresetFit.corrected", "Coreset.save", "Coreset.load"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import glob
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,17 +35,7 @@ FULL_SETTINGS = (
     "dims",
 )
 # Settings that the batch decides itself.
-_NOT_SETTINGS = {
-    "self",
-    "data",
-    "output_dir",
-    "resume",
-    "overwrite",
-    "show_progress",
-    "stages",
-    "show_console",
-    "refresh",
-}
+_NOT_SETTINGS = ("show_console", "refresh")
 
 
 @dataclass(frozen=True)
@@ -114,24 +103,16 @@ class Job:
 
 
 def default_settings() -> dict[str, Any]:
-    """Settings that a job may have, with the defaults of `CoresetModel.fit`."""
-    return {name: parameter.default for name, parameter in fit_settings().items()}
+    """Settings that a job may have, with the defaults of a fit."""
+    return {name: option.default for name, option in fit_settings().items()}
 
 
 @cache
-def fit_settings() -> dict[str, inspect.Parameter]:
-    """The parameters of `CoresetModel.fit` and of NUTS that a job may set."""
-    from stancoreset.model import CoresetModel
+def fit_settings() -> dict[str, Field[Any]]:
+    """The options of a fit that a job may set."""
+    from stancoreset.model import fit_options
 
-    found = {
-        **inspect.signature(CoresetModel.fit).parameters,
-        **inspect.signature(NUTS).parameters,
-    }
-    return {
-        name: parameter
-        for name, parameter in found.items()
-        if name not in _NOT_SETTINGS and parameter.kind is not parameter.VAR_KEYWORD
-    }
+    return {name: o for name, o in fit_options().items() if name not in _NOT_SETTINGS}
 
 
 def name_parts(job: Job) -> dict[str, Any]:

@@ -8,13 +8,11 @@ import string
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from stancoreset.batch.job import (
     Job,
-    default_settings,
     fit_settings,
     full_job,
     name_parts,
@@ -22,10 +20,9 @@ from stancoreset.batch.job import (
     short,
 )
 from stancoreset.checks import check_path, shown
-from stancoreset.engines import NUTS
 from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.model import AUTO, Plan, own_options
+from stancoreset.model import AUTO, Plan, own_options, refuse_former
 from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.spelling import near_misses
 from stancoreset.stan import stan_model_names, stan_model_path
@@ -35,13 +32,6 @@ __all__ = ["read_jobs"]
 _OWN = ("model", "data", "columns", "engine", "obs", "full", "name", "options")
 _TABLES = ("defaults", "grid", "jobs")
 _ENGINES = ("auto", "cmdstan", "stanli")
-_AT_LEAST = {
-    "size": 1,
-    "draws": 2,
-    "candidates": 1,
-    "seed": 0,
-    **{f.name: f.metadata["least"] for f in fields(NUTS) if f.metadata["least"] is not None},
-}
 _RESERVED = {"summary.csv", "summary.md"}
 # Longest name of a folder; names of journals and temporary files extend it.
 _LONGEST_NAME = 200
@@ -146,6 +136,10 @@ class _Reader:
         for key in table:
             if key in known:
                 continue
+            try:
+                refuse_former(key)
+            except OptionError as error:
+                raise OptionError(f"{self._source}: {place}: {error}") from None
             close = near_misses(str(key), known)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
             raise self._error(
@@ -210,9 +204,10 @@ class _Reader:
             yield whole
 
     def _setting(self, place: str, key: str, value: Any) -> Any:
-        """Check that a value has the annotated type of the parameter of `fit`."""
-        kind = str(fit_settings()[key].annotation)
-        if value is None and "None" in kind:
+        """Check that a value has the annotated type of the option of a fit."""
+        option = fit_settings()[key]
+        kind = str(option.type)
+        if value is None and (option.default is None or key == "seed"):  # any seed
             return None
         base = kind.removesuffix(" | None")
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -228,7 +223,7 @@ class _Reader:
             right, words = whole or auto, f"a whole number or {AUTO!r}"
         if not right:
             raise self._error(place, key, f"is {shown(value)}, expected {words}")
-        least = _AT_LEAST.get(key)
+        least = option.metadata["least"]
         if least is not None and whole and value < least:
             raise self._error(
                 place, key, f"is {value}, expected a whole number of at least {least}"
@@ -255,14 +250,11 @@ class _Reader:
         self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any], engine: Any
     ) -> None:
         """Check settings as the fit does, for any number of rows."""
-        given = {**default_settings(), **settings}
-        nuts = {name: given[name] for name in NUTS.names() if name in given}
-        known = {f.name for f in fields(Plan)}
-        arguments = {k: v for k, v in given.items() if k in known}
-        if str(given["reference"]).endswith(".nc"):  # draws that the job reads
-            del arguments["reference"]
+        asked = {**settings, **options}
+        if str(asked.get("reference", "")).endswith(".nc"):  # draws that the job reads
+            del asked["reference"]
         try:
-            plan = Plan.of({**nuts, **options}, **arguments)
+            plan = Plan.of(asked)
             plan.require(sys.maxsize)
             if engine != "auto":
                 plan.nuts.require_engine(engine)

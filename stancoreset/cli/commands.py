@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any
 
-from stancoreset.cli.options import sampler_options
+from stancoreset.cli.options import asked, sampler_options
 from stancoreset.cli.parser import make_parser
 from stancoreset.cli.signals import ending_in_order
 from stancoreset.errors import OptionError, StancoresetError
@@ -112,26 +112,7 @@ def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **l
 
     say(f"Engine: {model.engine.version}")
     stages = Stages(show_progress=False if args.quiet else None, on_done=say.stage)
-    return model.fit(
-        data,
-        size=args.size,
-        method=args.method,
-        reference=args.reference,
-        projection=args.projection,
-        control_variate=not args.no_control_variate,
-        refine=False if args.no_refine else "auto",
-        max_rounds=args.max_rounds,
-        draws=args.draws,
-        candidates=args.candidates,
-        seed=args.seed,
-        output_dir=args.out,
-        resume=args.resume,
-        overwrite=args.overwrite,
-        engine_output_dir=args.engine_output_dir,
-        stages=stages,
-        **labels,
-        **sampler_options(args),
-    )
+    return model.fit(data, stages=stages, **labels, **asked(args))
 
 
 def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:

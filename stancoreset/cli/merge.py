@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stancoreset.cli.options import sampler_options
+from stancoreset.cli.options import asked
 from stancoreset.errors import OptionError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ quoted pattern.
 def add_arguments(
     commands: argparse._SubParsersAction,
     handler: Callable[[argparse.Namespace], int],
-    fit_options: Callable[[argparse.ArgumentParser], None],
+    add_options: Callable[[argparse.ArgumentParser], None],
 ) -> None:
     """Add the subcommand ``merge`` to a parser's subcommands."""
     parser = commands.add_parser(
@@ -54,7 +54,7 @@ def add_arguments(
         help="TOML or JSON that maps columns of DATA to Stan variables, as in stancoreset fit",
     )
     parser.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
-    fit_options(parser)
+    add_options(parser)
     parser.set_defaults(run=handler)
 
 
@@ -93,16 +93,8 @@ def merge(
         say(f"Engine: {model.engine.version}")
         fit = model.merge(
             parts,
-            size=args.size,
-            method=args.method,
-            seed=args.seed,
-            output_dir=Path(args.out),
-            resume=args.resume,
-            overwrite=args.overwrite,
-            engine_output_dir=args.engine_output_dir,
             stages=Stages(show_progress=False if args.quiet else None, on_done=say.stage),
-            control_variate=not args.no_control_variate,
-            **sampler_options(args),
+            **asked(args),
         )
     say(f"\nCertified against {fit.provenance['certified_against']}")
     finish(fit, {"coreset": fit, "laplace": fit.laplace})

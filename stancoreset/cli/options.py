@@ -1,26 +1,34 @@
-"""Options that several commands share, and their translation to arguments of a fit."""
+"""Options that several commands share: those of a fit, as `Plan` lists them, and output."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import Field
+from typing import Any, Never
 
 from stancoreset.engines import NUTS
+from stancoreset.model import AUTO, MERGE_SIZE, fit_options, merge_options
 
-__all__ = ["coreset_options", "fit_options", "sampler_options"]
+__all__ = ["add_fit_options", "add_merge_options", "asked", "sampler_options"]
 
-# Written out, because importing the solvers would slow --help down.
-_METHOD_HELP = (
-    "selection algorithm (pursuit): auto, aiht, aiht2, frank_wolfe, giga, iht, importance, "
-    "orthogonal_pursuit, pursuit or uniform, on a projection; quasi_newton or sparse_vi, with "
-    "the model in the loop"
-)
+# Options that a command line cannot hold, or that it decides itself.
+_PYTHON_ONLY = ("coords", "dims", "show_console", "refresh")
+_METAVARS = {
+    "size": "K",
+    "seed": "SEED",
+    "max_rounds": "R",
+    "draws": "S",
+    "candidates": "M",
+    "inits": "FILE",
+    "engine_output_dir": "DIR",
+}
+# Default seed of commands.
+_SEED = 1
 
 
 def _size(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+    return text if text == AUTO else int(text)
 
 
 def _seed(text: str) -> int | None:
@@ -32,45 +40,52 @@ _size.__name__ = "whole number or auto"
 _seed.__name__ = "whole number or random"
 
 
-def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
-    """Add options for a coreset's size and method, NUTS on it, and the output."""
+def add_fit_options(
+    parser: argparse.ArgumentParser, *, size: int | None = None, out: str | None = None
+) -> None:
+    """Add the options of `CoresetModel.fit`, and options for the output.
+
+    `size` and `out` are defaults; without `out` the user must name a folder.
+    """
+    _add_all(parser, fit_options(), {} if size is None else {"size": size}, out)
+
+
+def add_merge_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `CoresetModel.merge`, and options for the output."""
+    _add_all(parser, merge_options(), {"size": MERGE_SIZE}, None)
+
+
+def asked(args: argparse.Namespace) -> dict[str, Any]:
+    """Collect the arguments of `CoresetModel.fit` and `CoresetModel.merge`."""
+    given = {name: getattr(args, name) for name in fit_options() if hasattr(args, name)}
+    return {
+        **given,
+        "inits": _inits(args.inits),
+        "output_dir": args.out,
+        "resume": args.resume,
+        "overwrite": args.overwrite,
+    }
+
+
+def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Collect NUTS' options and starting points."""
+    given = {name: getattr(args, name) for name in NUTS.names() if name not in _PYTHON_ONLY}
+    return {**given, "inits": _inits(args.inits)}
+
+
+def _add_all(
+    parser: argparse.ArgumentParser,
+    options: Mapping[str, Field[Any]],
+    defaults: Mapping[str, Any],
+    out: str | None,
+) -> None:
     add = parser.add_argument
-    add(
-        "--size",
-        type=_size,
-        default=size,
-        metavar="K",
-        help=f"rows in the coreset ({size}); auto: the fewest whose held-out error is small enough",
-    )
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
     add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="Stan engine")
-    add("--method", default="pursuit", help=_METHOD_HELP)
-    add(
-        "--no-control-variate",
-        action="store_true",
-        help="use rows alone, without the quadratic that completes them to second order",
-    )
-    add(
-        "--seed",
-        type=_seed,
-        default=1,
-        metavar="SEED",
-        help="random seed (1); random: draw one, which the report gives",
-    )
-    for option in _nuts_options():
-        _add_nuts(add, option)
-    add(
-        "--inits",
-        nargs="+",
-        metavar="FILE",
-        help="starting points: a JSON file of values by parameter, or one per chain, or a "
-        "number, the radius of random values; default: where the reference has mass",
-    )
-    add(
-        "--engine-output-dir",
-        metavar="DIR",
-        help="keep CmdStan's CSV files in DIR, those of further rounds in DIR/round_1, …",
-    )
+    for name, option in options.items():
+        if name not in _PYTHON_ONLY:
+            _add(parser, option, {"seed": _SEED, **defaults}.get(name, option.default))
+    add("--no-refine", action=_Former, help=argparse.SUPPRESS)
     add("--resume", action="store_true", help="continue an interrupted run")
     add("--overwrite", action="store_true", help="replace an earlier run in DIR")
     add("--no-plots", action="store_true", help="draw no pictures of weights and certificate")
@@ -78,58 +93,46 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: st
     add("--json", action="store_true", help="print the report as JSON")
 
 
-def fit_options(parser: argparse.ArgumentParser, *, size: int | str, out: str | None) -> None:
-    """Add `coreset_options`, and options for selecting a coreset from data."""
-    coreset_options(parser, size=size, out=out)
-    add = parser.add_argument
-    add(
-        "--no-refine",
-        action="store_true",
-        help="one pass, whatever the certificate says; default: other references and more rows "
-        "are tried, round by round, until it is satisfied",
-    )
-    add("--max-rounds", type=int, default=5, metavar="R", help="rounds at most (5)")
-    add(
-        "--projection",
-        choices=("taylor", "loglik", "fisher"),
-        help="quantity to match: the log likelihood beyond second order (taylor; the default with "
-        "a control variate), its values (loglik; the default without), or its gradient (fisher)",
-    )
-    add(
-        "--reference",
-        default="laplace",
-        choices=("laplace", "pathfinder", "advi", "pilot"),
-        help="where to match the log likelihood: a Gaussian at the mode (laplace), Gaussians along "
-        "paths to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
-        "weighted subsample (pilot)",
-    )
-    add("--draws", type=int, metavar="S", help="number of reference draws; default: automatic")
-    add("--candidates", type=int, metavar="M", help="candidate rows; default: max(20000, 50 K)")
-
-
-def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Collect NUTS' options and starting points."""
-    given = {option.name: getattr(args, option.name) for option in _nuts_options()}
-    return {**given, "inits": _inits(args.inits)}
-
-
-def _nuts_options() -> list[dataclasses.Field[Any]]:
-    """NUTS' options on the command line, which controls its own output."""
-    return [f for f in dataclasses.fields(NUTS) if f.name not in ("show_console", "refresh")]
-
-
-def _add_nuts(add: Callable[..., object], option: dataclasses.Field[Any]) -> None:
-    name, about, default = (
-        f"--{option.name.replace('_', '-')}",
-        option.metadata["help"],
-        option.default,
-    )
-    if isinstance(default, bool):
-        add(name, action="store_true", help=about)
+def _add(parser: argparse.ArgumentParser, option: Field[Any], default: Any) -> None:
+    """Add an option under its own name; a flag that is on by default gets its opposite."""
+    name, about = option.name.replace("_", "-"), option.metadata
+    if default is True:
+        parser.add_argument(
+            f"--no-{name}", dest=option.name, action="store_false", help=about["without"]
+        )
         return
-    kind = float if "float" in str(option.type) else int if "int" in str(option.type) else str
-    shown = about if default is None else f"{about} ({default})"
-    add(name, type=kind, default=default, help=shown)
+    if default is False:
+        parser.add_argument(f"--{name}", action="store_true", help=about["help"])
+        return
+    parser.add_argument(
+        f"--{name}",
+        default=default,
+        type=_kind(option),
+        nargs="+" if option.name == "inits" else None,
+        choices=about["choices"] or None,
+        metavar=_METAVARS.get(option.name),
+        help=about["help"] if default is None else f"{about['help']} ({default})",
+    )
+
+
+def _kind(option: Field[Any]) -> Any:
+    """Return the function that converts a text to the option's value."""
+    named = {"size": _size, "seed": _seed}
+    if option.name in named:
+        return named[option.name]
+    kind = str(option.type)
+    return float if "float" in kind else int if "int" in kind else str
+
+
+class _Former(argparse.Action):
+    """An option of earlier versions, which ends in an error that names its replacement."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, nargs=0)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> Never:
+        """End with a usage error."""
+        parser.error("--no-refine is now --max-rounds 1")
 
 
 def _inits(texts: Sequence[str] | None) -> Any:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from stancoreset.cli.options import coreset_options, fit_options
+from stancoreset.cli.options import add_fit_options, add_merge_options
 from stancoreset.version import __version__
 
 __all__ = ["make_parser"]
@@ -55,9 +55,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])
     _add_doctor(commands, handlers["doctor"])
-    add_merge_arguments(
-        commands, handlers["merge"], lambda p: coreset_options(p, size=200, out=None)
-    )
+    add_merge_arguments(commands, handlers["merge"], add_merge_options)
     add_batch_arguments(commands, handlers["batch"])
     add_paper_arguments(commands, handlers["paper"])
     return parser
@@ -67,7 +65,7 @@ def _add_demo(commands: _Commands, handler: Handler) -> None:
     demo = commands.add_parser("demo", help="fit 327,346 real flights")
     demo.add_argument("--rows", type=int, help="number of flights in a random subset")
     demo.add_argument("--full", action="store_true", help="also run NUTS on all rows, and compare")
-    fit_options(demo, size=100, out="stancoreset-demo")
+    add_fit_options(demo, size=100, out="stancoreset-demo")
     demo.set_defaults(run=handler)
 
 
@@ -92,7 +90,7 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         "counts",
     )
     fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
-    fit_options(fit, size="auto", out=None)
+    add_fit_options(fit)
     fit.set_defaults(run=handler)
 
 

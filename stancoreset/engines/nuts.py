@@ -5,7 +5,6 @@ Engines treat numbers out of range differently: some accept them, some crash.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_flag, check_whole, shown
+from stancoreset.checks import shown
 from stancoreset.errors import OptionError
+from stancoreset.options import check_ranges, option
 from stancoreset.spelling import near_misses
 
 __all__ = ["NUTS", "fresh_seed", "refuse"]
@@ -52,13 +52,6 @@ _REFUSED = {
     "force_one_process_per_chain": "every chain is a separate process on CmdStan and a thread on "
     "stanli",
 }
-
-
-def _option(default: Any, about: str, *, least: int | None = None, cmdstan: bool = False) -> Any:
-    """A field with its help text, its smallest value, and whether only CmdStan has it."""
-    return dataclasses.field(
-        default=default, metadata={"help": about, "least": least, "cmdstan": cmdstan}
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,38 +94,32 @@ class NUTS:
     stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
     """
 
-    chains: int = _option(4, "NUTS chains", least=1)
-    iter_warmup: int = _option(1000, "warm-up iterations per chain", least=0)
-    iter_sampling: int = _option(1000, "iterations per chain after warm-up", least=1)
-    thin: int = _option(1, "keep every THIN-th draw", least=1)
-    save_warmup: bool = _option(False, "keep warm-up draws, apart from the posterior")
-    adapt_delta: float = _option(0.8, "target acceptance rate of NUTS")
-    max_treedepth: int = _option(10, "largest tree depth of NUTS", least=1)
-    metric: str = _option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
-    step_size: float | Sequence[float] | None = _option(None, "initial step size")
-    adapt_init_phase: int | None = _option(
+    chains: int = option(4, "NUTS chains", least=1)
+    iter_warmup: int = option(1000, "warm-up iterations per chain", least=0)
+    iter_sampling: int = option(1000, "iterations per chain after warm-up", least=1)
+    thin: int = option(1, "keep every THIN-th draw", least=1)
+    save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
+    adapt_delta: float = option(0.8, "target acceptance rate of NUTS")
+    max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
+    metric: str = option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
+    step_size: float | Sequence[float] | None = option(None, "initial step size")
+    adapt_init_phase: int | None = option(
         None, "iterations of warm-up's first phase; CmdStan only", least=0, cmdstan=True
     )
-    adapt_metric_window: int | None = _option(
+    adapt_metric_window: int | None = option(
         None, "iterations of the metric's first window; CmdStan only", least=0, cmdstan=True
     )
-    adapt_step_size: int | None = _option(
+    adapt_step_size: int | None = option(
         None, "iterations of warm-up's last phase; CmdStan only", least=0, cmdstan=True
     )
-    parallel_chains: int | None = _option(
+    parallel_chains: int | None = option(
         None, "chains at the same time; default: the cores", least=1
     )
-    show_console: bool = _option(False, "print Stan's output instead of progress bars")
-    refresh: int = _option(100, "iterations between two updates of the bars", least=1)
+    show_console: bool = option(False, "print Stan's output instead of progress bars")
+    refresh: int = option(100, "iterations between two updates of the bars", least=1)
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            value, least = getattr(self, option.name), option.metadata["least"]
-            if least is not None and not (value is None and option.default is None):
-                check_whole(option.name, value, least)
-            if isinstance(option.default, bool):
-                check_flag(option.name, value)
-                object.__setattr__(self, option.name, bool(value))
+        check_ranges(self)
         delta = self.adapt_delta
         if not _is_number(delta) or not 0 < delta < 1:
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
@@ -186,7 +173,7 @@ class NUTS:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """The names of all options."""
-        return tuple(option.name for option in fields(cls))
+        return tuple(member.name for member in fields(cls))
 
     @property
     def draws(self) -> int:
@@ -210,10 +197,10 @@ class NUTS:
         always = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
         never = ("parallel_chains", "show_console", "refresh")
         found = {
-            option.name: getattr(self, option.name)
-            for option in fields(self)
-            if option.name in always
-            or (option.name not in never and getattr(self, option.name) != option.default)
+            member.name: getattr(self, member.name)
+            for member in fields(self)
+            if member.name in always
+            or (member.name not in never and getattr(self, member.name) != member.default)
         }
         return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
 
@@ -231,10 +218,10 @@ class NUTS:
                     "number of at least 1"
                 )
             return
-        for option in fields(self):
-            if option.metadata["cmdstan"] and getattr(self, option.name) is not None:
+        for member in fields(self):
+            if member.metadata["cmdstan"] and getattr(self, member.name) is not None:
                 raise OptionError(
-                    f"{option.name} is {getattr(self, option.name)!r}, but engine {engine!r} has "
+                    f"{member.name} is {getattr(self, member.name)!r}, but engine {engine!r} has "
                     "fixed phases of warm-up; leave it out, or use engine='cmdstan'"
                 )
         if self.step_size is not None and not _is_number(self.step_size):

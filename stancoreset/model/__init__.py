@@ -1,7 +1,7 @@
 """What a user does with a Stan program: the model, the steps and rounds of a fit, its folder.
 
 May import selection and what lies below it. Hands out `CoresetModel`, `CoresetFit`, `load_fit`,
-the `Plan` of a fit, and what commands and batches need of its folder.
+the `Plan` of a fit with its options, and what commands and batches need of its folder.
 """
 
 from __future__ import annotations
@@ -9,17 +9,30 @@ from __future__ import annotations
 from stancoreset.model.fit import CoresetFit, load_fit
 from stancoreset.model.folder import enlist, load_part, results_in
 from stancoreset.model.model import CoresetModel
-from stancoreset.model.plan import Plan, own_options
+from stancoreset.model.plan import (
+    MERGE_SIZE,
+    Plan,
+    Selection,
+    fit_options,
+    merge_options,
+    own_options,
+    refuse_former,
+)
 from stancoreset.model.sizes import AUTO
 
 __all__ = [
     "AUTO",
+    "MERGE_SIZE",
     "CoresetFit",
     "CoresetModel",
     "Plan",
+    "Selection",
     "enlist",
+    "fit_options",
     "load_fit",
     "load_part",
+    "merge_options",
     "own_options",
+    "refuse_former",
     "results_in",
 ]

@@ -73,7 +73,7 @@ class Judge:
         draws, index = self.session.unconstrained(self.checked, posterior, count)
         approximate = self._log_density(draws)
         log_p = np.empty(len(draws))
-        unseen = self._unseen()
+        reference = self._at_the_reference()
         diagnostics = nuts_diagnostics(posterior)
         monte_carlo = arviz.worst_monte_carlo(self._parameters(posterior))
 
@@ -86,7 +86,7 @@ class Judge:
                 log_weights,
                 self.coreset.heldout_error,
                 index[at],
-                unseen=unseen(log_weights),
+                unseen=float("nan") if reference is None else unseen_mass(log_weights, *reference),
                 unvisited=self._unvisited(draws[at], log_p[at]),
                 moved=moved_by(log_weights, draws[at]),
                 against=self.session.against,
@@ -150,15 +150,18 @@ class Judge:
         with self.session.bind(self.checked, self.coreset) as bound:
             return bound.log_density(draws)
 
-    def _unseen(self) -> Callable[[Float], float]:
-        """The `unseen_mass` of log weights, as the reference that rows were matched at sees it."""
+    def _at_the_reference(self) -> tuple[Float, Float] | None:
+        """Log density ratios and log importance weights of the draws that rows were matched at.
+
+        See `unseen_mass`; None without a reference.
+        """
         if not self.references:
-            return lambda _log_weights: float("nan")
+            return None
         reference = self.references[0]
         ratio = reference.log_p - self._log_density(reference.draws)
         log_q = reference.log_q
         importance = np.zeros(len(ratio)) if log_q is None else reference.log_p - log_q
-        return lambda log_weights: unseen_mass(log_weights, ratio, importance)
+        return ratio, importance
 
     def _unvisited(self, draws: Float, log_p: Float) -> float:
         """The largest `unvisited_mass`, as references see it that know of modes; NaN without any.
@@ -180,7 +183,7 @@ class Judge:
 def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
     """Divergent transitions, all transitions and the largest R̂, for a certificate.
 
-    Draws of which nobody knows the sampler are taken as they are.
+    Empty if the draws came without sampler statistics.
     """
     diverging = arviz.sample_stats_of(posterior).get("diverging")
     if diverging is None:

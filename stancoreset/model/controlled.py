@@ -16,7 +16,9 @@ import numpy as np
 
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
+from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
+from stancoreset.reference import Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     LEAST_CURVATURE,
@@ -29,7 +31,7 @@ from stancoreset.selection import (
     stable_share,
 )
 
-__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection", "corrected_error"]
+__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection"]
 
 #: What ``method="auto"`` chooses from, by the held-out error of the corrected density.
 AUTO_METHODS = ("pursuit", "importance")
@@ -75,8 +77,13 @@ class ControlledSelection:
         least = 0.0
         if fewer is not None and fewer.control is not None and fewer.method == method:
             least = fewer.control.penalty
-        chosen = [self._of_method(projection, size, m, seed, options, least) for m in methods]
-        return min(chosen, key=lambda coreset: coreset.heldout_error)
+        best: Coreset | None = None
+        for name in methods:
+            coreset = self._of_method(projection, size, name, seed, options, least)
+            if best is None or coreset.heldout_error < best.heldout_error:
+                best = coreset
+        assert best is not None
+        return best
 
     def _of_method(
         self,
@@ -95,6 +102,27 @@ class ControlledSelection:
             if method not in BY_CHANCE and coreset.control.least_eigenvalue >= LEAST_CURVATURE:
                 return coreset
         return self._lighter(projection, coreset)
+
+    def completed(self, coreset: Coreset, reference: Reference) -> Coreset:
+        """The coreset with its control variate and, if that is new, its error measured anew.
+
+        Raises
+        ------
+        ControlError
+            Stan does not add the quadratic that was computed here.
+        """
+        if coreset.control is None:
+            coreset = self.complete(coreset)
+            error = self.error(coreset, reference.more(HELDOUT_DRAWS, stream=0))
+            coreset = replace(coreset, heldout_error=error)
+        self.verify(coreset, reference.draws[:3])
+        return coreset
+
+    def error(self, coreset: Coreset, draws: Float) -> float:
+        """Relative error of rows and quadratic together at draws that they were not fitted to."""
+        target = self.full.log_likelihood(draws)
+        gap = target - self.session.coreset_log_likelihood(self.checked, coreset, draws)
+        return float(np.std(gap) / np.std(target))
 
     def complete(self, coreset: Coreset, penalty: float = 0.0) -> Coreset:
         """The coreset with its control variate."""
@@ -152,12 +180,3 @@ class ControlledSelection:
                 f"{expected[worst]:.10g}: an engine whose unconstrained coordinates are not "
                 "Stan's; use control_variate=False, and please report the program"
             )
-
-
-def corrected_error(
-    session: Session, checked: StanData, full: FullData, coreset: Coreset, draws: Float
-) -> float:
-    """Relative error of rows and quadratic together at draws that they were not fitted to."""
-    target = full.log_likelihood(draws)
-    gap = target - session.coreset_log_likelihood(checked, coreset, draws)
-    return float(np.std(gap) / np.std(target))

@@ -1,7 +1,7 @@
 """A folder that keeps what is finished, so that an interrupted run can go on.
 
-Each stage is written once, whole, when it ends: `RunFolder.once` computes a stage or
-reads it back. Without a folder it only computes.
+Each stage is written once, whole, when it ends (`RunFolder.keep`), and read back by a run that goes
+on (`RunFolder.found`). Without a folder nothing is kept, and nothing found.
 
 A run that overwrites another is made in a folder within the other's, and takes its place when it
 is finished: until then the earlier results are there, whole, and afterwards the new ones are.
@@ -48,6 +48,8 @@ _FAILED = ".failed"
 _NEXT, _PAST = ".overwriting", ".overwritten"
 # A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
 _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
+# The setting that says how many rounds there may be.
+_ROUNDS = "max_rounds"
 # Of a value in a message.
 _LONGEST = 120
 
@@ -184,7 +186,18 @@ class RunFolder:
     def _is_same(self) -> bool:
         """Whether there is a run in the folder, and it is this one."""
         assert self.path is not None
-        return (self.path / _MARKER).exists() and self._settings_there() == self._fingerprint
+        return (self.path / _MARKER).exists() and not self._differences(self._settings_there())
+
+    def _differences(self, there: Mapping[str, Any]) -> list[str]:
+        """In which settings the run in the folder is another than this one.
+
+        Rounds may become more or fewer; but a run of one pass is another than one that goes on.
+        """
+        asked = self._fingerprint
+        different = {k for k in {*there, *asked} if there.get(k) != asked.get(k)}
+        if (there.get(_ROUNDS) == 1) == (asked.get(_ROUNDS) == 1):
+            different.discard(_ROUNDS)
+        return sorted(different)
 
     def _settings_there(self) -> dict[str, Any]:
         assert self.path is not None
@@ -193,11 +206,11 @@ class RunFolder:
             there = json.loads(marker.read_text(encoding="utf-8"))
         if not isinstance(there, dict):
             raise OutputError(f"{marker} is damaged: it holds no settings; name another folder")
-        return there
+        return _of_today(there)
 
     def _require_same(self) -> None:
         there, asked = self._settings_there(), self._fingerprint
-        different = sorted(k for k in {*there, *asked} if there.get(k) != asked.get(k))
+        different = self._differences(there)
         if different:
             pairs = ", ".join(
                 f"{k} was {_shown(there.get(k))}, now {_shown(asked.get(k))}" for k in different
@@ -280,19 +293,16 @@ class RunFolder:
         _copy(self.path, partial, _stage_files(self.path))
         partial.rename(aside)
 
-    def once(self, stage: str, compute: Callable[[], T]) -> T:
-        """The stage's result: read back if it is finished, else computed and written.
+    def found(self, stage: str) -> Any:
+        """A stage's result as an earlier run has kept it; None if that has not finished it.
 
         Parameters
         ----------
         stage : {"reference", "coreset", "posterior", "certificate"}
-        compute : callable
         """
         if self.path is not None and self.finished(stage):
-            return load_stage(self.path, stage)  # type: ignore[no-any-return]
-        value = compute()
-        self.keep(stage, value)
-        return value
+            return load_stage(self.path, stage)
+        return None
 
     def keep(self, stage: str, value: Any) -> None:
         """Write a stage's result, unless it is there."""
@@ -308,6 +318,14 @@ class RunFolder:
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage is there (each appears only when it is whole)."""
         return self.path is not None and _all_there(self.path, _FILES[stage])
+
+
+def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they are called today: earlier versions said whether a fit may `refine`."""
+    if "refine" not in settings:
+        return settings
+    rounds = "more than 1" if settings["refine"] else 1
+    return {_ROUNDS: rounds, **{k: v for k, v in settings.items() if k != "refine"}}
 
 
 def results_in(path: Path) -> Path:

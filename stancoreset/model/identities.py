@@ -8,28 +8,36 @@ program satisfies at every parameter value, up to a constant,
 and ℓ_n depends on row n alone. Everything the package does with a program rests on this, and
 declarations cannot show it, so it is checked at a few random points on a few random rows
 before anything else: milliseconds in process. That lp(0) is the prior is checked on all rows,
-since a single one may be what a prior looks at: one evaluation of them at each point, some of
-the rows at a time. A program that fails is not used.
+because a prior may depend on a single one: they are evaluated once at each point, some of the
+rows at a time. A program that fails is not used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stancoreset.engines import Engine
+from stancoreset.engines import (
+    BoundModel,
+    Compiled,
+    CompiledWithControl,
+    Density,
+    Engine,
+    Float,
+    controlled_for,
+)
 from stancoreset.errors import IdentityError
-from stancoreset.model.identity_errors import against_original, errors, prior_on_all_rows
-from stancoreset.model.identity_values import BoundTwice, Setting, evaluate, random_points
 from stancoreset.stan import StanProgram, WeightedProgram
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Identity", "check_identities", "identity_table", "require_identities"]
+__all__ = ["Identity", "check_identities", "identity_table", "random_points", "require_identities"]
 
 Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -37,6 +45,10 @@ Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 TOLERANCE = 1e-9
 #: The same where an ODE, algebra or quadrature solver sits in between.
 SOLVER_TOLERANCE = 1e-5
+_ROWS = 25  # a slice; with repeated rows at most twice as many
+_TRIES = 8  # candidate points for each point wanted: some may have no density
+_RADII = (2.0, 1.0, 0.5, 0.1)  # Stan starts its chains in (−2, 2); smaller ones are safer
+_NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 
 
 @dataclass(frozen=True)
@@ -160,18 +172,18 @@ def check_identities(
         Stan refuses the program or a slice of its data.
     """
     rng = np.random.default_rng(seed)
-    setting = Setting.choose(weighted, data, rng)
-    with BoundTwice(weighted, engine) as bound:
+    setting = _Setting.choose(weighted, data, rng)
+    with _BoundTwice(weighted, engine) as bound:
         thetas = random_points(bound.density(setting.rows_a), points, rng)
-        found = errors(setting, evaluate(setting, bound, thetas))
-        found["prior"] = max(found["prior"], prior_on_all_rows(weighted, data, bound, thetas))
+        found = _errors(setting, _evaluate(setting, bound, thetas))
+        found["prior"] = max(found["prior"], _prior_on_all_rows(weighted, data, bound, thetas))
         if original is not None:
             rows: Mapping[str, Any]
             if numbered:
                 rows = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
             else:
                 rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
-            found |= against_original(rows, bound, engine, original, thetas, rng)
+            found |= _against_original(rows, bound, engine, original, thetas, rng)
     return [
         Identity(name, _MEANING[name][0], error, bool(error <= tolerance), _MEANING[name][1])
         for name, error in found.items()
@@ -213,3 +225,253 @@ def identity_table(identities: list[Identity]) -> pd.DataFrame:
 
     columns = ("name", "statement", "error", "passed")
     return pd.DataFrame([{c: getattr(row, c) for c in columns} for row in identities])
+
+
+# The values that are compared -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Slices of the data and weights for them."""
+
+    rows_a: dict[str, Any]  # k rows of weight one
+    rows_b: dict[str, Any]  # other rows, of another number
+    part: NDArray[np.intp]  # some of A's rows, in another order
+    part_a: dict[str, Any]
+    random: Float  # weights with zeros
+    bumped: Float  # the same with one weight larger by one
+    which: int
+    counts: NDArray[np.int64]  # whole weights 0, 1, 2
+    repeated: dict[str, Any]  # A's rows repeated that often
+    weighted: WeightedProgram
+
+    @classmethod
+    def choose(
+        cls, weighted: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
+    ) -> _Setting:
+        n_obs = weighted.n_obs(data)
+        k = min(n_obs, _ROWS)
+        order = rng.permutation(n_obs) if n_obs < 10_000 else rng.choice(n_obs, 2 * _ROWS, False)
+        a = np.sort(order[:k])
+        rest = order[k:] if n_obs > k else order
+        b = rng.choice(rest, size=k // 2 + 2, replace=len(rest) < k // 2 + 2)
+        part = rng.permutation(k)[: k // 2 + 1]
+        random = rng.gamma(1.0, 2.0, k) * (rng.random(k) < 0.7)
+        which = int(rng.integers(k))
+        counts = rng.integers(0, 3, k)
+        counts[which] = 2
+        return cls(
+            rows_a=weighted.subset(data, a),
+            rows_b=weighted.subset(data, b),
+            part=part,
+            part_a=weighted.subset(data, a[part]),
+            random=random,
+            bumped=random + (np.arange(k) == which),
+            which=which,
+            counts=counts,
+            repeated=weighted.subset(data, np.repeat(a, counts)),
+            weighted=weighted,
+        )
+
+    def a(self, weights: Any) -> dict[str, Any]:
+        return self.weighted.with_weights(self.rows_a, weights)
+
+
+class _BoundTwice:
+    """The weighted program with and without its rows' log likelihoods, as fits use it.
+
+    It is bound to small data on demand, and closed at the end.
+    """
+
+    def __init__(self, weighted: WeightedProgram, engine: Engine) -> None:
+        controlled, name = controlled_for(weighted, engine), weighted.program.name
+        compiled = engine.compile(controlled.code, name=name, log_lik=weighted.log_lik)
+        self._density = CompiledWithControl(compiled, controlled)
+        self._complete = CompiledWithControl(compiled, controlled, log_lik=True)
+        self._open: list[BoundModel] = []
+
+    def bind(self, compiled: Compiled, data: Mapping[str, Any]) -> BoundModel:
+        model = compiled.bind(data)
+        self._open.append(model)
+        return model
+
+    def density(self, data: Mapping[str, Any]) -> BoundModel:
+        return self.bind(self._density, data)
+
+    def briefly(self, data: Mapping[str, Any]) -> Density:
+        """The density on data that need not stay; close it."""
+        return self._density.bind_density(data)
+
+    def complete(self, data: Mapping[str, Any]) -> BoundModel:
+        return self.bind(self._complete, data)
+
+    def __enter__(self) -> _BoundTwice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for model in self._open:
+            model.close()
+
+
+def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> Float:
+    """Random unconstrained parameters at which the density is finite."""
+    tries = number * _TRIES
+    radius = np.resize(_RADII, tries)[:, None]
+    thetas = rng.uniform(-1.0, 1.0, size=(tries, model.n_params)) * radius
+    finite = thetas[np.isfinite(model.log_density(thetas))]
+    if len(finite) < 2:
+        raise IdentityError(
+            f"the log density is finite at {len(finite)} of {tries} random points, so the "
+            "program's weights cannot be checked; check the data, and declare the parameters' "
+            "bounds, so that every value within them has a density"
+        )
+    return finite[:number]
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Log densities (S,) and per-row log likelihoods (S, rows) at the same points."""
+
+    zero_a: Float
+    zero_b: Float
+    one: Float
+    random: Float
+    bumped: Float
+    counted: Float
+    repeated: Float
+    log_lik: Float
+    log_lik_weighted: Float
+    log_lik_part: Float
+
+
+def _evaluate(setting: _Setting, bound: _BoundTwice, thetas: Float) -> _Values:
+    k = len(setting.random)
+    zero_b = setting.weighted.with_weights(
+        setting.rows_b, np.zeros(setting.weighted.n_obs(setting.rows_b))
+    )
+
+    def lp(data: Mapping[str, Any]) -> Float:
+        return np.asarray(bound.density(data).log_density(thetas))
+
+    def rows(data: Mapping[str, Any]) -> Float:
+        return np.asarray(bound.complete(data).log_lik(thetas))
+
+    return _Values(
+        zero_a=lp(setting.a(np.zeros(k))),
+        zero_b=lp(zero_b),
+        one=lp(setting.rows_a),
+        random=lp(setting.a(setting.random)),
+        bumped=lp(setting.a(setting.bumped)),
+        counted=lp(setting.a(setting.counts)),
+        repeated=lp(setting.repeated),
+        log_lik=rows(setting.rows_a),
+        log_lik_weighted=rows(setting.a(setting.random)),
+        log_lik_part=rows(setting.part_a),
+    )
+
+
+# How far they are apart -----------------------------------------------------------------------
+
+
+def _errors(setting: _Setting, v: _Values) -> dict[str, float]:
+    """Relative error of every identity that needs the weighted program alone, by name."""
+    lik, w = v.log_lik, setting.random
+    sizes = np.abs(lik)  # what rounding errors are relative to
+    sums = v.zero_a + lik.sum(axis=1)
+    weighted = v.zero_a + lik @ w
+    step = v.random + lik[:, setting.which]
+    return {
+        "prior": _up_to_constant(v.zero_a, v.zero_b),
+        "sum": _up_to_constant(v.one, sums, sizes.sum(axis=1)),
+        "weighted": _up_to_constant(v.random, weighted, sizes @ w),
+        "derivative": _up_to_constant(v.bumped, step, sizes @ w),
+        "repeated": _up_to_constant(v.counted, v.repeated, sizes @ setting.counts),
+        "slice": _exact(lik[:, setting.part], v.log_lik_part),
+        "unweighted": _exact(lik, v.log_lik_weighted),
+    }
+
+
+def _prior_on_all_rows(
+    weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice, thetas: Float
+) -> float:
+    """Relative error of lp(0) of all rows, run by run, against that of one row.
+
+    Points at which a row has no density say nothing: zero times infinity is no number.
+    """
+    n_obs = weighted.n_obs(data)
+    numbers = sum(np.size(data[name]) for name in weighted.rows)
+    length = max(1, _NUMBERS * n_obs // max(1, numbers))
+    one = bound.density(weighted.prior_data(data)).log_density(thetas)
+    worst = 0.0
+    for start in range(0, n_obs, length):
+        cut = slice(start, min(start + length, n_obs))
+        rows = weighted.subset(data, cut, np.zeros(cut.stop - start))
+        with closing(bound.briefly(rows)) as model:
+            zero = model.log_density(thetas)
+        if np.isfinite(zero - one).sum() > 1:
+            worst = max(worst, _up_to_constant(zero, one))
+    return worst
+
+
+def _up_to_constant(left: Float, right: Float, size: Float | float = 0.0) -> float:
+    """Largest relative error of left = right + c at the points, c free.
+
+    The point of smallest magnitude fixes c, so that a point far out, where a density is
+    large and rounding is coarse, cannot hide an error anywhere else.
+    """
+    difference = left - right
+    scale = np.abs(left) + np.abs(right) + size + 1.0
+    counts = np.isfinite(difference) & np.isfinite(scale)
+    if counts.sum() < 2:
+        return np.inf
+    difference, scale = difference[counts], scale[counts]
+    base = int(np.argmin(scale))
+    return float(np.max(np.abs(difference - difference[base]) / (scale + scale[base])))
+
+
+def _exact(left: Float, right: Float) -> float:
+    """Largest relative error of left = right, number by number; non-finite points are left out."""
+    counts = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
+    if not counts.any():
+        return np.inf
+    left, right = left[counts], right[counts]
+    return float(np.max(np.abs(left - right) / (np.abs(left) + np.abs(right) + 1.0)))
+
+
+def _against_original(
+    rows: Mapping[str, Any],
+    bound: _BoundTwice,
+    engine: Engine,
+    original: StanProgram,
+    thetas: Float,
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """The original program on the same rows, without weights.
+
+    Where these rows have fewer groups or categories, and so fewer parameters, than all rows,
+    the points are others.
+    """
+    names = {decl.name for decl in original.data}
+    data = {name: value for name, value in rows.items() if name in names}
+    before = bound.bind(engine.compile(original.code, name=original.name), data)
+    after = bound.density(rows)
+    if before.n_params != after.n_params:
+        return {"original": np.inf, "original gradient": np.inf}
+    if after.n_params != thetas.shape[1]:
+        thetas = random_points(after, len(thetas), rng)
+    value, gradient = before.log_density_gradient(thetas)
+    new_value, new_gradient = after.log_density_gradient(thetas)
+    return {
+        "original": _up_to_constant(new_value, value),
+        "original gradient": _gradients(new_gradient, gradient),
+    }
+
+
+def _gradients(left: Float, right: Float) -> float:
+    """Largest error relative to the largest entry at each point, where rounding starts."""
+    size = np.abs(np.concatenate([left, right], axis=1)).max(axis=1, initial=0.0)
+    counts = np.isfinite(size)
+    if not counts.any():
+        return np.inf
+    relative = np.abs(left - right)[counts] / (size[counts, None] + 1.0)
+    return float(relative.max(initial=0.0))

@@ -1,25 +1,43 @@
-"""CoresetModel: what a user does with a Stan program, all at once; see `steps` for one by one."""
+"""CoresetModel: what a user does with a Stan program, all at once or step by step."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
-from stancoreset.checks import check_flag, check_path, check_seed, check_text, check_whole, shown
+import numpy as np
+
+from stancoreset.checks import (
+    check_choice,
+    check_flag,
+    check_is,
+    check_labels,
+    check_path,
+    check_seed,
+    check_text,
+    check_whole,
+    understood,
+)
 from stancoreset.engines import (
     Engine,
     StanData,
+    check_inits,
+    fresh_seed,
     include_paths,
+    recorded_inits,
     refuse_arguments,
     resolve_engine,
     with_options,
 )
 from stancoreset.engines.cmdstan import require_csv_folder
-from stancoreset.errors import OptionError, ProgramError
+from stancoreset.errors import CertificateError, OptionError, ProgramError
 from stancoreset.model.adopt import adopt
+from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
+from stancoreset.model.controlled import ControlledSelection
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.folder import RunFolder, recorded_seed
 from stancoreset.model.identities import (
@@ -31,15 +49,32 @@ from stancoreset.model.identities import (
     require_identities,
 )
 from stancoreset.model.merging import keep_rows, merge_parts
-from stancoreset.model.model_steps import Steps
+from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.model.passes import check_passes
-from stancoreset.model.plan import Plan
-from stancoreset.model.refinement import MAX_ROUNDS
+from stancoreset.model.plan import (
+    HELDOUT_DRAWS,
+    MERGE_SIZE,
+    PROJECTIONS,
+    TAYLOR,
+    Plan,
+    nuts_of,
+)
+from stancoreset.model.pointwise import (
+    generated_quantities,
+    quantity_names,
+    with_log_likelihood,
+    with_replications,
+)
+from stancoreset.model.projector import Projector
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Session
 from stancoreset.model.steps import Pipeline
+from stancoreset.posterior import LEAST_DRAWS, Certificate
+from stancoreset.posterior.arviz import variables_of
 from stancoreset.progress import Stages
+from stancoreset.reference import Reference, check_reference
 from stancoreset.rows.tables import StoredRows
+from stancoreset.selection import Coreset, Projection, TaylorProjection
 from stancoreset.stan import StanProgram
 
 if TYPE_CHECKING:
@@ -48,7 +83,7 @@ if TYPE_CHECKING:
 __all__ = ["CoresetModel"]
 
 
-class CoresetModel(Steps):
+class CoresetModel:
     """A Stan program whose posterior is to be had from a few weighted rows.
 
     Parameters
@@ -163,32 +198,22 @@ class CoresetModel(Steps):
         self,
         data: Any,
         *,
-        size: int | str = "auto",
-        method: str = "pursuit",
-        reference: Any = "laplace",
-        projection: str | None = None,
-        control_variate: bool = True,
-        refine: bool | str = "auto",
-        max_rounds: int = MAX_ROUNDS,
-        draws: int | None = None,
-        candidates: int | None = None,
-        seed: int | None = 0,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        parallel_chains: int | None = None,
+        size: int | str = Plan.size,
+        method: str = Plan.method,
+        reference: Any = Plan.reference,
+        max_rounds: int = Plan.max_rounds,
+        seed: int | None = Plan.seed,
+        chains: int | None = None,
+        iter_warmup: int | None = None,
+        iter_sampling: int | None = None,
         inits: Any = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
-        show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         resume: bool = False,
         overwrite: bool = False,
-        engine_output_dir: str | Path | None = None,
-        stages: Stages | None = None,
-        **options: Any,
+        show_progress: bool | None = None,
+        **options: Unpack[FitOptions],
     ) -> CoresetFit:
         """Reference, projection, selection, NUTS on the coreset, certificate.
 
@@ -212,34 +237,17 @@ class CoresetModel(Steps):
             to it; mean-field variational inference (CmdStan only); NUTS on a weighted
             subsample, moved to the full data; or draws that you have (ArviZ container,
             cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
-        projection : {"taylor", "loglik", "fisher"}, optional
-            What the rows match there: the log likelihood beyond second order (the default
-            with a control variate; see `stancoreset.selection.taylor`), its values (the default
-            without), or its gradient (the weighted Fisher information norm; see
-            `stancoreset.selection.fisher`).
-        control_variate : bool
-            Add to the rows what they lack up to second order, as a quadratic around the
-            posterior's centre: a hundred rows then do what thousands could not, in many
-            dimensions above all. See `stancoreset.selection.control_variates`.
-        refine : {"auto", False}
-            What to do when the result is not certified: ``"auto"`` tries, round by round,
-            the coreset posterior's own draws as the reference, more rows and draws, a pilot
-            run and Pathfinder; and chains as much longer than `iter_sampling` as their
-            Monte-Carlo error asks for. False leaves it at one pass. `CoresetFit.rounds` tells
-            what was tried. See `stancoreset.model.refinement`.
         max_rounds : int
-            Rounds at most, the first pass included.
-        draws : int, optional
-            Reference draws S that selection sees; default: five times `size`, at least 250;
-            of a Laplace fit they are doubled until the held-out error stops improving, up to
-            2,000. In the loop: draws of each coreset posterior.
-        candidates : int, optional
-            Rows M that selection may choose from; default min(N, max(20,000, 50·size)).
+            Rounds at most, the first pass included; 1: one pass. While the result is not
+            certified, a further round tries the coreset posterior's own draws as the reference,
+            more rows and draws, a pilot run and Pathfinder; and chains as much longer than
+            `iter_sampling` as their Monte-Carlo error asks for. `CoresetFit.rounds` tells what
+            was tried. See `stancoreset.model.refinement`.
         seed : int or None
             Seed of everything random; None takes one that nobody has chosen, which is in the
             report, and in `output_dir` for a run that goes on.
-        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
-            As in cmdstanpy's ``sample``.
+        chains, iter_warmup, iter_sampling : int, optional
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
         inits : float, dict, list of dict, path, list of path, or ndarray, optional
             Where the chains start, as in cmdstanpy: constrained values by parameter, from which
             some may be missing, for all chains or each; a radius; or an array (P,) or
@@ -248,26 +256,30 @@ class CoresetModel(Steps):
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
             ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
             say ``beta[age]``.
-        show_progress : bool, optional
-            Bars on standard error; default: only in a terminal.
         output_dir : path, optional
             Folder for the results; finished stages are written as they end.
         resume : bool
             Go on in `output_dir` from the stages that an interrupted run has finished.
         overwrite : bool
             Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
-        engine_output_dir : path, optional
-            Where CmdStan's own CSV files are kept, those of further rounds in ``round_1``, …
-            below it; default: they are temporary.
-        stages : Stages, optional
-            A stopwatch of your own.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
         **options
-            Of NUTS, as in cmdstanpy's ``sample``: ``thin``, ``save_warmup`` (in the group
-            ``warmup_posterior``), ``metric``, ``step_size``, ``adapt_init_phase``,
-            ``adapt_metric_window``, ``adapt_step_size``, ``show_console``, ``refresh``; see
-            `stancoreset.engines.nuts.NUTS`. All else is passed to the selection algorithm; for
-            methods in the loop also ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and
-            ``warmup``, see `stancoreset.model.in_the_loop.select_in_the_loop`.
+            Of NUTS, as in cmdstanpy's ``sample``: ``adapt_delta``, ``max_treedepth``, ``thin``,
+            ``save_warmup`` (in the group ``warmup_posterior``), ``metric``, ``step_size``,
+            ``parallel_chains``, …; or all of them together, ``sampler=sc.NUTS(…)``. See
+            `stancoreset.NUTS`.
+
+            Of the selection: ``projection``, ``control_variate``, ``draws``, ``candidates``; or
+            all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
+
+            ``engine_output_dir``: where CmdStan's own CSV files are kept, those of further rounds
+            in ``round_1``, … below it; by default they are temporary. ``stages``: a stopwatch of
+            your own.
+
+            All else is passed to the selection algorithm; for methods in the loop also
+            ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
+            `stancoreset.model.in_the_loop.select_in_the_loop`.
 
         Returns
         -------
@@ -279,31 +291,20 @@ class CoresetModel(Steps):
             Each names what is at fault and what to do.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(stages, show_progress)
+        stages = Stages.given(options.pop("stages", None), show_progress)
         plan = Plan.of(
             {
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-                "parallel_chains": parallel_chains,
+                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
+                "size": size,
+                "method": method,
+                "reference": reference,
+                "max_rounds": max_rounds,
+                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
+                "inits": inits,
+                "coords": coords,
+                "dims": dims,
                 **options,
-            },
-            size=size,
-            method=method,
-            reference=reference,
-            projection=projection,
-            control_variate=control_variate,
-            refine=_refines(refine),
-            max_rounds=max_rounds,
-            draws=draws,
-            candidates=candidates,
-            seed=recorded_seed(output_dir) if seed is None and resume else seed,
-            inits=inits,
-            engine_output_dir=engine_output_dir,
-            coords=coords,
-            dims=dims,
+            }
         )
         plan.nuts.require_engine(self.engine.name)
         plan.require(sys.maxsize)  # before data are read, which may take long
@@ -311,7 +312,7 @@ class CoresetModel(Steps):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
             provenance = self._session.provenance(checked, plan.settings())
-        require_csv_folder(engine_output_dir, "engine_output_dir", self.engine.name)
+        require_csv_folder(plan.engine_output_dir, "engine_output_dir", self.engine.name)
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
             self._session.compile()
@@ -325,26 +326,21 @@ class CoresetModel(Steps):
         self,
         parts: Sequence[Any],
         *,
-        size: int | str = 200,
-        method: str = "pursuit",
-        control_variate: bool = True,
-        seed: int | None = 0,
-        chains: int = 4,
-        iter_warmup: int = 1000,
-        iter_sampling: int = 1000,
-        adapt_delta: float = 0.8,
-        max_treedepth: int = 10,
-        parallel_chains: int | None = None,
+        size: int | str = MERGE_SIZE,
+        method: str = Plan.method,
+        max_rounds: int = Plan.max_rounds,
+        seed: int | None = Plan.seed,
+        chains: int | None = None,
+        iter_warmup: int | None = None,
+        iter_sampling: int | None = None,
         inits: Any = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
-        show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         resume: bool = False,
         overwrite: bool = False,
-        engine_output_dir: str | Path | None = None,
-        stages: Stages | None = None,
-        **options: Any,
+        show_progress: bool | None = None,
+        **options: Unpack[MergeOptions],
     ) -> CoresetFit:
         """Join the coresets of parts and select anew: merge and reduce.
 
@@ -356,10 +352,15 @@ class CoresetModel(Steps):
             kept its rows (`keep`, or a fit that was merged itself).
         size : int or "auto"
             At most this many rows, k; ``"auto"``: the fewest whose held-out error is small enough.
-        method, control_variate, seed
+        method, seed
             See `fit`.
-        chains, iter_warmup, iter_sampling, adapt_delta, max_treedepth, parallel_chains
-            As in cmdstanpy's ``sample``. Chains that are too short become longer, as in a fit.
+        max_rounds : int
+            Rounds at most. Further rounds sample the same rows again: chains that are too short
+            become longer, and steps smaller, as in `fit`.
+        chains, iter_warmup, iter_sampling : int, optional
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
+        inits, coords, dims
+            See `fit`.
         output_dir : path, optional
             Folder for the results, with the data of the rows; finished stages are written as they
             end.
@@ -367,10 +368,11 @@ class CoresetModel(Steps):
             Go on in `output_dir` from the stages that an interrupted merge has finished.
         overwrite : bool
             Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
-        inits, coords, dims, show_progress, engine_output_dir, stages
+        show_progress
             See `fit`.
         **options
-            Of NUTS and of the selection algorithm, see `fit`.
+            Of NUTS, ``control_variate``, ``engine_output_dir``, ``stages``, and of the selection
+            algorithm, see `fit`.
 
         Returns
         -------
@@ -400,26 +402,19 @@ class CoresetModel(Steps):
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(stages, show_progress)
-        plan = Plan.of(
+        stages = Stages.given(options.pop("stages", None), show_progress)
+        plan = Plan.of_merge(
             {
-                "chains": chains,
-                "iter_warmup": iter_warmup,
-                "iter_sampling": iter_sampling,
-                "adapt_delta": adapt_delta,
-                "max_treedepth": max_treedepth,
-                "parallel_chains": parallel_chains,
+                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
+                "size": size,
+                "method": method,
+                "max_rounds": max_rounds,
+                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
+                "inits": inits,
+                "coords": coords,
+                "dims": dims,
                 **options,
-            },
-            size=size,
-            method=method,
-            control_variate=control_variate,
-            refine=True,
-            seed=recorded_seed(output_dir) if seed is None and resume else seed,
-            inits=inits,
-            engine_output_dir=engine_output_dir,
-            coords=coords,
-            dims=dims,
+            }
         )
         plan.nuts.require_engine(self.engine.name)
         plan.require(sys.maxsize)  # before data are read, which may take long
@@ -453,6 +448,389 @@ class CoresetModel(Steps):
             These are not the data that the fit is of.
         """
         return keep_rows(self._session, data, fit)
+
+    def read(self, data: Any) -> Mapping[str, Any]:
+        """Read and check the full data; weights need not be there.
+
+        Raises
+        ------
+        DataError
+            If something is missing, not finite, or of the wrong type or shape.
+        """
+        return self._session.read(data)
+
+    def reference(
+        self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0
+    ) -> Reference:
+        """Draws from the reference distribution.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        method : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
+            See `fit`.
+        draws : int
+            How many, S.
+        seed : int
+
+        Returns
+        -------
+        Reference
+        """
+        check_seed(seed)
+        check_whole("draws", draws, 2)
+        check_reference(method)
+        full = self._session.full_data(self.read(data))
+        return self._session.reference(full, method, draws, seed)
+
+    def project(
+        self,
+        data: Any,
+        reference: Reference,
+        *,
+        projection: str = "loglik",
+        candidates: int = 20_000,
+        heldout: int = HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> Projection | TaylorProjection:
+        """Target, candidate matrix and held-out pair on a reference.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        reference : Reference
+        projection : {"loglik", "fisher", "taylor"}
+            See `fit`; complete what is selected on ``"taylor"`` by `add_control_variate`.
+        candidates : int
+            Rows M that selection may choose from; all rows if there are fewer. Where most of
+            them are equal, `fit` keeps the different ones only, which is faster.
+        heldout : int
+            Draws that measure the held-out error.
+        seed : int
+            Which rows are candidates.
+
+        Returns
+        -------
+        Projection or TaylorProjection
+        """
+        check_choice("projection", projection, (*PROJECTIONS, TAYLOR))
+        _check_reference(reference)
+        check_whole("candidates", candidates, 1)
+        check_whole("heldout", heldout, 2)
+        check_seed(seed)
+        checked = self.read(data)
+        full = self._session.full_data(checked)
+        expansion = self._session.expand(full, reference) if projection == TAYLOR else None
+        rows, pool = self._session.pool(checked, candidates, seed)
+        with pool:
+            return Projector(projection, full, rows, pool, reference, expansion).first(heldout)
+
+    def add_control_variate(self, data: Any, coreset: Coreset, reference: Reference) -> Coreset:
+        """The coreset with the quadratic that completes it to second order.
+
+        `sample` and `certify` then use both.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        reference : Reference
+            Its centre is where the log likelihood is expanded.
+
+        Returns
+        -------
+        Coreset
+            With `control`; its held-out error is measured anew.
+
+        Raises
+        ------
+        ControlError
+            The centre lies outside the support, or a derivative is not finite there.
+        """
+        _check_coreset(coreset)
+        _check_reference(reference)
+        checked = self.read(data)
+        full = self._session.full_data(checked)
+        expansion = self._session.expand(full, reference)
+        selection = ControlledSelection(self._session, checked, full, expansion)
+        return selection.completed(replace(coreset, control=None), reference)
+
+    def sample(
+        self,
+        data: Any,
+        coreset: Coreset | None = None,
+        *,
+        inits: Any = None,
+        seed: int | None = 0,
+        coords: Mapping[str, Sequence[Any]] | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        show_progress: bool | None = None,
+        output_dir: str | Path | None = None,
+        **options: Unpack[SampleOptions],
+    ) -> Any:
+        """NUTS on the coreset, or on the full data if `coreset` is None.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        inits : optional
+            Where the chains start, see `fit`; default: Stan's random inits.
+        seed : int or None
+            None: any, which is kept with the draws.
+        coords, dims : dict, optional
+            Names for the dimensions of parameters, as in ArviZ.
+        show_progress : bool, optional
+            Bars on standard error; default: only in a terminal.
+        output_dir : path, optional
+            Where CmdStan's own CSV files are kept; default: they are temporary.
+        **options
+            Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
+            ``iter_sampling``, ``thin``, ``adapt_delta``, …; or all of them together,
+            ``sampler=sc.NUTS(…)``. See `stancoreset.NUTS`.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Posterior and sampler statistics; with ``save_warmup`` those of warm-up, too.
+
+        Raises
+        ------
+        OptionError
+            An option of NUTS that is out of range, or that this engine does not have.
+        """
+        nuts = nuts_of(options)
+        nuts.require_engine(self.engine.name)
+        seed = fresh_seed() if seed is None else seed
+        check_seed(seed)
+        check_inits(inits, nuts.chains)
+        require_csv_folder(output_dir, "output_dir", self.engine.name)
+        check_labels(coords, dims)
+        show = Stages.given(None, show_progress).show
+        if coreset is not None:
+            _check_coreset(coreset)
+        checked = self.read(data)
+        result = self._session.sample(
+            checked,
+            coreset,
+            nuts=nuts,
+            seed=seed,
+            inits=inits,
+            output_dir=output_dir,
+            show_progress=show,
+        )
+        given = {} if inits is None else {"inits": recorded_inits(inits)}
+        provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
+        labels = {"coords": coords, "dims": dims}
+        return self._session.container(result, coreset, provenance, labels)
+
+    def certify(
+        self,
+        data: Any,
+        coreset: Coreset,
+        posterior: Any,
+        *,
+        draws: int = CERTIFIED_DRAWS,
+        reference: Reference | None = None,
+    ) -> Certificate:
+        """Judge coreset draws on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset
+        posterior : ArviZ container, cmdstanpy fit or dict of arrays
+            Draws of the coreset posterior, as from `sample`.
+        draws : int
+            How many of them are looked at, evenly spaced.
+        reference : Reference, optional
+            Its draws tell whether the coreset's have missed a part of the full posterior.
+
+        Returns
+        -------
+        Certificate
+        """
+        if data is None:
+            raise CertificateError(
+                "a certificate compares the coreset posterior with the full one: it needs the "
+                "full data, and data is None"
+            )
+        _check_coreset(coreset)
+        if reference is not None:
+            _check_reference(reference)
+        check_whole("draws", draws, LEAST_DRAWS)
+        _check_draws(posterior)
+        checked = self.read(data)
+        references = () if reference is None else (reference,)
+        return Judge(self._session, checked, coreset, references).certificate(posterior, draws)
+
+    def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
+        """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+        draws : int, optional
+            How many draws at most, evenly spaced in each chain; default: as many as take 1 GB
+            (8 · rows bytes each), at least 100.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What `posterior` holds at these draws, and the groups ``log_likelihood`` (chain,
+            draw, row) and ``observed_data``; ``arviz.loo`` takes it as it is. Weights that
+            came with the data do not count: the log likelihood is that of one row each.
+
+        Raises
+        ------
+        CertificateError
+            If the fit was rejected.
+        ProgramError
+            If a statistic of all rows' outcomes stands in the density of each: there is no
+            pointwise likelihood then.
+
+        Examples
+        --------
+        >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
+        >>> arviz.loo(pointwise)                                         # doctest: +SKIP
+        """
+        _check_draws(posterior, draws)
+        return with_log_likelihood(
+            self._session, self._adopted.original, self.read(data), posterior, draws
+        )
+
+    def generate_quantities(
+        self,
+        data: Any,
+        posterior: Any,
+        names: Sequence[str] | None = None,
+        *,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, np.ndarray]:
+        """The program's own generated quantities on the full data, at coreset draws.
+
+        They are left out of fitting, where they would see the coreset's rows only.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : ArviZ container, cmdstanpy fit, dict of arrays, or CoresetFit
+            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+        names : sequence of str, optional
+            Which ones; default: all that the program defines.
+        draws : int, optional
+            How many draws, evenly spaced; default: all. A quantity with one value a row
+            takes 8 · rows · draws bytes.
+        seed : int
+            For quantities that use random numbers.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (1, draws, *shape)
+            One chain, as ``arviz.from_dict`` takes it.
+
+        Raises
+        ------
+        OptionError
+            If the program has no generated quantities, or not those.
+        CertificateError
+            If the fit was rejected.
+        """
+        _check_draws(posterior, draws, seed)
+        original = self._adopted.original
+        wanted = quantity_names(original, names)
+        checked = self.read(data)
+        return generated_quantities(
+            self._session, original, checked, posterior, wanted, draws=draws, seed=seed
+        )
+
+    def posterior_predictive(
+        self,
+        data: Any,
+        posterior: Any,
+        replicated: Mapping[str, str],
+        *,
+        draws: int | None = 100,
+        seed: int = 0,
+    ) -> Any:
+        """Replicated outcomes of all rows beside the observed ones: for predictive checks.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            As for `log_likelihood`, whose container serves as well: with ``draws=None`` both
+            groups hold the same draws, as ``arviz.plot_loo_pit`` wants it.
+        replicated : mapping of str to str
+            Data variable → the generated quantity that replicates it: ``{"y": "y_rep"}``.
+        draws : int, optional
+            How many draws at most, evenly spaced in each chain; None: as `log_likelihood`.
+        seed : int
+            Of the replications.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What `posterior` holds at these draws, and the groups ``posterior_predictive``
+            (chain, draw, row) and ``observed_data``, under the data's own names.
+
+        Raises
+        ------
+        OptionError
+            No such data by row, or no such generated quantity.
+        DataError
+            A quantity that has not the shape of the data.
+        CertificateError
+            If the fit was rejected.
+
+        Examples
+        --------
+        >>> checks = model.posterior_predictive(data, fit, {"y": "y_rep"})   # doctest: +SKIP
+        >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
+        """
+        _check_draws(posterior, draws, seed)
+        return with_replications(
+            self._session,
+            self._adopted.original,
+            self.read(data),
+            posterior,
+            replicated,
+            draws=draws,
+            seed=seed,
+        )
+
+    @property
+    def stan_code(self) -> str:
+        """The Stan program that NUTS runs on a coreset, control variate and all.
+
+        With `stan_data` it runs in any Stan.
+        """
+        return self._session.controlled.code
+
+    def stan_data(self, data: Any, coreset: Coreset | None = None) -> dict[str, Any]:
+        """Data for `stan_code`: a coreset with its control variate, or all rows.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        coreset : Coreset, optional
+        """
+        if coreset is not None:
+            _check_coreset(coreset)
+        rows = self._session.rows(self.read(data), coreset)
+        return {**self._session.controlled.nothing(), **rows}
 
     def explain(self) -> pd.DataFrame:
         """What became of each statement that adds to the log density.
@@ -531,12 +909,28 @@ class CoresetModel(Steps):
         )
 
 
-def _refines(refine: bool | str) -> bool:
-    if refine is False or (isinstance(refine, str) and refine == "auto"):
-        return bool(refine)
-    raise OptionError(f"refine is {shown(refine)}, expected 'auto' or False")
+def _given(**values: object) -> dict[str, object]:
+    """The arguments that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(code: object) -> str:
     check_text("stan_code", code, "the text of a Stan program")
     return str(code)
+
+
+def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> None:
+    """Raise unless a step can be made of so many draws of a posterior."""
+    with understood("posterior", posterior, "draws of the coreset posterior, or a fit"):
+        variables_of(posterior)
+    if draws is not None:
+        check_whole("draws", draws, 1)
+    check_seed(seed)
+
+
+def _check_coreset(coreset: object) -> None:
+    check_is("coreset", coreset, Coreset, "a Coreset, such as fit.coreset")
+
+
+def _check_reference(reference: object) -> None:
+    check_is("reference", reference, Reference, "a Reference, as model.reference makes it")

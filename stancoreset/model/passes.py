@@ -19,7 +19,7 @@ from stancoreset.engines import (
     embedded,
 )
 from stancoreset.errors import StancoresetError
-from stancoreset.model.identity_values import random_points
+from stancoreset.model.identities import random_points
 from stancoreset.stan import Controlled, WeightedProgram
 
 __all__ = ["PASSES", "Passes", "check_passes", "choose_passes"]

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from stancoreset.checks import (
-    check_choice,
-    check_flag,
+    check_is,
     check_labels,
     check_path,
     check_seed,
     check_text,
-    check_whole,
     shown,
 )
 from stancoreset.engines import (
     NUTS,
-    Float,
-    RowModel,
     check_inits,
     fresh_seed,
     recorded_inits,
@@ -35,116 +31,204 @@ from stancoreset.errors import OptionError, SolverError
 from stancoreset.model.in_the_loop import check_options
 from stancoreset.model.refinement import MAX_ROUNDS
 from stancoreset.model.sizes import AUTO
+from stancoreset.options import check_ranges, group, option, options_of
 from stancoreset.posterior import LEAST_DRAWS
 from stancoreset.posterior.arviz import variables_of
-from stancoreset.reference import Reference, check_reference
-from stancoreset.rows import FullData
-from stancoreset.selection import Projection, extend, extend_fisher, project, project_fisher
+from stancoreset.reference import METHODS as REFERENCES
+from stancoreset.reference import check_reference
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.selection.solvers import check_method
+from stancoreset.selection.solvers import METHODS, check_method
 from stancoreset.spelling import near_misses
 
 __all__ = [
     "HELDOUT_DRAWS",
+    "MERGE_SIZE",
     "PROJECTIONS",
     "TAYLOR",
     "Plan",
-    "check_projection",
+    "Selection",
+    "fit_options",
+    "is_in_the_loop",
+    "merge_options",
+    "nuts_of",
     "own_options",
     "reference_name",
+    "refuse_former",
 ]
 
 HELDOUT_DRAWS = 200
+#: Rows of a merged coreset, unless a number is given.
+MERGE_SIZE = 200
 
 
-def _extend_loglik(
-    projection: Projection,
-    full: FullData,
-    pool: RowModel,
-    _reference: Reference,
-    draws: Float,
-    tick: Callable[[int], object],
-) -> Projection:
-    return extend(projection, full, pool, draws, tick)
-
-
-#: Kinds of projection: how one is made, and how draws are added to it.
-PROJECTIONS: dict[str, tuple[Callable[..., Projection], Callable[..., Projection]]] = {
-    "loglik": (project, _extend_loglik),
-    "fisher": (project_fisher, extend_fisher),
-}
-
-
+#: What candidate rows may be projected on without a control variate.
+PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
 
 
-def check_projection(projection: str | None) -> None:
-    """Raise unless there is such a projection; None leaves the choice to the fit.
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """How rows are selected: what they match, and what they are chosen from.
+
+    Attributes
+    ----------
+    projection : {"taylor", "loglik", "fisher"}, optional
+        What the rows match at the reference: the log likelihood beyond second order (the default
+        with a control variate; see `stancoreset.selection.taylor`), its values (the default
+        without), or its gradient (the weighted Fisher information norm; see
+        `stancoreset.selection.fisher`).
+    control_variate : bool
+        Add to the rows what they lack up to second order, as a quadratic around the posterior's
+        centre: a hundred rows then do what thousands could not, in many dimensions above all. See
+        `stancoreset.selection.control_variates`.
+    draws : int, optional
+        Reference draws S that selection sees; default: five times the size, at least 250; of a
+        Laplace fit they are doubled until the held-out error stops improving, up to 2,000. With
+        the model in the loop: draws of each coreset posterior.
+    candidates : int, optional
+        Rows M that selection may choose from; default: min(N, max(20,000, 50·size)).
 
     Raises
     ------
     OptionError
+        Names the option, its value and what is expected.
+
+    Examples
+    --------
+    >>> Selection(draws=500).control_variate
+    True
+    >>> Selection(draws=1)
+    Traceback (most recent call last):
+    stancoreset.errors.OptionError: draws is 1, expected a whole number of at least 2
     """
-    if projection is not None:
-        check_choice("projection", projection, (*PROJECTIONS, TAYLOR))
+
+    projection: str | None = option(
+        None,
+        "quantity to match: the log likelihood beyond second order (taylor; the default with a "
+        "control variate), its values (loglik; the default without), or its gradient (fisher)",
+        choices=(*PROJECTIONS, TAYLOR),
+    )
+    control_variate: bool = option(
+        True,
+        "complete the rows to second order by a quadratic",
+        without="use rows alone, without the quadratic that completes them to second order",
+    )
+    draws: int | None = option(None, "number of reference draws; default: automatic", least=2)
+    candidates: int | None = option(None, "candidate rows; default: max(20000, 50 K)", least=1)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.projection == TAYLOR and not self.control_variate:
+            raise OptionError(
+                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
+                "but control_variate is False; use projection='loglik'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit was asked for: the parameters of `CoresetModel.fit`.
+    """What a fit can be asked for, and what one was asked for.
+
+    The arguments of `CoresetModel.fit` and `CoresetModel.merge`, the options of the command line
+    and the keys of a batch's file are made from these fields and those of `Selection` and `NUTS`.
 
     Attributes
     ----------
-    nuts : NUTS
-        How NUTS is run.
     options : mapping
         What the selection algorithm takes.
     """
 
-    size: int | str
-    method: str = "pursuit"
-    reference: Any = "laplace"
-    projection: str | None = None
-    control_variate: bool = True
-    refine: bool = False
-    max_rounds: int = MAX_ROUNDS
-    draws: int | None = None
-    candidates: int | None = None
-    seed: int = 0
-    nuts: NUTS = field(default_factory=NUTS)
-    inits: Any = None
-    engine_output_dir: str | Path | None = None
-    coords: Mapping[str, Sequence[Any]] | None = None
-    dims: Mapping[str, Sequence[str]] | None = None
+    size: int | str = option(
+        AUTO,
+        "rows in the coreset; auto: the fewest whose held-out error is small enough",
+        least=1,
+    )
+    method: str = option(
+        "pursuit",
+        f"selection algorithm: auto, {', '.join(METHODS)}, on a projection; or "
+        f"{' or '.join(IN_THE_LOOP)}, with the model in the loop",
+    )
+    reference: Any = option(
+        "laplace",
+        "where to match the log likelihood: a Gaussian at the mode (laplace), Gaussians along "
+        "paths to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
+        "weighted subsample (pilot)",
+        choices=tuple(REFERENCES),
+    )
+    selection: Selection = group(Selection)
+    max_rounds: int = option(
+        MAX_ROUNDS,
+        "largest number of rounds, which end when the certificate is satisfied; 1: one pass, "
+        "whatever the certificate says",
+        least=1,
+    )
+    seed: int = option(0, "random seed; random: draw one, which the report gives", least=0)
+    nuts: NUTS = group(NUTS)
+    inits: Any = option(
+        None,
+        "starting points: a JSON file of values by parameter, or one per chain, or a number, the "
+        "radius of random values; default: where the reference has mass",
+    )
+    coords: Mapping[str, Sequence[Any]] | None = option(None, "labels of dimensions, as in ArviZ")
+    dims: Mapping[str, Sequence[str]] | None = option(None, "dimensions of parameters by name")
+    engine_output_dir: str | Path | None = option(
+        None,
+        "keep CmdStan's CSV files in DIR, those of further rounds in DIR/round_1, …",
+    )
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], *, seed: int | None, **arguments: Any) -> Plan:
-        """From options by name, NUTS' and the selection algorithm's among each other.
+    def of(cls, asked: Mapping[str, Any]) -> Plan:
+        """From options by name: its own, those of `Selection` and `NUTS`, and of the method.
 
         Parameters
         ----------
-        options : mapping
-        seed : int or None
-            None: any.
-        **arguments
-            All else.
+        asked : mapping
+            ``sampler`` and ``selection`` stand for all of NUTS' and all of selection's options; a
+            ``seed`` that is None for any.
 
         Raises
         ------
         OptionError
-            An option of NUTS that is out of range, or that makes no sense here.
+            An option that is given twice, or is out of range, or that makes no sense here.
         """
-        own = own_options(arguments["method"])
-        known = NUTS.names()
-        nuts = {n: v for n, v in options.items() if n in known and (n not in own or v is None)}
-        return cls(
-            nuts=NUTS.of(nuts),
-            options={n: v for n, v in options.items() if n not in nuts},
-            seed=fresh_seed() if seed is None else seed,
-            **arguments,
-        )
+        left = dict(asked)
+        for name in left:
+            refuse_former(name)
+        method = left.get("method", cls.method)
+        loop = isinstance(left.get("sampler"), str) and is_in_the_loop(method)
+        sampler = None if loop else left.pop("sampler", None)
+        nuts = _together(NUTS, "sampler", sampler, left, apart=own_options(method))
+        selection = _together(Selection, "selection", left.pop("selection", None), left)
+        if left.get("seed", cls.seed) is None:
+            left["seed"] = fresh_seed()
+        own = {name: left.pop(name) for name in options_of(cls) if name in left}
+        return cls(nuts=nuts, selection=selection, options=left, **own)
+
+    @classmethod
+    def of_merge(cls, asked: Mapping[str, Any]) -> Plan:
+        """The same for a merge, which matches rows where their parts have matched them.
+
+        Raises
+        ------
+        OptionError
+        """
+        plan = cls.of(asked)
+        apart = set(fit_options()) - set(merge_options())
+        given = {"reference": asked.get("reference"), **vars(plan.selection)}
+        for name in sorted(apart):
+            if given[name] is not None:
+                raise OptionError(
+                    f"{name} is {shown(given[name])}, but merge chooses among the rows of the "
+                    f"parts' coresets, where these were matched; leave {name} out"
+                )
+        return plan
+
+    @property
+    def refines(self) -> bool:
+        """Whether there may be rounds after the first."""
+        return self.max_rounds > 1
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -158,11 +242,8 @@ class Plan:
             "method": self.method,
             "reference": reference_name(self.reference),
             **self._own_draws(),
-            "projection": self.projection,
-            "draws": self.draws,
-            "candidates": self.candidates,
-            "control_variate": self.control_variate,
-            "refine": self.refine,
+            **vars(self.selection),
+            "max_rounds": self.max_rounds,
             "seed": self.seed,
             **self.nuts.settings(),
             **({} if self.inits is None else {"inits": recorded_inits(self.inits)}),
@@ -202,23 +283,18 @@ class Plan:
                 "could be found; give a number"
             )
         check_reference(self.reference)
-        check_projection(self.projection)
-        if self.projection == TAYLOR and not self.control_variate:
-            raise OptionError(
-                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
-                "but control_variate is False; use projection='loglik'"
-            )
+        projection, control = self.selection.projection, self.selection.control_variate
         if self.method == "auto":
-            if not self.control_variate or self.projection not in (None, TAYLOR) or self.options:
+            if not control or projection not in (None, TAYLOR) or self.options:
                 raise OptionError(
                     "method is 'auto', which chooses by the error of the corrected density: it "
                     "needs control_variate=True, no projection= and no options of a method"
                 )
             return
         self._require_options()
-        if self.method in IN_THE_LOOP and self.projection is not None:
+        if self.method in IN_THE_LOOP and projection is not None:
             raise OptionError(
-                f"projection is {self.projection!r}, but method {self.method!r} draws from the "
+                f"projection is {projection!r}, but method {self.method!r} draws from the "
                 "coreset's own posterior and uses no projection; leave projection out"
             )
 
@@ -232,9 +308,7 @@ class Plan:
         except SolverError as error:
             for name in self.options:
                 refuse(name)
-            arguments = [f.name for f in fields(Plan) if f.name not in ("options", "nuts")]
-            arguments += NUTS.names()
-            meant = {name: near_misses(name, arguments) for name in self.options}
+            meant = {name: near_misses(name, fit_options()) for name in self.options}
             for name, close in meant.items():
                 if close:
                     raise SolverError(
@@ -253,22 +327,83 @@ class Plan:
                 f"{self.nuts.chains} chains {self.nuts.chains * self.nuts.draws} draws: a "
                 f"certificate needs at least {LEAST_DRAWS}"
             )
-        check_whole("max_rounds", self.max_rounds, 1)
-        if self.draws is not None:
-            check_whole("draws", self.draws, 2)
-        if self.candidates is not None:
-            check_whole("candidates", self.candidates, 1)
-        check_flag("control_variate", self.control_variate)
+        check_ranges(self)
         check_labels(self.coords, self.dims)
         if self.engine_output_dir is not None:
             check_path("engine_output_dir", self.engine_output_dir)
 
 
-def own_options(method: Any) -> Mapping[str, Any]:
+def fit_options() -> dict[str, Field[Any]]:
+    """Everything that a fit can be asked for, by name, with default, range and help text."""
+    return options_of(Plan)
+
+
+def merge_options() -> dict[str, Field[Any]]:
+    """Everything that a merge can be asked for."""
+    apart = ("reference", "projection", "draws", "candidates")
+    return {name: about for name, about in fit_options().items() if name not in apart}
+
+
+def refuse_former(name: str) -> None:
+    """Raise if this is the name of an option that is called otherwise now.
+
+    Raises
+    ------
+    OptionError
+    """
+    if name == "refine":
+        raise OptionError(
+            "refine is no longer an option: give max_rounds=1 for one pass (was refine=False), or "
+            "leave it out for further rounds (was refine='auto')"
+        )
+
+
+def is_in_the_loop(method: object) -> bool:
+    """Whether a method draws from the coreset's own posterior, and uses no projection."""
+    return isinstance(method, str) and method in IN_THE_LOOP
+
+
+def own_options(method: object) -> Collection[str]:
     """Options of a method in the loop, one of which (step_size) NUTS has, too."""
-    if not isinstance(method, str) or method not in IN_THE_LOOP:
-        return {}
-    return inspect.signature(IN_THE_LOOP[method]).parameters
+    if not is_in_the_loop(method):
+        return ()
+    return inspect.signature(IN_THE_LOOP[str(method)]).parameters
+
+
+def nuts_of(options: Mapping[str, Any]) -> NUTS:
+    """From options by name; ``sampler`` stands for all of them.
+
+    Raises
+    ------
+    OptionError
+        An unknown option, or one that is given twice or is out of range.
+    """
+    left = dict(options)
+    nuts = _together(NUTS, "sampler", left.pop("sampler", None), left)
+    NUTS.of(left)  # says what is wrong with those that it does not know
+    return nuts
+
+
+T = TypeVar("T")
+
+
+def _together(
+    kind: type[T], name: str, whole: Any, left: dict[str, Any], apart: Collection[str] = ()
+) -> T:
+    """Options of one kind, which are given one by one, and taken from `left`, or all together.
+
+    Those that are `apart` belong to the method, if they have a value.
+    """
+    names = [n for n in options_of(kind) if n in left and (n not in apart or left[n] is None)]
+    values = {n: left.pop(n) for n in names}
+    if whole is None:
+        return kind(**values)
+    check_is(name, whole, kind, f"{kind.__name__}(…)")
+    if values:
+        raise OptionError(
+            f"{names[0]} is given twice, by itself and in {name}={kind.__name__}(…); give it once"
+        )
+    return whole  # type: ignore[no-any-return]
 
 
 def _is_whole(value: object) -> bool:

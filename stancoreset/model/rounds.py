@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stancoreset.engines import Float, StanData
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.model.certify import Judge
 from stancoreset.model.fit import CoresetFit, load_fit
-from stancoreset.model.influence import influential_rows
 from stancoreset.model.plan import Plan, reference_name
 from stancoreset.model.refinement import (
     LONGER_CHAINS,
@@ -26,17 +27,20 @@ from stancoreset.model.refinement import (
     best_round,
     next_change,
 )
+from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.posterior import arviz
 from stancoreset.rows import FullData
-from stancoreset.selection import default_candidates
+from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "influential_rows"]
 
 # Rows found by their influence, for so many random candidates one.
 _INFLUENTIAL = 10
+# Reference draws at which their influence is measured.
+_LOOKED_AT = 32
 # How much closer to one adapt_delta is where steps are to be smaller.
 _CLOSER = 10
 # How many times as long warm-up becomes at most where chains become longer.
@@ -63,39 +67,48 @@ class Rounds:
     def run(self) -> CoresetFit:
         """Round after round until certified or the budget is spent; the best one is the fit."""
         with self.pipeline.folder.remembering_failure():
-            return self._run()
+            full, complete = self._full_data(), self.pipeline.folder.complete
+            asked = reference_name(self.pipeline.plan.reference)
+            change: Change | None = Change("first pass", asked, {})
+            attempts: list[Attempt] = []
+            while change is not None:
+                number, here = len(attempts), self._round(change, attempts)
+                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
+                try:
+                    like = attempts[-1] if again else None
+                    attempts.append(here.attempt(full, number, change, like))
+                except StancoresetError as error:
+                    if not attempts:
+                        change = self._instead(change, error)
+                        continue
+                    attempts.append(attempts[-1].failed(number, change, error))
+                change = self._next(attempts, full)
+            self._match(attempts, full)
+            if complete and self.pipeline.folder.path is not None:
+                there = load_fit(self.pipeline.folder.path)
+                if len(there.rounds) == len(attempts):
+                    return there  # with the times that it took, not those of reading it back
+            return self._kept(attempts, full)
 
-    def _run(self) -> CoresetFit:
+    def _full_data(self) -> FullData:
+        """The full data, where chains may start as the user wants them to."""
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
         pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
-        complete = pipeline.folder.complete
-        change: Change | None = Change("first pass", reference_name(asked.reference), {})
-        attempts: list[Attempt] = []
-        while change is not None:
-            number = len(attempts)
-            plan = self._plan(change, attempts)
-            folder = pipeline.folder.round(number, change.action)
-            extra = self._influential(attempts, plan) if change.grows else None
-            earlier = tuple(a.reference for a in attempts)
-            here = replace(pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
-            try:
-                again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
-                like = attempts[-1] if again else None
-                attempts.append(here.attempt(full, number, change, like))
-            except StancoresetError as error:
-                if not attempts:
-                    change = self._instead(change, error)
-                    continue
-                attempts.append(attempts[-1].failed(number, change, error))
-            change = self._next(attempts, full)
-        self._match(attempts, full)
-        if complete and pipeline.folder.path is not None:
-            there = load_fit(pipeline.folder.path)
-            if len(there.rounds) == len(attempts):
-                return there  # with the times that it took, not those of reading it back
-        best = _best(attempts)
+        return full
+
+    def _round(self, change: Change, attempts: Sequence[Attempt]) -> Pipeline:
+        """The steps of the next round, in a folder of its own."""
+        plan = self._plan(change, attempts)
+        folder = self.pipeline.folder.round(len(attempts), change.action)
+        extra = self._influential(attempts, plan) if change.grows else None
+        earlier = tuple(a.reference for a in attempts)
+        return replace(self.pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
+
+    def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
+        """The best attempt as the fit, written to its folder."""
+        pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
         fit = CoresetFit(
             coreset=best.coreset,
             posterior=best.posterior,
@@ -140,12 +153,13 @@ class Rounds:
             settings["reference"] = _best(attempts).posterior
         elif attempts or change.reference != reference_name(asked.reference):
             settings["reference"] = change.reference
-        return replace(asked, **settings)
+        chosen = {n: settings.pop(n) for n in ("draws", "candidates") if n in settings}
+        return replace(asked, selection=replace(asked.selection, **chosen), **settings)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Moment matching as a last step before rejection: see `moment_matching`."""
         pipeline, best = self.pipeline, _best(attempts)
-        refines = pipeline.plan.refine and not self.same_rows
+        refines = pipeline.plan.refines and not self.same_rows
         if not refines or best.certificate.verdict != "rejected":
             return
         started = time.perf_counter()
@@ -163,16 +177,12 @@ class Rounds:
         container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
+        folder.keep("reference", best.reference)
+        folder.keep("coreset", best.coreset)
+        folder.keep("posterior", container)
+        folder.keep("certificate", certificate)
         attempts.append(
-            replace(
-                best,
-                reference=folder.once("reference", lambda: best.reference),
-                coreset=folder.once("coreset", lambda: best.coreset),
-                posterior=folder.once("posterior", lambda: container),
-                certificate=folder.once("certificate", lambda: certificate),
-                native=None,
-                round=record,
-            )
+            replace(best, posterior=container, certificate=certificate, native=None, round=record)
         )
 
     def _instead(self, change: Change, error: StancoresetError) -> Change:
@@ -180,7 +190,7 @@ class Rounds:
         plan = self.pipeline.plan
         failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
         # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
-        other = plan.refine and not self.same_rows
+        other = plan.refines and not self.same_rows
         if isinstance(error, ModeAtInfinityError) or not (failed and other):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
@@ -189,16 +199,18 @@ class Rounds:
         """Rows that go along with what the best coreset so far gets wrong."""
         best = _best(attempts)
         session, checked = self.pipeline.session, self.pipeline.checked
-        candidates = plan.candidates or default_candidates(session.program.n_obs(checked), 0)
+        candidates = plan.selection.candidates or default_candidates(
+            session.program.n_obs(checked), 0
+        )
         count = max(1, candidates // _INFLUENTIAL)
         return influential_rows(session, checked, best.coreset, best.reference.draws, count)
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
-        if not plan.refine:
+        if not plan.refines:
             return None
         rounds = [a.round for a in attempts]
-        candidates = plan.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        candidates = plan.selection.candidates or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
         # What is selected in the loop has no reference that could be another.
@@ -217,3 +229,42 @@ def _room(posterior: Any) -> float:
     draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
     numbers = max(1, sum(v.size for v in variables))
     return min(_MOST_DRAWS / draws, _MOST_NUMBERS / numbers)
+
+
+def influential_rows(
+    session: Session, checked: StanData, coreset: Coreset, draws: Float, count: int
+) -> NDArray[np.int64]:
+    """The rows that a random pool of candidates should not be without.
+
+    With r_s = L(θ_s) − L_w(θ_s), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: how much
+    the coreset's error would change with the row's weight.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    coreset : Coreset
+        What came out of the round before.
+    draws : ndarray, shape (S, P)
+        Reference draws, unconstrained; the first few of them are used.
+    count : int
+        How many rows.
+
+    Returns
+    -------
+    ndarray of int, ascending
+        None at all where the rows are on disk: each would have to be read.
+    """
+    if not isinstance(checked, dict):
+        return np.zeros(0, dtype=np.int64)
+    few = draws[:_LOOKED_AT]
+    full = session.full_data(checked)
+    residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
+    residual = residual - residual.mean()
+    scores = np.empty(full.n_obs)
+    for rows, log_lik in session.row_log_lik(checked, few):
+        scores[rows] = np.abs(residual @ log_lik)
+    scores = np.where(np.isfinite(scores), scores, 0.0)
+    chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]
+    return np.sort(chosen).astype(np.int64)

@@ -1,12 +1,22 @@
-"""How many rows: the fewest whose error no posterior summary would show."""
+"""How many rows and reference draws: enough of both for the held-out error, and no more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from stancoreset.selection import Coreset, Projection, TaylorProjection
 
-__all__ = ["AUTO", "ERROR_GOAL", "smallest_adequate"]
+__all__ = [
+    "AUTO",
+    "ERROR_GOAL",
+    "MAX_DRAWS",
+    "further_draws",
+    "has_helped",
+    "initial_draws",
+    "is_adequate",
+    "needs_draws",
+    "sizes_to_try",
+]
 
 #: The size that stands for a search.
 AUTO = "auto"
@@ -15,47 +25,62 @@ AUTO = "auto"
 ERROR_GOAL = 0.1
 _FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
 
+#: Bound on the draws that selection sees.
+MAX_DRAWS = 2_000
+# Held-out error may exceed the in-sample error by this factor before it counts as
+# overfitting, and a doubling must bring it down to this share to be worth another.
+_OVERFITTED = 1.5
+_WORTHWHILE = 0.8
+# Below this, rows carry the log likelihood to a hundredth of its spread: more draws would
+# polish what no posterior summary can show.
+_SMALL = 0.01
 
-def smallest_adequate(
-    projection: Projection | TaylorProjection,
-    n_obs: int,
-    choose: Callable[[int, Coreset | None], Coreset],
-) -> Coreset:
-    """The first of growing coresets whose held-out error is `ERROR_GOAL` or less.
+
+def sizes_to_try(size: int | str, projection: Projection | TaylorProjection) -> Iterator[int]:
+    """The size that is asked for; or growing ones, of which the first that is adequate is enough.
 
     Sizes grow by half each time, up to half the number of draws, beyond which a selection
     fits its draws and not the posterior, and up to 1,000 rows.
-
-    Parameters
-    ----------
-    projection : Projection or TaylorProjection
-    n_obs : int
-        N, which no size exceeds.
-    choose : callable
-        Size and the coreset of the size before → coreset.
-
-    Returns
-    -------
-    Coreset
-        The one with the smallest held-out error, if none is good enough.
     """
-    # ‖b‖ is the standard deviation of the full log likelihood over the draws.
-    scale = projection.heldout_size
-    best: Coreset | None = None
-    coreset: Coreset | None = None
-    for size in _sizes(min(n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))):
-        coreset = choose(size, coreset)
-        if coreset.heldout_error * scale <= ERROR_GOAL:
-            return coreset
-        if best is None or coreset.heldout_error < best.heldout_error:
-            best = coreset
-    assert best is not None
-    return best
-
-
-def _sizes(largest: int) -> Iterator[int]:
-    size = float(_FIRST)
-    while size < largest:
-        yield round(size)
-        size *= _FACTOR
+    if not isinstance(size, str):
+        yield size
+        return
+    largest = min(projection.n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))
+    grown = float(_FIRST)
+    while grown < largest:
+        yield round(grown)
+        grown *= _FACTOR
     yield largest
+
+
+def is_adequate(coreset: Coreset, projection: Projection | TaylorProjection) -> bool:
+    """Whether the held-out error, in natural logarithms, is `ERROR_GOAL` or less."""
+    # ‖b‖ is the standard deviation of the full log likelihood over the draws.
+    return coreset.heldout_error * projection.heldout_size <= ERROR_GOAL
+
+
+def initial_draws(size: int | str, *, few: bool = False) -> int:
+    """First number of draws S for a coreset of k rows: with S near k they fit the draws alone."""
+    if isinstance(size, str):  # to be found; most often it is small
+        size = 100
+    return min(MAX_DRAWS, max(250, (2 if few else 5) * size))
+
+
+def needs_draws(coreset: Coreset, n_draws: int) -> bool:
+    """Whether a coreset fits the draws that it was selected on better than unseen ones.
+
+    A coreset of k rows fitted to S draws with S near k fits the draws and not the posterior, which
+    only the held-out error shows. `MAX_DRAWS` are enough for any.
+    """
+    overfitted = coreset.heldout_error > max(_SMALL, _OVERFITTED * coreset.relative_error)
+    return n_draws < MAX_DRAWS and overfitted
+
+
+def further_draws(n_draws: int, *, few: bool = False) -> int:
+    """How many draws to add: as many again, or more at once where each addition is dear."""
+    return min(3 * n_draws, MAX_DRAWS - n_draws) if few else n_draws
+
+
+def has_helped(coreset: Coreset, before: Coreset) -> bool:
+    """Whether the draws that were added have made the held-out error so much smaller."""
+    return coreset.heldout_error <= _WORTHWHILE * before.heldout_error

@@ -1,28 +1,36 @@
-"""The order of the steps of a fit, each done once and kept.
+"""The way of a fit: reference → expansion → projection → selection → NUTS → certificate.
 
-reference → projection → selection → NUTS on the coreset → certificate
+`Pipeline.attempt` goes it once, from top to bottom; draws and sizes grow in the loops of
+`Pipeline.select`. Finished steps are kept in the run's folder, and read back from there.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import Float, RowModel, SampleResult, StanData
+from stancoreset.engines import Float, SampleResult, StanData
 from stancoreset.errors import StancoresetError
-from stancoreset.model.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
-from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, corrected_error
+from stancoreset.model.controlled import BY_CHANCE, ControlledSelection
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import select_in_the_loop
-from stancoreset.model.plan import HELDOUT_DRAWS, PROJECTIONS, TAYLOR, Plan
+from stancoreset.model.plan import HELDOUT_DRAWS, TAYLOR, Plan, is_in_the_loop
+from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
-from stancoreset.model.sizes import smallest_adequate
+from stancoreset.model.sizes import (
+    further_draws,
+    has_helped,
+    initial_draws,
+    is_adequate,
+    needs_draws,
+    sizes_to_try,
+)
 from stancoreset.posterior import Certificate
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -32,11 +40,8 @@ from stancoreset.selection import (
     Projection,
     TaylorProjection,
     default_candidates,
-    extend_taylor,
-    project_taylor,
     select,
 )
-from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 
 __all__ = ["Attempt", "Pipeline"]
 
@@ -100,30 +105,30 @@ class Pipeline:
     def attempt(
         self, full: FullData, number: int, change: Change, like: Attempt | None = None
     ) -> Attempt:
-        """All steps once, in order; what the folder has is read back.
+        """All steps once, in order; those that the folder has are read back.
 
         The reference and the coreset are those of the attempt `like`, if there is one.
         """
         started = time.perf_counter()
         folder = self.folder
-        native: list[Any] = []
-
-        def sample() -> Any:
-            result = self._sample(reference, coreset)
-            native.append(result.native)
-            return self.session.container(result, coreset, self.provenance, self.plan.labels)
-
-        def coreset_of(reference: Reference) -> Coreset:
-            return like.coreset if like else self._coreset(full, reference)
-
-        reference = folder.once(
-            "reference", lambda: like.reference if like else self._reference(full)
-        )
-        coreset = folder.once("coreset", lambda: coreset_of(reference))
-        posterior = folder.once("posterior", sample)
-        certificate = folder.once(
-            "certificate", lambda: self._certificate(reference, coreset, posterior)
-        )
+        reference = folder.found("reference")
+        if reference is None:
+            reference = like.reference if like else self.reference(full)
+            folder.keep("reference", reference)
+        coreset = folder.found("coreset")
+        if coreset is None:
+            coreset = like.coreset if like else self.coreset(full, reference)
+            folder.keep("coreset", coreset)
+        posterior, native = folder.found("posterior"), None
+        if posterior is None:
+            result = self.sample(reference, coreset)
+            native = result.native
+            posterior = self.session.container(result, coreset, self.provenance, self.plan.labels)
+            folder.keep("posterior", posterior)
+        certificate = folder.found("certificate")
+        if certificate is None:
+            certificate = self.certify(reference, coreset, posterior)
+            folder.keep("certificate", certificate)
         seconds = time.perf_counter() - started
         draws = len(reference.draws)
         return Attempt(
@@ -131,47 +136,101 @@ class Pipeline:
             coreset=coreset,
             posterior=posterior,
             certificate=certificate,
-            native=native[0] if native else None,
+            native=native,
             round=Round.of(number, change, draws, coreset, certificate, seconds),
         )
 
-    def _reference(self, full: FullData) -> Reference:
+    def reference(self, full: FullData) -> Reference:
+        """Draws from where the log likelihood is to be matched."""
         plan = self.plan
-        few = full.passes.stored is not None  # they can grow, and each reads every row from disk
-        count = initial_draws(plan.size, few=few) if plan.draws is None else plan.draws
+        # They can grow, and each reads every row from disk.
+        few = full.passes.stored is not None
+        count = plan.selection.draws or initial_draws(plan.size, few=few)
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
-    def _coreset(self, full: FullData, reference: Reference) -> Coreset:
+    def coreset(self, full: FullData, reference: Reference) -> Coreset:
+        """Rows and weights, with the quadratic that completes them if there is to be one."""
         plan, session = self.plan, self.session
-        selection = None
-        if plan.control_variate and session.controlled.covered:
+        controlled = None
+        if plan.selection.control_variate and session.controlled.covered:
             with self.stages("expand"):
                 expansion = session.expand(full, reference)
-            selection = ControlledSelection(session, self.checked, full, expansion)
-        candidates = plan.candidates or default_candidates(full.n_obs, plan.size)
-        if plan.method in IN_THE_LOOP:
-            chosen = self._select_in_the_loop(full, candidates)
-        elif selection is not None and plan.projection in (None, TAYLOR):
-            chosen = self._select_beyond(selection, reference, candidates)
+            controlled = ControlledSelection(session, self.checked, full, expansion)
+        if is_in_the_loop(plan.method):
+            coreset = self.select_in_the_loop(full)
         else:
-            chosen = self._select(full, reference, candidates)
-        if selection is not None:
-            if chosen.control is None:
-                chosen = selection.complete(chosen)
-                unseen = reference.more(HELDOUT_DRAWS, stream=0)
-                error = corrected_error(session, self.checked, full, chosen, unseen)
-                chosen = replace(chosen, heldout_error=error)
-            selection.verify(chosen, reference.draws[:3])
+            coreset = self.select(full, reference, controlled)
+        if controlled is not None:
+            coreset = controlled.completed(coreset, reference)
         return replace(
-            chosen,
+            coreset,
             rows=session.program.rows,
             obs=session.program.obs,
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
 
-    def _select_in_the_loop(self, full: FullData, candidates: int) -> Coreset:
+    def select(
+        self, full: FullData, reference: Reference, controlled: ControlledSelection | None
+    ) -> Coreset:
+        """Project the candidates and select, on more draws while that helps."""
+        plan, stages = self.plan, self.stages
+        kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
+        expansion = None if controlled is None else controlled.expansion
+        few = full.passes.stored is not None
+        # Only a Gaussian makes as many draws as one likes.
+        grows = plan.selection.draws is None and reference.spare is None
+        # Options of a method may speak of candidates by their number.
+        different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
+        with stages("bind candidates"):
+            rows, pool = self.session.pool(
+                self.checked, self._candidates(full), plan.seed, self.extra, different=different
+            )
+        with pool:
+            projector = Projector(kind, full, rows, pool, reference, expansion)
+            with stages("project", total=HELDOUT_DRAWS) as tick:
+                projection = projector.first(HELDOUT_DRAWS, tick)
+            best = coreset = self.select_size(projection, controlled)
+            while grows and needs_draws(coreset, projection.n_draws):
+                have = projection.n_draws
+                more = reference.more(further_draws(have, few=few), stream=have)
+                with stages("project", total=len(more)) as tick:
+                    projection = projector.extended(projection, more, tick)
+                before, coreset = coreset, self.select_size(projection, controlled)
+                if coreset.heldout_error < best.heldout_error:
+                    best = coreset
+                if not has_helped(coreset, before):
+                    break
+        return best
+
+    def select_size(
+        self, projection: Projection | TaylorProjection, controlled: ControlledSelection | None
+    ) -> Coreset:
+        """The coreset of the size that is asked for, or of the smallest that is adequate.
+
+        If none is, the one with the smallest held-out error.
+        """
+        plan = self.plan
+        best: Coreset | None = None
+        coreset: Coreset | None = None
+        with self.stages("select"):
+            for size in sizes_to_try(plan.size, projection):
+                if isinstance(projection, TaylorProjection) and controlled is not None:
+                    coreset = controlled.select(
+                        projection, size, plan.method, plan.seed, plan.options, fewer=coreset
+                    )
+                else:
+                    coreset = select(projection, size, plan.method, seed=plan.seed, **plan.options)
+                if best is None or coreset.heldout_error < best.heldout_error:
+                    best = coreset
+                if is_adequate(coreset, projection):
+                    break
+        assert best is not None
+        return best
+
+    def select_in_the_loop(self, full: FullData) -> Coreset:
+        """Select under draws of the coreset's own posterior."""
         plan = self.plan
         with self.stages("select") as tick:
             return select_in_the_loop(
@@ -180,101 +239,15 @@ class Pipeline:
                 full,
                 int(plan.size),
                 plan.method,
-                draws=plan.draws,
-                candidates=candidates,
+                draws=plan.selection.draws,
+                candidates=self._candidates(full),
                 seed=plan.seed,
                 progress=tick,
                 **plan.options,
             )
 
-    def _select_beyond(
-        self, selection: ControlledSelection, reference: Reference, candidates: int
-    ) -> Coreset:
-        """Select what the quadratic does not carry."""
-        plan, full, expansion = self.plan, selection.full, selection.expansion
-
-        def make(pool: RowModel, rows: np.ndarray, tick: Any) -> TaylorProjection:
-            return project_taylor(
-                full, pool, rows, reference, expansion, heldout=HELDOUT_DRAWS, progress=tick
-            )
-
-        def widen(p: TaylorProjection, pool: RowModel, more: Float, tick: Any) -> Any:
-            return extend_taylor(p, full, pool, expansion, more, tick)
-
-        def choose(projection: TaylorProjection) -> Coreset:
-            def of_size(size: int, fewer: Coreset | None) -> Coreset:
-                return selection.select(
-                    projection, size, plan.method, plan.seed, plan.options, fewer
-                )
-
-            return self._sized(projection, of_size)
-
-        return self._adaptively(full, reference, candidates, make, widen, choose)
-
-    def _select(self, full: FullData, reference: Reference, candidates: int) -> Coreset:
-        """Select on the projection that the plan names."""
-        plan = self.plan
-        project_, extend_ = PROJECTIONS[plan.projection or "loglik"]
-
-        def make(pool: RowModel, rows: np.ndarray, tick: Any) -> Projection:
-            return project_(full, pool, rows, reference, heldout=HELDOUT_DRAWS, progress=tick)
-
-        def widen(p: Projection, pool: RowModel, more: Float, tick: Any) -> Projection:
-            return extend_(p, full, pool, reference, more, tick)
-
-        def choose(projection: Projection) -> Coreset:
-            def of_size(size: int, _fewer: Coreset | None) -> Coreset:
-                return select(projection, size, plan.method, seed=plan.seed, **plan.options)
-
-            return self._sized(projection, of_size)
-
-        return self._adaptively(full, reference, candidates, make, widen, choose)
-
-    def _sized(self, projection: Any, of_size: Callable[[int, Coreset | None], Coreset]) -> Coreset:
-        """The coreset of the size that is asked for, or of the smallest that is adequate."""
-        if isinstance(self.plan.size, str):
-            return smallest_adequate(projection, projection.n_obs, of_size)
-        return of_size(self.plan.size, None)
-
-    def _adaptively(
-        self,
-        full: FullData,
-        reference: Reference,
-        candidates: int,
-        make: Callable[..., Any],
-        widen: Callable[..., Any],
-        choose: Callable[[Any], Coreset],
-    ) -> Coreset:
-        """Project and select; double the draws while it helps, unless their number is given."""
-        stages, plan = self.stages, self.plan
-        # Options of a method may speak of candidates by their number.
-        different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
-        with stages("bind candidates"):
-            rows, pool = self.session.pool(
-                self.checked, candidates, plan.seed, self.extra, different=different
-            )
-
-        def timed(projection: Any) -> Coreset:
-            with stages("select"):
-                return choose(projection)
-
-        def enlarge(projection: Any) -> Any:
-            have = projection.n_draws
-            # Rows on disk are read again each time that draws are added: then more at once.
-            count = have if full.passes.stored is None else min(3 * have, MAX_DRAWS - have)
-            more = reference.more(count, stream=have)
-            with stages("project", total=len(more)) as tick:
-                return widen(projection, pool, more, tick)
-
-        with pool:
-            with stages("project", total=HELDOUT_DRAWS) as tick:
-                first = make(pool, rows, tick)
-            # Only a Gaussian makes as many draws as one likes.
-            if self.plan.draws is None and reference.spare is None:
-                return select_adaptively(first, timed, enlarge)
-            return timed(first)
-
-    def _sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
+    def sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
+        """NUTS on the coreset."""
         plan = self.plan
         with self.stages("sample"):
             return self.session.sample(
@@ -287,6 +260,16 @@ class Pipeline:
                 show_progress=self.stages.show,
             )
 
+    def certify(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
+        """The verdict on the full data."""
+        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
+        with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
+            return judge.certificate(posterior, staged=True, tick=tick)
+
+    def _candidates(self, full: FullData) -> int:
+        plan = self.plan
+        return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
+
     def _inits(self, reference: Reference, coreset: Coreset) -> Float:
         """Where chains start, unless the user says it."""
         chains = self.plan.nuts.chains
@@ -296,8 +279,3 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
-
-    def _certificate(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
-        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
-        with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
-            return judge.certificate(posterior, staged=True, tick=tick)

@@ -446,7 +446,7 @@ def _imprecise(found: MonteCarlo) -> tuple[str, ...]:
         f"the chains are too short: the Monte-Carlo standard error (mcse) of a mean is "
         f"{found.mean:.2g} standard deviations, that of a standard deviation {found.sd:.2g} of "
         f"it, above {_PROMISED / _STANDARD_ERRORS}; make iter_sampling {longer:.2g} times as "
-        "large (refine='auto' does), or reparametrise",
+        "large (further rounds of a fit do), or reparametrise",
     )
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
 from stancoreset.reference.laplace import curvature_width, gaussian_at
-from stancoreset.reference.methods import check_reference, fit_reference
+from stancoreset.reference.methods import METHODS, check_reference, fit_reference
 
 __all__ = [
+    "METHODS",
     "GaussianFit",
     "Reference",
     "check_reference",

@@ -128,7 +128,7 @@ def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
 @pytest.mark.fit
 def test_options_of_nuts_reach_the_job(place):
     text = DEFAULTS + "[[jobs]]\nsize = 20\nthin = 3\nsave_warmup = true\ninits = 0.1\nchains = 2\n"
-    text += "refine = false\n"  # chains of as many draws as asked for
+    text += "max_rounds = 1\n"  # chains of as many draws as asked for
     table = sc.run_batch(jobs_file(place, text), place / "work")
     (name,) = table.index
     posterior = sc.load_fit(place / "work" / name).posterior
@@ -480,7 +480,7 @@ def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))
     text = (
         f"[defaults]\nmodel = 'logistic'\ndata = 'data.json'\ncandidates = 400\n{QUICK}"
-        "refine = false\n"  # further rounds, if the chains want any, take other files for the run's
+        "max_rounds = 1\n"  # further rounds, if the chains want any, take other files for the run's
         "[[jobs]]\nsize = [8, 12]\nseed = [1, 2]\n"
         "[[jobs]]\nsize = 6\nmethod = 'uniform'\nfull = true\n"
     )
@@ -632,7 +632,7 @@ def same_draws(one: Any, two: Any) -> None:
 @pytest.mark.fit
 def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
     """kill -9 of the batch alone: its worker is in the middle of endless sampling."""
-    text = DEFAULTS + "seed = 1\nrefine = false\n[[jobs]]\nsize = 10\n"
+    text = DEFAULTS + "seed = 1\nmax_rounds = 1\n[[jobs]]\nsize = 10\n"
     text += "iter_sampling = 50_000_000\nname = 'a'\n"
     path, work = jobs_file(place, text), place / "jobs"
     process = subprocess.Popen(

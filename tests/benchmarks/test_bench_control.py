@@ -111,7 +111,7 @@ def test_effective_draws(benchmark, name):
                 started = time.perf_counter()
                 fit = model.fit(data, size=size, seed=1)
                 seconds = time.perf_counter() - started
-                options = {"size": size, "seed": 1, "refine": False}
+                options = {"size": size, "seed": 1, "max_rounds": 1}
                 if fit.rounds[0].reference == "pilot":
                     options["reference"] = "pilot"
                 bare = model.fit(data, control_variate=False, **options)

@@ -54,17 +54,17 @@ class Arm:
 
 
 ARMS: dict[str, Arm] = {
-    "control variate": Arm({"refine": False}),
-    "rows alone": Arm({"refine": False, "control_variate": False}),
-    "random rows, control variate": Arm({"refine": False, "method": "uniform"}, seeds=(1,)),
+    "control variate": Arm({"max_rounds": 1}),
+    "rows alone": Arm({"max_rounds": 1, "control_variate": False}),
+    "random rows, control variate": Arm({"max_rounds": 1, "method": "uniform"}, seeds=(1,)),
     "importance sampling, rows alone": Arm(
-        {"refine": False, "control_variate": False, "method": "importance"}, (160, 400), (1,)
+        {"max_rounds": 1, "control_variate": False, "method": "importance"}, (160, 400), (1,)
     ),
-    "astray, control variate": Arm({"refine": False}, (10, 40), (1,), (2.0, 0.5)),
+    "astray, control variate": Arm({"max_rounds": 1}, (10, 40), (1,), (2.0, 0.5)),
     "astray, rows alone": Arm(
-        {"refine": False, "control_variate": False}, (40, 160), (1,), (1.0, 0.3)
+        {"max_rounds": 1, "control_variate": False}, (40, 160), (1,), (1.0, 0.3)
     ),
-    "refined": Arm({"refine": "auto"}, (10,), (1,)),
+    "refined": Arm({}, (10,), (1,)),
 }
 
 

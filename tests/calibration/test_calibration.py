@@ -44,7 +44,7 @@ def fitted(request) -> Iterator[Fitted]:
             seed=reseeded(SEED),
             draws=250,
             candidates=1_500,
-            refine="auto" if request.param in REFINED else False,
+            **({} if request.param in REFINED else {"max_rounds": 1}),
             adapt_delta=model.adapt_delta,
             **QUICK,
         )
@@ -108,7 +108,7 @@ def test_moment_matching_does_not_vouch_for_what_was_never_drawn(missed):
     model = MODELS["logistic"]
     data = model.data()
     with sc.CoresetModel(model.file, engine="stanli") as program:
-        fit = program.fit(data, size=SIZE, seed=reseeded(SEED), draws=250, refine=False, **QUICK)
+        fit = program.fit(data, size=SIZE, seed=reseeded(SEED), draws=250, max_rounds=1, **QUICK)
         judging = Judge(program._session, program.read(data), fit.coreset)
         # A quarter of them, which was enough, knows no mean to 0.05 standard deviations.
         everything = program.certify(data, fit.coreset, fit.posterior)

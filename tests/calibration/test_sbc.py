@@ -7,7 +7,7 @@ import pytest
 
 from calibration.sbc import DRAWS, calibrate, ranked, uniformity
 
-QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000, "draws": 250, "refine": False}
+QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 1_000, "draws": 250, "max_rounds": 1}
 
 
 @pytest.mark.slow

@@ -104,10 +104,10 @@ def test_stanli_writes_no_csv_files(model, tmp_path):
 
 
 def test_a_methods_own_option_of_the_same_name_is_the_methods():
-    plan = Plan.of({"step_size": 0.1, "thin": 2}, method="sparse_vi", size=20, seed=1)
+    plan = Plan.of({"step_size": 0.1, "thin": 2, "method": "sparse_vi"})
     assert plan.options == {"step_size": 0.1}
     assert plan.nuts == NUTS(thin=2)
-    assert Plan.of({"step_size": 0.1}, method="giga", size=20, seed=1).nuts.step_size == 0.1
+    assert Plan.of({"step_size": 0.1, "method": "giga"}).nuts.step_size == 0.1
 
 
 # Draws ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_thinned_draws_are_every_so_many_th(model):
 
 @pytest.mark.fit
 def test_a_certificate_counts_the_draws_that_are_kept(model):
-    fit = model.fit(DATA, size=20, thin=3, refine=False, **QUICK)
+    fit = model.fit(DATA, size=20, thin=3, max_rounds=1, **QUICK)
     assert fit.posterior.posterior.sizes["draw"] == 100
     assert fit.certificate.n_draws <= 200
     assert fit.certificate.n_transitions == 200
@@ -134,7 +134,7 @@ def test_a_certificate_counts_the_draws_that_are_kept(model):
 
 @pytest.mark.fit
 def test_warmup_is_kept_apart_from_the_posterior(model, tmp_path):
-    once = {**QUICK, "size": 20, "refine": False}
+    once = {**QUICK, "size": 20, "max_rounds": 1}
     without = model.fit(DATA, **once)
     fit = model.fit(DATA, save_warmup=True, output_dir=tmp_path / "run", **once)
     for name, value in variables_of(without.posterior).items():

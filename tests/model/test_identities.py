@@ -14,7 +14,7 @@ from ready_programs import NAMES, example
 from stancoreset.engines.base import Engine
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import IdentityError
-from stancoreset.model import identity_errors
+from stancoreset.model import identities
 from stancoreset.model.identities import (
     TOLERANCE,
     check_identities,
@@ -189,7 +189,7 @@ def test_one_row_that_the_prior_looks_at_is_found_among_all(
     rows["y"][1_234] = 101.0
     checked = weighted.check(rows)
     for numbers in (2_000_000, 300):
-        monkeypatch.setattr(identity_errors, "_NUMBERS", numbers)
+        monkeypatch.setattr(identities, "_NUMBERS", numbers)
         with pytest.raises(IdentityError, match="'prior'"):
             require_identities(weighted, engine, checked)
     rows["y"][1_234] = 99.0

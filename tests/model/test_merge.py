@@ -135,7 +135,7 @@ def test_quadratics_add_exactly():
 def test_the_bound_is_one(model, data, control_variate):
     """(1): the union's error under the posterior of all data is below the sum of the parts'."""
     pieces = cut(data, [0, 3_000, 6_000, 12_000])
-    options = {"control_variate": control_variate, "refine": False, **QUICK}
+    options = {"control_variate": control_variate, "max_rounds": 1, **QUICK}
     fits = [model.fit(p, size=8, seed=reseeded(2), **options) for p in pieces]
     union = sc.merge([fit.coreset for fit in fits])
     assert union.heldout_error == pytest.approx(

@@ -155,7 +155,7 @@ def test_chains_too_short_are_run_longer():
     options = {"iter_warmup": 50, "iter_sampling": 50, "size": 30, "seed": reseeded(3)}
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit(data, **options)
-        once = model.fit(data, refine=False, **options)
+        once = model.fit(data, max_rounds=1, **options)
     assert [r.action for r in fit.rounds][:2] == ["first pass", LONGER_CHAINS]
     assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
     assert once.certificate.unmixed
@@ -183,7 +183,7 @@ def test_a_mode_that_the_climb_came_by_is_not_lost(two_modes, seed, tmp_path):
         references = (model.reference(two_modes, draws=250, seed=s) for s in seeds)
         found = next(r for r in references if r.elsewhere is not None)
         options["seed"] = found.seed
-        fit = model.fit(two_modes, refine=False, output_dir=tmp_path / "run", **options)
+        fit = model.fit(two_modes, max_rounds=1, output_dir=tmp_path / "run", **options)
         steps = model.certify(two_modes, fit.coreset, fit.posterior, reference=fit.reference)
     assert fit.certificate.rhat < 1.05
     assert fit.certificate.ess > 0.99 * fit.certificate.n_draws
@@ -238,7 +238,7 @@ def test_steps_that_diverge_become_smaller():
     options = {"iter_warmup": 500, "iter_sampling": 1_000, "size": 10, "seed": reseeded(1)}
     options["adapt_delta"] = 0.5  # steps so large that hundreds diverge, whatever the seed
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
-        once = model.fit(data, refine=False, **options)
+        once = model.fit(data, max_rounds=1, **options)
         fit = model.fit(data, **options)
         chains = {name: options[name] for name in ("iter_warmup", "iter_sampling", "adapt_delta")}
         seeds = range(reseeded(1), reseeded(1) + 15)
@@ -290,7 +290,7 @@ def test_a_lower_mode_is_a_mode():
         "iter_warmup": 200,
         "iter_sampling": 250,
         "size": 20,
-        "refine": False,
+        "max_rounds": 1,
     }
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         data = {"N": 400, "y": y}
@@ -330,7 +330,7 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
     data, sd = slab
     options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": reseeded(seed)}
     with sc.CoresetModel(stan_code=SLAB, engine="stanli") as model:
-        once = model.fit(data, refine=False, **options)
+        once = model.fit(data, max_rounds=1, **options)
         fit = model.fit(data, **options)
     assert once.certificate.verdict == "rejected"
     assert once.certificate.unmixed
@@ -353,7 +353,7 @@ def test_few_draws_are_made_as_many_as_the_promise_needs(two_modes):
     code = SQUARE.replace("real m;", "real<lower=0> m;")
     options = {"iter_warmup": 200, "iter_sampling": 25, "size": 10, "seed": reseeded(1)}
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
-        once = model.fit(two_modes, refine=False, **options)
+        once = model.fit(two_modes, max_rounds=1, **options)
         fit = model.fit(two_modes, **options)
         independent = np.sqrt(1 / 4_000) * np.random.default_rng(0).normal(size=(4, 50)) / 2 + 1
         own = model.certify(two_modes, fit.coreset, {"m": independent})

@@ -56,7 +56,7 @@ def stages(draws: int = 4_000) -> dict[str, object]:
 
 
 def test_to_resume_and_to_overwrite_is_a_contradiction(tmp_path):
-    RunFolder.open(tmp_path / "run", SETTINGS).once("reference", reference)
+    RunFolder.open(tmp_path / "run", SETTINGS).keep("reference", reference())
     with pytest.raises(OptionError, match="give one of them"):
         RunFolder.open(tmp_path / "run", SETTINGS, resume=True, overwrite=True)
     assert RunFolder.open(tmp_path / "run", SETTINGS, resume=True).finished("reference")
@@ -69,13 +69,13 @@ def test_a_full_disk_is_one_clear_error_and_finished_stages_stay(tmp_path, stage
     folder = RunFolder.open(tmp_path / "run", SETTINGS)
     others = [s for s in stages() if s != stage]
     for other in others:
-        folder.once(other, lambda other=other: stages()[other])
+        folder.keep(other, stages()[other])
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-            folder.once(stage, lambda: stages()[stage])
+            folder.keep(stage, stages()[stage])
         except OutputError as error:
             os._exit(0 if "cannot write" in str(error) else 1)
         finally:
@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_clear_error_and_finished_stages_stay(tmp_path, stage
     assert not again.finished(stage)
     assert all(again.finished(other) for other in others)
     assert not [path for path in (tmp_path / "run").iterdir() if str(child) in path.name]
-    again.once(stage, lambda: stages()[stage])
+    again.keep(stage, stages()[stage])
     assert again.finished(stage)
 
 
@@ -115,7 +115,7 @@ def write_for_ever(path: Path, everything: dict[str, object]) -> None:
     while True:
         folder = RunFolder.open(path, SETTINGS, resume=True)
         for name, value in everything.items():
-            folder.once(name, lambda value=value: value)
+            folder.keep(name, value)
         folder.clear()
 
 
@@ -140,7 +140,7 @@ def test_killed_while_writing_leaves_whole_stages_and_a_folder_that_goes_on(tmp_
         for name in expected:
             if folder.finished(name):
                 found.add(name)
-                same(folder.once(name, lambda: pytest.fail("computed again")), expected[name])
+                same(folder.found(name), expected[name])
     assert found
     assert halves, "no file was interrupted: the test tests nothing"
 
@@ -252,7 +252,7 @@ def test_what_is_finished_is_not_written_again(tmp_path):
     folder = RunFolder.open(tmp_path / "run", SETTINGS)
     folder.keep("reference", reference(10))
     folder.keep("reference", reference(20))
-    assert len(folder.once("reference", lambda: pytest.fail("computed again")).draws) == 10
+    assert len(folder.found("reference").draws) == 10
     RunFolder(None, SETTINGS).keep("reference", reference(10))
 
 
@@ -407,15 +407,16 @@ def test_places_where_no_folder_can_be(tmp_path, path, error, words):
 def test_a_certificate_of_earlier_versions_is_read(tmp_path):
     """Whose chains' errors nobody wrote down: they are not known, and no reason."""
     folder = RunFolder.open(tmp_path / "run", SETTINGS)
-    certificate = folder.once("certificate", lambda: stages()["certificate"])
-    assert certificate.verdict == folder.once("certificate", None).verdict == "rejected"
+    certificate = stages()["certificate"]
+    folder.keep("certificate", certificate)
+    assert certificate.verdict == folder.found("certificate").verdict == "rejected"
     file = tmp_path / "run" / "certificate.csv"
     table = pd.read_csv(file)
     new = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail"]
     np.testing.assert_allclose(table[new].iloc[0], [0.06, 0.02, 300, 200])
     table.drop(columns=new).to_csv(file, index=False)
     (tmp_path / "run" / CHECKSUMS).unlink()  # as those versions did
-    old = folder.once("certificate", None)
+    old = folder.found("certificate")
     assert old.verdict == "certified"
     assert np.isnan([getattr(old, name) for name in new]).all()
     assert np.isnan(old.longer)

@@ -151,7 +151,7 @@ def test_inputs_are_left_alone(model):
 
 @pytest.mark.fit
 def test_uniform_rows_are_worse_and_the_certificate_knows(model, data):
-    options = {"method": "uniform", "control_variate": False, "refine": False}
+    options = {"method": "uniform", "control_variate": False, "max_rounds": 1}
     fit = model.fit(data, size=60, seed=reseeded(1), **options, **QUICK)
     assert fit.certificate.verdict == "rejected"
     assert fit.certificate.n_draws == 1_000
@@ -500,7 +500,7 @@ def test_chains_in_different_modes_are_rejected(tmp_path):
     data = {"N": 600, "y": rng.choice([-2.0, 2.0], 600) + rng.normal(size=600)}
     modes = rng.normal([-2.0, 2.0], 0.06, size=(2, 400, 2))
     modes[1] = modes[1, :, ::-1]
-    options = {"iter_warmup": 300, "iter_sampling": 300, "refine": False, "seed": reseeded(1)}
+    options = {"iter_warmup": 300, "iter_sampling": 300, "max_rounds": 1, "seed": reseeded(1)}
     options["output_dir"] = tmp_path / "run"
     # Chains stay in the mode that they start in: with random starts, one time in eight all in one.
     options["inits"] = [{"mu": [-2.0, 2.0]}, {"mu": [2.0, -2.0]}] * 2

@@ -25,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def fit(model, data):
-    quick = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "refine": False}
+    quick = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "max_rounds": 1}
     return model.fit(data, size=30, seed=reseeded(1), **quick)
 
 
@@ -117,7 +117,7 @@ def test_something_that_is_no_posterior(model, data, fit):
 
 @pytest.mark.fit
 def test_a_run_goes_on_with_the_draws_that_it_began_with(model, data, fit, draws, tmp_path):
-    run = {"size": 20, "seed": reseeded(1), "refine": False, "output_dir": tmp_path / "run"}
+    run = {"size": 20, "seed": reseeded(1), "max_rounds": 1, "output_dir": tmp_path / "run"}
     model.fit(data, reference=draws, **run)
     model.fit(data, reference=draws, resume=True, **run)
     moved = {name: values * 1.01 for name, values in draws.items()}

@@ -386,7 +386,7 @@ def test_where_laplace_fails_pathfinder_serves(tmp_path):
             data,
             size=60,
             reference="pathfinder",
-            refine=False,
+            max_rounds=1,
             seed=reseeded(1),
             output_dir=tmp_path / "run",
             **quick,

@@ -192,7 +192,7 @@ def test_equal_candidates_are_candidates_once(model):
 @pytest.mark.parametrize("method", ["pursuit", "giga", "uniform"])
 def test_more_rows_than_there_are_different_ones(model, method):
     data = categories(3_000)
-    options = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "refine": False}
+    options = {"chains": 2, "iter_warmup": 200, "iter_sampling": 200, "max_rounds": 1}
     fit = model.fit(data, size=400, seed=reseeded(1), draws=100, method=method, **options)
     different = {tuple(row) for row in _rows(data)}
     chosen = _rows(data)[fit.coreset.indices]

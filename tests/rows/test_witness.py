@@ -125,12 +125,12 @@ class TestMatrixProduct:
         monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match=r"as it is written .* matrix product .* glm=False"):
-            model.fit(_interaction(), size=20, seed=1, refine=False)
+            model.fit(_interaction(), size=20, seed=1, max_rounds=1)
 
     def test_the_posterior_is_right(self) -> None:
         data = _interaction()
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, refine=False)
+        fit = model.fit(data, size=20, seed=1, max_rounds=1)
         both = np.asarray(data["male"]) * np.asarray(data["rare"]) > 0
         assert 1 <= both.sum() <= 20
         assert "all 20,000 rows" in fit.certificate.witness
@@ -208,7 +208,7 @@ class TestWovenWrongly:
 
     def test_right_one_is_certified(self) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(_normal(), size=20, seed=1, refine=False)
+        fit = model.fit(_normal(), size=20, seed=1, max_rounds=1)
         assert fit.certificate.verdict == "certified"
         assert "on all 400 rows at every draw" in fit.certificate.witness
         assert "on all 400 rows at every draw" in fit.markdown()
@@ -251,7 +251,7 @@ class TestWitness:
         """The author's program knows no weights: ours is compared with weights of one."""
         data = {**_normal(), "weights": np.resize([1.0, 2.0, 0.5], 400)}
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, refine=False)
+        fit = model.fit(data, size=20, seed=1, max_rounds=1)
         assert fit.certificate.verdict == "certified"
         assert "5 draws" in fit.certificate.witness
 
@@ -260,13 +260,13 @@ class TestWitness:
         for name in ("x", "y"):
             data[name] = np.round(np.asarray(data[name]), 0)
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, refine=False)
+        fit = model.fit(data, size=20, seed=1, max_rounds=1)
         assert fit.passes["distinct_rows"] < 100
         assert "5 draws" in fit.certificate.witness
 
     def test_saved_with_the_certificate(self, tmp_path: object) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(_normal(), size=20, seed=1, refine=False)
+        fit = model.fit(_normal(), size=20, seed=1, max_rounds=1)
         fit.save(tmp_path / "run")  # type: ignore[operator]
         again = sc.load_fit(tmp_path / "run")  # type: ignore[operator]
         assert again.certificate.witness == fit.certificate.witness
@@ -274,7 +274,7 @@ class TestWitness:
     def test_parts_each_have_theirs(self) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
         parts = [_normal(300, seed) for seed in (1, 2)]
-        fits = [(data, model.fit(data, size=20, seed=1, refine=False)) for data in parts]
+        fits = [(data, model.fit(data, size=20, seed=1, max_rounds=1)) for data in parts]
         merged = model.merge(fits, size=20, seed=1)
         assert "part 1: the program as written" in merged.certificate.witness
         assert "part 2: the program as written" in merged.certificate.witness
@@ -292,7 +292,7 @@ class TestOnDisk:
 
     def test_certified_with_its_witness(self, tmp_path: object) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(self._table(tmp_path, _normal(6000)), size=20, seed=1, refine=False)
+        fit = model.fit(self._table(tmp_path, _normal(6000)), size=20, seed=1, max_rounds=1)
         assert fit.certificate.verdict == "certified"
         assert "all 6,000 rows at 10 draws" in fit.certificate.witness
 
@@ -309,7 +309,7 @@ class TestOnDisk:
         monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match="as it is written"):
-            model.fit(table, size=20, seed=1, refine=False)
+            model.fit(table, size=20, seed=1, max_rounds=1)
 
     def test_of_many_rows_a_share_and_every_pattern(self, tmp_path: object) -> None:
         session = _session(INTERACTION)

@@ -13,7 +13,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
-from stancoreset.model.influence import influential_rows
+from stancoreset.model.rounds import influential_rows
 from stancoreset.selection.control_variates import LEAST_CURVATURE
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
@@ -150,7 +150,7 @@ def test_unit_vectors_are_left_to_the_rows():
     y = np.random.default_rng(0).normal([0.6, 0.8, 0.0], 0.5, size=(800, 3))
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit({"N": 800, "y": y}, size=30, seed=reseeded(1), reference="pilot", **QUICK)
-        options = {"reference": "pathfinder", "refine": False, "adapt_delta": 0.99}
+        options = {"reference": "pathfinder", "max_rounds": 1, "adapt_delta": 0.99}
         other = model.fit({"N": 800, "y": y}, size=30, seed=reseeded(1), **QUICK, **options)
     # Pathfinder's vectors have any length, NUTS' come back with length one: no other mode.
     assert np.linalg.norm(other.reference.draws[:, :3], axis=1).std() > 0.1
@@ -351,7 +351,7 @@ def test_gaussian_likelihoods_become_exact_at_any_size(size):
             size=size,
             method="uniform",
             seed=reseeded(1),
-            refine=False,
+            max_rounds=1,
             **{**QUICK, "iter_sampling": 2_000},
         )
     assert fit.certificate.ess == pytest.approx(fit.certificate.n_draws, rel=1e-6)
@@ -361,8 +361,8 @@ def test_gaussian_likelihoods_become_exact_at_any_size(size):
 
 @pytest.mark.fit
 def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
-    bare = model.fit(data, size=15, seed=reseeded(1), control_variate=False, refine=False, **QUICK)
-    fit = model.fit(data, size=15, seed=reseeded(1), refine=False, **QUICK)
+    bare = model.fit(data, size=15, seed=reseeded(1), control_variate=False, max_rounds=1, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), max_rounds=1, **QUICK)
     assert bare.coreset.control is None
     assert bare.certificate.verdict != "certified"
     assert fit.certificate.verdict == "certified"
@@ -375,7 +375,7 @@ def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
 
 @pytest.mark.fit
 def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
-    fit = model.fit(data, size=15, seed=reseeded(1), refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), max_rounds=1, **QUICK)
     given = model.stan_data(data, fit.coreset)
     session = model._session
     theta = fit.reference.draws[:4]
@@ -399,10 +399,10 @@ def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
 
     data = hierarchical_data(groups=30)
     with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as model:
-        whole = model.fit(data, size=60, seed=reseeded(1), refine=False, **QUICK)
+        whole = model.fit(data, size=60, seed=reseeded(1), max_rounds=1, **QUICK)
         monkeypatch.setattr(room, "MAX_DENSE", 10)
         monkeypatch.setattr(room, "_AXES", 12)
-        held = model.fit(data, size=60, seed=reseeded(1), refine=False, **QUICK)
+        held = model.fit(data, size=60, seed=reseeded(1), max_rounds=1, **QUICK)
     one, two = whole.coreset.control, held.coreset.control
     assert np.all(one.diagonal == 0)
     assert len(two.curvature) == 12
@@ -421,7 +421,7 @@ def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
     options = {
         "size": 12,
         "seed": reseeded(1),
-        "refine": False,
+        "max_rounds": 1,
         "draws": 120,
         "candidates": 400,
         **QUICK,
@@ -442,7 +442,7 @@ def test_both_engines_give_the_same_coreset_and_quadratic(model, data, cmdstan):
 @pytest.mark.fit
 def test_rows_that_bend_too_much_are_made_lighter(model, data):
     """Uniform rows, far too few: the weights shrink until R is well behaved."""
-    fit = model.fit(data, size=3, method="uniform", seed=reseeded(1), refine=False, **QUICK)
+    fit = model.fit(data, size=3, method="uniform", seed=reseeded(1), max_rounds=1, **QUICK)
     control = fit.coreset.control
     assert control.share < 1
     assert control.least_eigenvalue >= LEAST_CURVATURE - 1e-6
@@ -454,7 +454,7 @@ def test_rows_that_bend_too_much_are_made_lighter(model, data):
 
 @pytest.mark.fit
 def test_the_best_of_several_methods(model, data):
-    fit = model.fit(data, size=12, method="auto", seed=reseeded(1), refine=False, **QUICK)
+    fit = model.fit(data, size=12, method="auto", seed=reseeded(1), max_rounds=1, **QUICK)
     assert fit.coreset.method in ("pursuit", "importance")
     with pytest.raises(OptionError, match="auto"):
         model.fit(data, size=12, method="auto", control_variate=False)
@@ -464,7 +464,7 @@ def test_the_best_of_several_methods(model, data):
 def test_a_centre_far_from_the_mass_is_found_out(model, data, reference):
     """Draws of somewhere else as reference: the quadratic is exact in the wrong place."""
     away = reference.draws + 25 * reference.gaussian.sd
-    fit = model.fit(data, size=15, seed=reseeded(1), reference=away, refine=False, **QUICK)
+    fit = model.fit(data, size=15, seed=reseeded(1), reference=away, max_rounds=1, **QUICK)
     assert fit.certificate.verdict != "certified"
     again = model.fit(data, size=15, seed=reseeded(1), reference=away, **QUICK)
     assert len(again.rounds) > 1
@@ -503,7 +503,7 @@ def test_refinement_mends_what_the_laplace_fit_gets_wrong(tmp_path):
     data = hierarchical_data()
     options = {"size": 40, "seed": reseeded(1), **QUICK}
     with sc.CoresetModel(sc.stan_model_path("hierarchical_logistic"), engine="stanli") as model:
-        once = model.fit(data, refine=False, **options)
+        once = model.fit(data, max_rounds=1, **options)
         fit = model.fit(data, output_dir=tmp_path / "run", **options)
         again = model.fit(data, output_dir=tmp_path / "run", resume=True, **options)
     assert once.certificate.verdict != "certified"
@@ -540,7 +540,7 @@ def test_the_size_is_found(model, data):
     fit = model.fit(data, seed=reseeded(1), **QUICK)
     assert fit.coreset.size < 60
     assert fit.certificate.verdict == "certified"
-    bare = model.fit(data, seed=reseeded(1), control_variate=False, refine=False, **QUICK)
+    bare = model.fit(data, seed=reseeded(1), control_variate=False, max_rounds=1, **QUICK)
     assert bare.coreset.size >= fit.coreset.size
     assert bare.coreset.heldout_error > 2 * fit.coreset.heldout_error
     with pytest.raises(OptionError, match="size"):
@@ -572,8 +572,8 @@ def test_a_coreset_of_another_program_is_refused(model, data, reference):
 def test_bad_options(model, data):
     with pytest.raises(OptionError, match="control_variate is False"):
         model.fit(data, size=10, projection="taylor", control_variate=False)
-    with pytest.raises(OptionError, match="refine"):
-        model.fit(data, size=10, refine="always")
+    with pytest.raises(OptionError, match="max_rounds is 'always', expected a whole number"):
+        model.fit(data, size=10, max_rounds="always")
 
 
 def test_a_centre_outside_the_support(reference):
@@ -591,7 +591,7 @@ def test_a_centre_outside_the_support(reference):
         sc.CoresetModel(stan_code=code, engine="stanli") as hole,
         pytest.raises(ControlError, match="outside the support"),
     ):
-        hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, refine=False)
+        hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, max_rounds=1)
 
 
 @pytest.mark.fit

@@ -10,7 +10,6 @@ from problems import logistic_data
 
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, OptionError
-from stancoreset.model.adaptive import MAX_DRAWS, initial_draws, select_adaptively
 from stancoreset.model.adopt import Adopted
 from stancoreset.model.session import Session
 from stancoreset.reference.laplace import laplace
@@ -156,51 +155,6 @@ def test_default_candidates():
     assert default_candidates(327_346, 100) == 20_000
     assert default_candidates(327_346, 1_000) == 50_000
     assert default_candidates(500, 100) == 500
-
-
-class _Ladder:
-    """Projections that only count draws, selections whose errors are given."""
-
-    def __init__(self, errors: dict[int, tuple[float, float]]) -> None:
-        self.errors = errors
-        self.asked: list[int] = []
-
-    def choose(self, projection):
-        self.asked.append(projection.n_draws)
-        inside, outside = self.errors[projection.n_draws]
-        return Coreset(np.array([0]), np.array([1.0]), 10, "pursuit", inside, outside)
-
-    def run(self, projection, start=250):
-        first = replace(projection, target=np.zeros(start))
-        return select_adaptively(
-            first, self.choose, lambda p: replace(p, target=np.zeros(2 * p.n_draws))
-        )
-
-
-@pytest.mark.parametrize(
-    ("errors", "asked", "best"),
-    [
-        ({250: (0.1, 0.12)}, [250], 0.12),  # generalises at once
-        ({250: (0.001, 0.009)}, [250], 0.009),  # small enough already
-        ({250: (0.01, 0.4), 500: (0.05, 0.1), 1000: (0.07, 0.08)}, [250, 500, 1000], 0.08),
-        ({250: (0.01, 0.4), 500: (0.02, 0.39)}, [250, 500], 0.39),  # stopped falling
-        ({250: (0.01, 0.4), 500: (0.02, 0.6)}, [250, 500], 0.4),  # got worse: keep the first
-    ],
-)
-def test_draws_double_while_it_helps(parts, errors, asked, best):
-    ladder = _Ladder(errors)
-    assert ladder.run(parts[-1]).heldout_error == best
-    assert ladder.asked == asked
-
-
-def test_draws_have_a_bound(parts):
-    ladder = _Ladder({n: (0.0, 0.5 * 0.5**i) for i, n in enumerate((500, 1000, MAX_DRAWS))})
-    ladder.run(parts[-1], start=500)
-    assert ladder.asked == [500, 1000, MAX_DRAWS]
-    assert initial_draws(10) == 250
-    assert initial_draws(200) == 1_000
-    assert initial_draws(200, few=True) == 400
-    assert initial_draws(10_000) == MAX_DRAWS
 
 
 @pytest.mark.parametrize("method", ["uniform", "importance"])

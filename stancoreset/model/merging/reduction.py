@@ -30,11 +30,13 @@ class Reduction(Pipeline):
 
     session: PartsSession
 
-    def _reference(self, full: FullData) -> Reference:
-        return _valued(self._within._reference(self._union), full)
+    def reference(self, full: FullData) -> Reference:
+        """Draws of the union's reference, with the densities of all parts."""
+        return _valued(self._within.reference(self._union), full)
 
-    def _coreset(self, full: FullData, reference: Reference) -> Coreset:
-        within = self._within._coreset(self._union, _valued(reference, self._union))
+    def coreset(self, full: FullData, reference: Reference) -> Coreset:
+        """A coreset of the union's rows; its error is measured on all parts, or bounded."""
+        within = self._within.coreset(self._union, _valued(reference, self._union))
         coreset = self.session.selecting.through_all_parts(within)
         unseen = reference.more(HELDOUT_DRAWS, stream=0)
         with self.stages("measure", total=len(unseen)) as tick:
@@ -55,7 +57,9 @@ class Reduction(Pipeline):
         """The steps on the union, none of them kept: the parts' are."""
         size, rows = self.plan.size, self.session.union.size
         plan = replace(
-            self.plan, size=size if isinstance(size, str) else min(size, rows), candidates=rows
+            self.plan,
+            size=size if isinstance(size, str) else min(size, rows),
+            selection=replace(self.plan.selection, candidates=rows),
         )
         session = self.session
         none = RunFolder(None, {})

@@ -1,0 +1,94 @@
+"""Options of `CoresetModel` by name, for editors and type checkers.
+
+They must be written out to be seen there; `stancoreset.model.plan`, NUTS and the selection
+algorithms say what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from stancoreset.engines import NUTS
+from stancoreset.model.plan import Selection
+from stancoreset.progress import Stages
+
+__all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "SampleOptions"]
+
+
+class NUTSOptions(TypedDict, total=False):
+    """Options of `stancoreset.NUTS`, but for those that `CoresetModel.fit` has as arguments."""
+
+    thin: int
+    save_warmup: bool
+    adapt_delta: float
+    max_treedepth: int
+    metric: str
+    step_size: float | Sequence[float] | None
+    adapt_init_phase: int | None
+    adapt_metric_window: int | None
+    adapt_step_size: int | None
+    parallel_chains: int | None
+    show_console: bool
+    refresh: int
+
+
+class SampleOptions(NUTSOptions, total=False):
+    """Options of `CoresetModel.sample`."""
+
+    sampler: NUTS | None
+    chains: int
+    iter_warmup: int
+    iter_sampling: int
+
+
+class MethodOptions(TypedDict, total=False):
+    """Options of selection algorithms; each algorithm has some of them."""
+
+    batch: int
+    callback: Callable[..., object] | None
+    compression: float | None
+    gradient_batch: int | None
+    groups: Any
+    iterations: int
+    line_search: int
+    max_iter: int
+    nonnegative: str
+    overshoot: float
+    path: Sequence[int] | None
+    polish: int
+    pool: int
+    regularization: float
+    rescale: bool
+    reweight: bool
+    rtol: float
+    sigma_factor: float
+    start: Any
+    step: float | None
+    steps: int
+    subsample: int | None
+    subsample_weights: bool
+    swap_limit: int
+    tol: float
+    update: str
+    warmup: int
+    weights_sum: float | None
+
+
+class MergeOptions(NUTSOptions, MethodOptions, total=False):
+    """Options of `CoresetModel.merge` besides its arguments."""
+
+    sampler: NUTS | Literal["laplace", "nuts"] | None
+    selection: Selection | None
+    control_variate: bool
+    engine_output_dir: str | Path | None
+    stages: Stages | None
+
+
+class FitOptions(MergeOptions, total=False):
+    """Options of `CoresetModel.fit` besides its arguments."""
+
+    projection: str | None
+    draws: int | None
+    candidates: int | None

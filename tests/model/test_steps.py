@@ -1,0 +1,153 @@
+"""The way of a fit: few frames from `fit` to the solver, and draws and sizes that grow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from problems import NORMAL_CODE, logistic_data, normal_data
+
+import stancoreset as sc
+from stancoreset.errors import OptionError
+from stancoreset.model import Plan
+from stancoreset.model.folder import RunFolder
+from stancoreset.model.projector import Projector
+from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
+from stancoreset.model.steps import Pipeline
+from stancoreset.progress import Stages
+from stancoreset.selection import Coreset, Projection
+from stancoreset.selection import coreset as selecting
+
+PACKAGE = str(Path(sc.__file__).parent)
+DATA = logistic_data(1_000)
+
+
+def frames_of_the_package() -> Iterator[str]:
+    """Those that are being called, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            yield f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}"
+        frame = frame.f_back
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"size": 20, "method": "auto"},
+        {"control_variate": False},
+        {"size": 20, "projection": "fisher", "draws": 250},
+    ],
+)
+def test_few_frames_lead_from_fit_to_the_solver(monkeypatch, options: dict[str, Any]):
+    seen, solve = [], selecting.solve
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        seen.append(["solve", *frames_of_the_package()])
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(selecting, "solve", counted)
+    with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as model:
+        short = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100}
+        model.fit(normal_data(400), seed=1, **short, **options)
+    assert seen
+    assert seen[0][-1] == "model.fit"
+    assert max(map(len, seen)) <= 10, max(seen, key=len)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[sc.CoresetModel]:
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def projection(model) -> Projection:
+    return model.project(DATA, model.reference(DATA, draws=50), candidates=100, heldout=10)
+
+
+@pytest.fixture
+def climbed(model, projection, monkeypatch):
+    """The coreset that comes of given errors by number of draws, and the numbers asked for."""
+
+    def climb(errors: dict[int, tuple[float, float]], **options: Any) -> tuple[Coreset, list[int]]:
+        start, asked = next(iter(errors)), []
+
+        def of_draws(count: int) -> Projection:
+            return replace(projection, target=np.zeros(count))
+
+        def first(*_: Any) -> Projection:
+            return of_draws(start)
+
+        def extended(_self: Any, before: Projection, draws: Any, _tick: Any) -> Projection:
+            return of_draws(before.n_draws + len(draws))
+
+        def select_size(_self: Any, projection: Projection, _controlled: Any) -> Coreset:
+            asked.append(projection.n_draws)
+            return Coreset(np.array([0]), np.ones(1), 10, "pursuit", *errors[projection.n_draws])
+
+        monkeypatch.setattr(Projector, "first", first)
+        monkeypatch.setattr(Projector, "extended", extended)
+        monkeypatch.setattr(Pipeline, "select_size", select_size)
+        session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
+        steps = Pipeline(session, checked, Plan.of(options), Stages(False), folder, {})
+        reference = model.reference(DATA, draws=50)
+        return steps.select(session.full_data(checked), reference, None), asked
+
+    return climb
+
+
+@pytest.mark.parametrize(
+    ("errors", "asked", "best"),
+    [
+        ({250: (0.1, 0.12)}, [250], 0.12),  # generalises at once
+        ({250: (0.001, 0.009)}, [250], 0.009),  # small enough already
+        ({250: (0.01, 0.4), 500: (0.05, 0.1), 1000: (0.07, 0.08)}, [250, 500, 1000], 0.08),
+        ({250: (0.01, 0.4), 500: (0.02, 0.39)}, [250, 500], 0.39),  # stopped falling
+        ({250: (0.01, 0.4), 500: (0.02, 0.6)}, [250, 500], 0.4),  # got worse: keep the first
+    ],
+)
+def test_draws_double_while_it_helps(climbed, errors, asked, best):
+    coreset, seen = climbed(errors)
+    assert coreset.heldout_error == best
+    assert seen == asked
+
+
+def test_draws_have_a_bound(climbed):
+    errors = {n: (0.0, 0.5 * 0.5**i) for i, n in enumerate((500, 1000, MAX_DRAWS))}
+    assert climbed(errors)[1] == [500, 1000, MAX_DRAWS]
+    assert initial_draws(10) == 250
+    assert initial_draws(200) == 1_000
+    assert initial_draws(200, few=True) == 400
+    assert initial_draws(10_000) == MAX_DRAWS
+    assert [further_draws(n) for n in (250, 1_000)] == [250, 1_000]
+    assert [further_draws(n, few=True) for n in (250, 1_000)] == [750, 1_000]
+
+
+def test_draws_that_are_given_stay_as_they_are(climbed):
+    assert climbed({300: (0.01, 0.4)}, draws=300)[1] == [300]
+
+
+def test_sizes_grow_by_half_up_to_half_the_draws(projection):
+    def sizes(draws: int, rows: int = 10_000) -> list[int]:
+        drawn = replace(projection, target=np.zeros(draws), n_obs=rows)
+        return list(sizes_to_try("auto", drawn))
+
+    assert sizes(250) == [25, 38, 56, 84, 125]
+    assert sizes(20) == [25]
+    assert sizes(250, rows=30) == [25, 30]
+    assert sizes(5_000)[-1] == 1_000
+    assert list(sizes_to_try(7, projection)) == [7]
+
+
+def test_nothing_beyond_second_order_without_an_expansion(projection):
+    with pytest.raises(OptionError, match=r"projection is 'taylor'.*no parameter of this program"):
+        Projector("taylor", None, None, None, None, None)  # type: ignore[arg-type]
