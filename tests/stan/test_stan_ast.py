@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
-from stancoreset.stan.syntax import nodes, printer, sexp, stanc
+from stancoreset.stan.syntax import nodes, printer, stanc
 from stancoreset.stan.syntax import parser as ast
 
 EVERYTHING = """\
@@ -240,7 +240,7 @@ def as_text(e):
 @pytest.mark.parametrize("locations", [opaque_locations, full_locations])
 def test_trees_of_releases_in_between(promotion, tilde, locations):
     text = stanc.decorated_ast(stanc.canonical(EVERYTHING))
-    tree = sexp.parse_sexp(text)
+    tree = ast.parse_sexp(text)
     other = rewritten(tree, promotion, tilde, locations)
     for one, two in (
         (promotion_grouped, promotion_flat),

@@ -10,9 +10,9 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import Part
 from stancoreset.stan.weave.expressions import Rows, matrix_of
+from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.per_row import call, is_plain, literal, times
 from stancoreset.stan.weave.sampling import is_literal
-from stancoreset.stan.weave.statistics import Statistics
 
 __all__ = ["Emission", "Term", "scaled"]
 

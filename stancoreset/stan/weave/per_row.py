@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.elementwise import FILLED
 from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.library import FILLED
 
 __all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
 

@@ -13,9 +13,8 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.domain import rowwise
-from stancoreset.stan.weave.elementwise import UNARY
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.per_row import call
 
 __all__ = ["lift_loop"]

@@ -18,13 +18,16 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import increments, names_in, parse, printer
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver
-from stancoreset.stan.weave.counts import candidates, data_dependences
+from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
+from stancoreset.stan.weave.counts import (
+    candidates,
+    data_dependences,
+    merged,
+    shared_counts,
+    with_count,
+)
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.separate import Entry
-from stancoreset.stan.weave.shared_rows import merged, shared_counts
-from stancoreset.stan.weave.woven import Woven
-from stancoreset.stan.weave.written_count import with_count
 
 __all__ = ["Entry", "Woven", "weave"]
 
