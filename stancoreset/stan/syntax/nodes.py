@@ -8,7 +8,7 @@ integer that Stan promotes to a real keeps its own type ``int``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 __all__ = [
@@ -291,9 +291,27 @@ class Constraint(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(Node):
-    """Base of all statements; `line` is the line in the user's source, 0 if unknown."""
+    """Base of all statements.
+
+    Attributes
+    ----------
+    line : int
+        Line of the user's source, 0 if unknown.
+    number : int
+        Position in the order of reading, which tells equal statements of one line apart.
+    origin : Statement or None
+        The user's statement that this one replaces; None for the user's own. It is not part of
+        the tree below this statement, and equal statements may differ in it.
+    """
 
     line: int = 0
+    number: int = field(default=0, repr=False)
+    origin: Statement | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def as_written(self) -> Statement:
+        """The user's statement: this one, or the one that it replaces."""
+        return self.origin or self
 
 
 @dataclass(frozen=True)
@@ -435,9 +453,6 @@ class FunDef(Statement):
     body: Stmt | None = None
 
 
-# Every concrete class is itself an Expression or a Statement; these are the names to annotate with.
-
-
 Stmt = Statement
 
 
@@ -464,7 +479,7 @@ def children(node: Node) -> Iterator[Node]:
     """The nodes directly below `node`, in source order."""
     for f in fields(node):  # type: ignore[arg-type]
         value = getattr(node, f.name)
-        if isinstance(value, Type):
+        if isinstance(value, Type) or not f.compare:
             continue
         if isinstance(value, Node):
             yield value
@@ -491,7 +506,7 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     updates: dict[str, Any] = {}
     for f in fields(node):
         value = getattr(node, f.name)
-        if isinstance(value, Type):
+        if isinstance(value, Type) or not f.compare:
             continue
         if isinstance(value, Node):
             new: Any = transform(value, change)

@@ -1,6 +1,6 @@
 """Weaving: a program as its author wrote it becomes one with a weight for every row.
 
-May import stan.contract, stan.syntax, stan.data and the ground floor. Hands out `weave`, and the
+May import stan.syntax, stan.data and the ground floor. Hands out `weave`, and the
 analyses that other rooms need.
 """
 

@@ -20,6 +20,7 @@ from stancoreset.stan.weave.per_row import call, literal
 from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
+from stancoreset.stan.weave.terms import refuse
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
 
@@ -129,9 +130,7 @@ class Weaver:
         self.transformed_data(env)
         counts = {name for name, dep in env.items() if dep.kind == "count"}
         check_parameters(program, counts)
-        flow = Flow(program, self.obs, env, set(env), self.names)
-        flow.density_block = True
-        flow.origin.update(self.selections.origin)
+        flow = Flow(program, self.obs, env, set(env), self.names, density_block=True)
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         for c in self.selections.calls:
@@ -139,7 +138,7 @@ class Weaver:
             dep = flow.call_user(c.call, deps)
             if dep.kind != "sum":
                 why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
-                flow.refuse(c.statement, why)
+                refuse(c.statement, why)
         self.parameters = [self.parameter(d) for d in program.parameters]
         self.transformed, before = flow.block(program.transformed_parameters)
         model, point = flow.block(program.model)
@@ -220,7 +219,7 @@ class Weaver:
                 raise WeaveError(
                     d.line, f"the {key} bound of `{d.name}` looks at rows. {dep.why}", d.name
                 )
-            changed[key] = self.flow.terms.hoist(e)
+            changed[key] = self.flow.statistics.hoist(e)
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 
     def check_accumulators(self) -> None:
@@ -243,7 +242,7 @@ class Weaver:
         self.walk()
         flow, program = self.flow, self.program
         frozen = [flow.sized(d) for d in self.frozen.values()]
-        statistics = list(flow.terms.statistics.values())
+        statistics = list(flow.statistics.numbers.values())
         frozen = [*statistics, *frozen]
         kept = (
             *self.parameters,
@@ -251,7 +250,7 @@ class Weaver:
             *self.model,
             *self.point,
             *self.transformed_kept,
-            *flow.terms.constants.values(),
+            *flow.terms.locals.constants.values(),
         )
         used = set().union(*(names_in(s) for s in kept)) if kept else set()
         frozen = _used_frozen(frozen, used)
@@ -263,7 +262,7 @@ class Weaver:
                     replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
                     for s in self.transformed_kept
                 ),
-                *flow.terms.constants.values(),
+                *flow.terms.locals.constants.values(),
             ),
             parameters=tuple(self.parameters),
             transformed_parameters=tuple(self.transformed),

@@ -279,8 +279,6 @@ class Rows:
         if contracted or contracted_right:
             if contracted and contracted_right and e.type.rank == 0:
                 return SUM.with_stat(stat)
-            if contracted and contracted_right and self.constant(e) and e.type.rank == 0:
-                return FREE.with_stat(BY_DATA)
             return coupled(f"the product `{short(e)}` sums over observations")
         if left.kind == "rowwise" and right.kind == "rowwise":
             return coupled(f"the product `{short(e)}` combines each observation with every other")

@@ -1,4 +1,4 @@
-"""Transformed data that look at many rows: computed once from the full data.
+"""What is computed once from the full data: statistics of rows, and transformed data.
 
 Centring and scaling, QR decompositions, counts and index tables change when rows are left
 out. The original program computes them from the full data, as generated quantities, and they are
@@ -38,7 +38,7 @@ class Statistics:
         self.rows = rows
         self.count = n.Var(obs, type=n.Type("int"), data_only=True)
         self.names = names
-        self.statistics: dict[str, n.Decl] = {}  # frozen numbers, by their text
+        self.numbers: dict[str, n.Decl] = {}  # frozen numbers, by their text
 
     def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
         """`e` with the statistics of the rows in it replaced by frozen numbers.
@@ -79,22 +79,10 @@ class Statistics:
     def frozen(self, e: n.Expr) -> n.Expr:
         """A number of transformed data that holds the statistic `e` of the full data."""
         key = text(e)
-        if key not in self.statistics:
+        if key not in self.numbers:
             name = self.names.fresh(f"{key}_full" if isinstance(e, n.Var) else key)
-            self.statistics[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
-        return n.Var(self.statistics[key].name, type=e.type, data_only=True)
-
-    def normalised(self, e: n.Expr) -> n.Expr:
-        """`e` with all constants: log_lik is defined outside the model block."""
-
-        def change(x: n.Node) -> n.Node | None:
-            if isinstance(x, n.Call) and x.name.endswith(("_lupdf", "_lupmf")):
-                args = tuple(self.normalised(a) for a in x.args)
-                return replace(x, name=x.name.replace("_lup", "_lp"), args=args)
-            return None
-
-        changed: n.Expr = n.transform(e, change)
-        return changed
+            self.numbers[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
+        return n.Var(self.numbers[key].name, type=e.type, data_only=True)
 
 
 def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:

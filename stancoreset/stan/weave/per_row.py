@@ -56,10 +56,7 @@ def is_plain(e: n.Expr, rows: Rows) -> bool:
 
 
 def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
-    """The entry of row `i` of a container whose first dimension counts observations.
-
-    What does not depend on rows stays as it is.
-    """
+    """The entry of row `i` of a container; what does not depend on rows stays as it is."""
     dep = rows.of(e)
     if dep.kind != "rowwise":
         return e
@@ -91,7 +88,7 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
             return at(arg, i, rows)
         case n.Call(name="col", args=(matrix, k)):
             return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
-    return n.Index(e, (n.Single(i),), type=kind)
+    return n.Index(e, (*[n.All()] * dep.axis, n.Single(i)), type=kind)
 
 
 def _index_at(

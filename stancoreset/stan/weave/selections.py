@@ -12,9 +12,9 @@ selected rows become loops over all rows in the same way.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, has_own_break, increments, names_in
+from stancoreset.stan.syntax import Names, assigned_names, bare, has_own_break, names_in, rewritten
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import UNARY, density, suffix
@@ -37,15 +37,12 @@ class Selections:
     program : nodes.Program
     counts : frozenset of str
         Transformed data that hold how often each row was selected: for the full data.
-    origin : dict of int to statement
-        New increment, by its id → the user's statement.
     calls : tuple of UserCall
         User's densities that are now called with one row at a time.
     """
 
     program: n.Program
     counts: frozenset[str] = frozenset()
-    origin: dict[int, n.Stmt] = field(default_factory=dict)
     calls: tuple[UserCall, ...] = ()
 
 
@@ -95,7 +92,6 @@ class _Spread:
         self.sized = {d.name for d in every} - other
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
-        self.origin: dict[int, n.Stmt] = {}
         self.calls: list[UserCall] = []
 
     def done(self) -> Selections:
@@ -105,7 +101,7 @@ class _Spread:
             return Selections(self.program)
         body = (*self.program.transformed_data, *self.statements)
         program = replace(self.program, transformed_data=body, model=model)
-        return Selections(program, frozenset(self.counts.values()), self.origin, tuple(self.calls))
+        return Selections(program, frozenset(self.counts.values()), tuple(self.calls))
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -118,12 +114,8 @@ class _Spread:
         if found is None or not names_in(found.pointer) <= self.globals:
             return s  # nor is any loop inside it
         row = n.Var(self.names.loop(), type=_INT)
-        loop = found.over_rows(
-            self.obs, row.name, self.names.fresh("again"), self.often(found.pointer, row)
-        )
-        for new, old in zip(increments(loop), increments(s), strict=True):
-            self.origin[id(new)] = old
-        return loop
+        again = self.names.fresh("again")
+        return found.over_rows(self.obs, row.name, again, self.often(found.pointer, row))
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
@@ -137,9 +129,7 @@ class _Spread:
         if not loops:
             return None
         if rest is not None:
-            kept = n.TargetAdd(rest, line=s.line)
-            self.origin[id(kept)] = s
-            loops.insert(0, kept)
+            loops.insert(0, n.TargetAdd(rest, line=s.line, origin=s.as_written))
         return loops[0] if len(loops) == 1 else n.Block(tuple(loops), line=s.line)
 
     def parts(self, e: n.Expr, sign: str, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
@@ -172,8 +162,7 @@ class _Spread:
         value: n.Expr = times(often, replace(e, args=tuple(args)))
         if sign:
             value = n.Unary("-", value, type=n.REAL)
-        add = n.TargetAdd(value, line=s.line)
-        self.origin[id(add)] = s
+        add = n.TargetAdd(value, line=s.line, origin=s.as_written)
         test = n.Binary(often, ">", literal("0"), type=_INT)
         body = n.Block((n.If(test, n.Block((add,), line=s.line), None, line=s.line),), line=s.line)
         count = n.Var(self.obs, type=_INT)
@@ -404,10 +393,10 @@ def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
     def change(e: n.Node) -> n.Node | None:
         if isinstance(e, n.Block) and any(map(alias, e.body)):
             kept = tuple(x for x in e.body if not alias(x))
-            return n.transform(replace(e, body=kept), change)
+            return rewritten(replace(e, body=kept), change)
         return by if isinstance(e, n.Var | n.Index) and text(e) in numbers else None
 
-    return n.transform(body, change)
+    return rewritten(body, change)
 
 
 def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:

@@ -266,18 +266,16 @@ def _indices(s: n.Stmt) -> set[str]:
 
 def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
     """Whether all row data only pick elements of something else."""
-    rows = set(chosen.row_data)
-    inside: set[int] = set()
-    for b in (*program.transformed_parameters, *program.model):
-        for e in n.walk(b):
-            if isinstance(e, n.Index):
-                inside |= {id(x) for i in e.indices for x in n.walk(i)}
-    return all(
-        id(x) in inside
-        for b in (*program.transformed_parameters, *program.model)
-        for x in n.walk(b)
-        if isinstance(x, n.Var) and x.name in rows
-    )
+    body = (*program.transformed_parameters, *program.model)
+    return not any(_outside_indices(s) & chosen.row_data.keys() for s in body)
+
+
+def _outside_indices(node: n.Node) -> set[str]:
+    """Names that stand anywhere but in an index."""
+    if isinstance(node, n.Var):
+        return {node.name}
+    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
+    return set().union(*map(_outside_indices, below))
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
