@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from stancoreset.stan.contract import assignments, derived
-from stancoreset.stan.syntax import names_in
+from stancoreset.stan.syntax import assignments, derived, names_in, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import suffix
 
@@ -40,9 +39,9 @@ def outcome_statistics(
     outcomes = _outcomes(program) & set(rows)
     body = list(program.transformed_data)
     known = {d.name for d in program.data}
-    sources = known & set(rows) & (outcomes | _sources(body, outcomes))
-    tainted = sources | derived(body, sources)
-    used = _sources(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
+    given = known & set(rows) & (outcomes | _inputs(body, outcomes))
+    tainted = given | derived(body, given)
+    used = _inputs(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
     return tuple(
         d.name
         for d in frozen
@@ -64,12 +63,6 @@ def _outcomes(program: n.Program) -> set[str]:
     return found
 
 
-def _sources(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:
+def _inputs(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:
     """All that the values of `wanted` are computed from, through other variables too."""
-    pairs = [pair for s in statements for pair in assignments(s, set())]
-    found = set(wanted)
-    while True:
-        more = set().union(*(used for target, used in pairs if target in found)) - found
-        if not more:
-            return found - wanted
-        found |= more
+    return sources((pair for s in statements for pair in assignments(s)), wanted) - wanted
