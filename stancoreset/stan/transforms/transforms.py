@@ -20,14 +20,15 @@ from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.data import Scope, declared
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.transforms.bijectors import Bijector, bijector
-from stancoreset.stan.transforms.column_order import stack_columns, unstack_columns
-from stancoreset.stan.transforms.scalar_transforms import (
+from stancoreset.stan.transforms.arrays import (
     affine_constrain,
     affine_unconstrain,
     bounded_constrain,
     bounded_unconstrain,
+    stack_columns,
+    unstack_columns,
 )
+from stancoreset.stan.transforms.bijectors import Bijector, bijector
 from stancoreset.stan.weighted import StanProgram
 
 __all__ = ["Transforms"]
