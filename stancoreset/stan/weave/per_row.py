@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import FILLED
+from stancoreset.stan.weave.library import FILLED, UNARY
 
 __all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
 
@@ -88,6 +90,8 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
             return at(arg, i, rows)
         case n.Call(name="col", args=(matrix, k)):
             return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
+        case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
+            return replace(e, args=(at(arg, i, rows),), type=kind)
     return n.Index(e, (*[n.All()] * dep.axis, n.Single(i)), type=kind)
 
 

@@ -17,15 +17,16 @@ from dataclasses import dataclass, replace
 from stancoreset.stan.syntax import Names, assigned_names, bare, has_own_break, names_in, rewritten
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.library import UNARY, density, suffix
-from stancoreset.stan.weave.per_row import call, literal, times
+from stancoreset.stan.weave.domain import coupled, rowwise
+from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.per_row import at, call, literal, times
 from stancoreset.stan.weave.sampling import density_call
 
 __all__ = ["Selections", "UserCall", "spread_selections"]
 
 
 _INT = n.Type("int")
-_DOTTED = {".*": "*", "./": "/", ".^": "^", "+": "+", "-": "-", "*": "*", "/": "/"}
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class _Spread:
         every = _declarations(program)
         other = {d.name for d in every if _first_size(d) != obs}
         self.sized = {d.name for d in every} - other
+        known_rows = {name: rowwise(0) for name in self.sized}
+        self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
         self.calls: list[UserCall] = []
@@ -221,34 +224,21 @@ class _Spread:
         return set().union(*(self.selections(a) for a in e.args))
 
     def row(self, e: n.Expr, chosen: str, i: n.Expr) -> n.Expr:
-        """The entry of a row of an expression of the selected rows."""
-        if not self.selections(e):
-            if e.type.rank:
-                raise _NotSpreadError
-            return e
-        if self.selection(e) == chosen:
-            assert isinstance(e, n.Index)
-            return replace(e, indices=(n.Single(i), *e.indices[1:]), type=e.type.element())
-        match e:
-            case n.Paren(arg=arg):
-                inner = self.row(arg, chosen, i)
-                return n.Paren(inner, type=inner.type)
-            case n.Unary(op="-", arg=arg):
-                inner = self.row(arg, chosen, i)
-                return n.Unary("-", inner, type=inner.type)
-            case n.Binary(left=left, op="*", right=right) if left.type.base == "matrix":
-                if right.type != n.Type("vector") or self.selections(right):
-                    raise _NotSpreadError
-                return n.Binary(self.row(left, chosen, i), "*", right, type=n.REAL)
-            case n.Binary(left=left, op=op, right=right) if op in _DOTTED:
-                a, b = self.row(left, chosen, i), self.row(right, chosen, i)
-                if a.type.rank or b.type.rank:
-                    raise _NotSpreadError
-                return n.Binary(a, _DOTTED[op], b, type=n.REAL)
-            case n.Call(args=(arg,), user=False) if e.name in UNARY:
-                inner = self.row(arg, chosen, i)
-                return replace(e, args=(inner,), type=inner.type)
-        raise _NotSpreadError
+        """The entry of row `i` of an expression of the selected rows."""
+
+        def is_chosen(x: n.Node) -> bool:
+            return self.selection(x) == chosen
+
+        def of_all(x: n.Node) -> n.Node | None:
+            if not is_chosen(x) or not isinstance(x, n.Index):
+                return None
+            return replace(x, indices=(n.All(), *x.indices[1:])) if x.indices[1:] else x.base
+
+        others = n.transform(e, lambda x: literal("0") if is_chosen(x) else None)
+        whole = n.transform(e, of_all)
+        if names_in(others) & self.sized or self.dependences.of(whole).kind != "rowwise":
+            raise _NotSpreadError
+        return at(whole, i, self.dependences)
 
     # ---- how often each row is selected -------------------------------------------------------
 
@@ -286,9 +276,6 @@ def _declarations(program: n.Program) -> list[n.Decl]:
         program.data, program.transformed_data, program.transformed_parameters, program.model,
     )  # fmt: skip
     return [d for block in blocks for s in block for d in n.walk(s) if isinstance(d, n.Decl)]
-
-
-_INT = n.Type("int")
 
 
 @dataclass(frozen=True)
