@@ -240,57 +240,29 @@ class Weaver:
 
     def woven(self) -> Woven:
         self.walk()
-        flow, program = self.flow, self.program
-        frozen = [flow.sized(d) for d in self.frozen.values()]
+        flow = self.flow
+        sized = [flow.sized(d) for d in self.frozen.values()]  # which may need more statistics
         statistics = list(flow.statistics.numbers.values())
-        frozen = [*statistics, *frozen]
-        kept = (
-            *self.parameters,
-            *self.transformed,
-            *self.model,
-            *self.point,
-            *self.transformed_kept,
-            *flow.terms.locals.constants.values(),
-        )
-        used = set().union(*(names_in(s) for s in kept)) if kept else set()
-        frozen = _used_frozen(frozen, used)
-        tree = n.Program(
-            functions=program.functions,
-            data=self.data_block(frozen),
-            transformed_data=(
-                *(
-                    replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
-                    for s in self.transformed_kept
-                ),
-                *flow.terms.locals.constants.values(),
-            ),
-            parameters=tuple(self.parameters),
-            transformed_parameters=tuple(self.transformed),
-            model=tuple(self.model),
-            generated_quantities=self.generated(),
-        )
-        point = tree.generated_quantities
-        everything = (*tree.transformed_data, *tree.transformed_parameters, *point)
+        frozen = self.used_frozen([*statistics, *sized])
+        names = {d.name for d in frozen}
+        tree = self.tree(frozen)
+        everything = (
+            *tree.transformed_data, *tree.transformed_parameters, *tree.generated_quantities,
+        )  # fmt: skip
         by_row = {d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"}
-        conditioned = outcome_statistics(program, frozen, everything, by_row | self.row_data.keys())
+        by_row |= self.row_data.keys()
+        conditioned = outcome_statistics(self.program, frozen, everything, by_row)
         header = self.comment([d.name for d in frozen], conditioned)
         code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
-        code = code.rstrip() + "\n"
-        names = {d.name for d in frozen}
         declared_so = [self.frozen.get(d.name, d) for d in frozen]
-        frozen_code, outputs = freezing_block(program, declared_so, (*self.added, *statistics))
-        entries = list(flow.entries.values())
-        entries += [
-            Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")
-            for d in frozen
-            if d.line
-        ]
+        added = (*self.added, *statistics)
+        frozen_code, outputs = freezing_block(self.program, declared_so, added)
         rows = {k: v for k, v in self.row_data.items() if k not in self.frozen or k in names}
         return Woven(
-            code=code,
+            code=code.rstrip() + "\n",
             obs=self.obs,
             rows=rows,
-            explanation=tuple(sorted(entries, key=lambda e: e.line)),
+            explanation=self.explanation(frozen),
             frozen=outputs,
             frozen_code=frozen_code,
             weights=self.names.weights,
@@ -300,6 +272,38 @@ class Weaver:
             numbered=bool(self.selections.counts),
             outcome_statistics=conditioned,
         )
+
+    def used_frozen(self, frozen: Sequence[n.Decl]) -> list[n.Decl]:
+        """The frozen variables that the program still reads, and those in their sizes."""
+        kept = (*self.parameters, *self.transformed, *self.model, *self.point)
+        constants = self.flow.terms.locals.constants.values()
+        used = set().union(*map(names_in, (*kept, *self.transformed_kept, *constants)))
+        for d in reversed(frozen):
+            if d.name in used:
+                used |= names_in(d.size)
+        return [d for d in frozen if d.name in used]
+
+    def tree(self, frozen: Sequence[n.Decl]) -> n.Program:
+        """The weighted program."""
+        transformed_data = (
+            replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
+            for s in self.transformed_kept
+        )
+        return n.Program(
+            functions=self.program.functions,
+            data=self.data_block(frozen),
+            transformed_data=(*transformed_data, *self.flow.terms.locals.constants.values()),
+            parameters=tuple(self.parameters),
+            transformed_parameters=tuple(self.transformed),
+            model=tuple(self.model),
+            generated_quantities=self.generated(),
+        )
+
+    def explanation(self, frozen: Sequence[n.Decl]) -> tuple[Entry, ...]:
+        """What became of each statement, by line."""
+        why = "computed once from the full data"
+        entries = [Entry(d.line, printer.statement(d), "frozen", why) for d in frozen if d.line]
+        return tuple(sorted((*self.flow.entries.values(), *entries), key=lambda e: e.line))
 
     def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
         """What was done, for whoever reads the woven program."""
@@ -406,15 +410,6 @@ class Weaver:
         if any(isinstance(s, n.Decl) for s in body):
             return (zero, n.Block(tuple(body)))
         return (zero, *body)
-
-
-def _used_frozen(frozen: Sequence[n.Decl], used: set[str]) -> list[n.Decl]:
-    """The frozen variables that the program still reads, and those in their sizes."""
-    keep = set(used)
-    for d in reversed(frozen):
-        if d.name in keep:
-            keep |= names_in(d.size)
-    return [d for d in frozen if d.name in keep]
 
 
 def _writes(s: n.Node, name: str) -> bool:

@@ -12,6 +12,7 @@ from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
+from stancoreset.stan.weave.library import FILLED
 
 __all__ = [
     "candidates",
@@ -194,7 +195,6 @@ def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
     return out
 
 
-_FILLED = ("rep_vector", "rep_row_vector", "rep_array", "rep_matrix")
 _BLOCKS = (
     "data", "transformed_data", "transformed_parameters", "model", "generated_quantities",
 )  # fmt: skip
@@ -237,9 +237,10 @@ def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
                 )
             case n.For(upper=upper, body=body) if counted(upper) is count:
                 return replace(node, upper=count, body=n.transform(body, change))
-            case n.Call(args=args) if node.name in _FILLED:
-                filler = n.transform(args[0], change)
-                return replace(node, args=(filler, *map(counted, args[1:])))
+            case n.Call(args=args) if node.name in FILLED:
+                sizes_from = FILLED[node.name]
+                fillers = (n.transform(a, change) for a in args[:sizes_from])
+                return replace(node, args=(*fillers, *map(counted, args[sizes_from:])))
         return None
 
     declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)

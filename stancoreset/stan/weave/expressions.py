@@ -289,59 +289,55 @@ class Rows:
 
     def index(self, e: n.Index) -> Dep:
         base = self.of(e.base)
-        result, axis_out = FREE, -1
-        stat = base.stat
+        result, axis_out, stat = FREE, -1, base.stat
         out = 0
         seen = False
         for position, index in enumerate(e.indices):
-            on_rows = base.kind == "rowwise" and base.axis == position
-            match index:
-                case n.Single(index=inner):
-                    dep = self.of(inner)
-                    many = inner.type.array > 0
-                    if on_rows:
-                        seen = True
-                        if not many and dep.number:
-                            result = join(result, row(dep.loop))
-                        else:
-                            return self.off_row(e, inner, dep)
-                    else:
-                        dep = self.as_value(dep, inner)
-                        if dep.kind == "rowwise":
-                            if base.kind == "rowwise" or axis_out >= 0 or not many:
-                                return coupled(f"`{short(e)}` combines observations")
-                            axis_out = out + dep.axis
-                            stat = max(stat, dep.stat)
-                        else:
-                            result = join(result, dep)
-                    out += many
-                case n.All():
-                    if on_rows:
-                        axis_out, seen = out, True
-                    out += 1
-                case _:
-                    ends = (getattr(index, "lower", None), getattr(index, "upper", None))
-                    bounds = [b for b in ends if b is not None]
-                    if on_rows:
-                        own = self.own_row(index)
-                        if own:
-                            result, seen = join(result, row(own)), True
-                            out += 1
-                            continue
-                        if self.whole(index):
-                            axis_out, seen = out, True
-                            out += 1
-                            continue
-                        return coupled(
-                            f"`{short(e)}` takes part of the observations: rows are not "
-                            "exchangeable"
-                        )
-                    result = join(result, *(self.value(b) for b in bounds))
-                    out += 1
+            many = not isinstance(index, n.Single) or index.index.type.array > 0
+            if base.kind == "rowwise" and base.axis == position:
+                seen = True
+                dep = self.picked_rows(e, index)
+                if dep.kind == "coupled":
+                    return dep
+                if dep.kind == "row":
+                    result = join(result, dep)
+                else:
+                    axis_out = out
+            else:
+                dep = self.index_value(index)
+                if dep.kind == "rowwise":
+                    if base.kind == "rowwise" or axis_out >= 0 or not many:
+                        return coupled(f"`{short(e)}` combines observations")
+                    axis_out = out + dep.axis
+                    stat = max(stat, dep.stat)
+                else:
+                    result = join(result, dep)
+            out += many
         if base.kind == "rowwise" and not seen:
             gone = sum(isinstance(i, n.Single) and not i.index.type.array for i in e.indices)
             axis_out = base.axis - gone
         return self.indexed(e, base, result.with_stat(stat), axis_out)
+
+    def index_value(self, index: n.Indexing) -> Dep:
+        """Dependence of an index into a dimension that does not count observations."""
+        if isinstance(index, n.Single):
+            return self.value(index.index)
+        ends = (getattr(index, "lower", None), getattr(index, "upper", None))
+        return join(FREE, *(self.value(b) for b in ends if b is not None))
+
+    def picked_rows(self, e: n.Index, index: n.Indexing) -> Dep:
+        """What an index into the dimension of the observations picks: one row, or all of them."""
+        if isinstance(index, n.Single):
+            dep = self.of(index.index)
+            if dep.number and not index.index.type.array:
+                return row(dep.loop)
+            return self.off_row(e, index.index, dep)
+        own = self.own_row(index)
+        if own:
+            return row(own)
+        if isinstance(index, n.All) or self.whole(index):
+            return rowwise(0)
+        return coupled(f"`{short(e)}` takes part of the observations: rows are not exchangeable")
 
     def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
         """An element or part of `base`, picked by indices; rows lie on `axis`, none if below 0."""

@@ -21,6 +21,7 @@ __all__ = [
     "UNARY",
     "Density",
     "density",
+    "normalised_name",
     "suffix",
 ]
 
@@ -128,6 +129,11 @@ def suffix(name: str) -> tuple[str, str]:
         if name.endswith(s):
             return name.removesuffix(s), s
     return name, ""
+
+
+def normalised_name(name: str) -> str:
+    """``normal_lpdf`` for ``normal_lupdf``, and the like; other names stay as they are."""
+    return name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
 
 
 def density(name: str) -> Density | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import density
+from stancoreset.stan.weave.library import density, normalised_name
 from stancoreset.stan.weave.per_row import call, literal
 
 __all__ = ["density_call", "increment", "is_literal", "normalised", "truncated"]
@@ -78,8 +78,7 @@ def normalised(e: n.Expr) -> n.Expr:
 
     def change(x: n.Node) -> n.Node | None:
         if isinstance(x, n.Call) and x.name.endswith(("_lupdf", "_lupmf")):
-            args = tuple(normalised(a) for a in x.args)
-            return replace(x, name=x.name.replace("_lup", "_lp"), args=args)
+            return replace(x, name=normalised_name(x.name), args=tuple(map(normalised, x.args)))
         return None
 
     changed: n.Expr = n.transform(e, change)

@@ -39,6 +39,7 @@ from stancoreset.stan.weave.domain import (
 )
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.freeze import Statistics
+from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, literal, times, total
 from stancoreset.stan.weave.sampling import increment, normalised
 from stancoreset.stan.weave.scratch import found_by_rows
@@ -751,7 +752,7 @@ class Flow:
         for dep in deps:
             if dep.kind == "coupled":
                 return dep
-        name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
+        name = normalised_name(e.name)
         f = self.function(name, [a.type for a in e.args])
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` cannot be followed")

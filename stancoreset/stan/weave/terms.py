@@ -19,7 +19,7 @@ from stancoreset.stan.weave.closed import Part, closed_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
 from stancoreset.stan.weave.freeze import Statistics
-from stancoreset.stan.weave.library import GLM, density, suffix
+from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
 from stancoreset.stan.weave.per_row import at, call, is_plain, literal, one_row, plus, times
 from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
 
@@ -309,7 +309,7 @@ class Terms:
 
     def user_term(self, e: n.Call) -> Term:
         """A user's function that sums over rows, called with one row at a time."""
-        name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
+        name = normalised_name(e.name)
         args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
         return Term(
             lambda i: n.Call(
@@ -321,8 +321,7 @@ class Terms:
     def density_term(self, e: n.Call, s: n.Stmt) -> Term:
         if e.user:
             return self.user_term(e)
-        name, kind = suffix(e.name)
-        kind = {"_lupdf": "_lpdf", "_lupmf": "_lpmf"}.get(kind, kind)
+        name, kind = suffix(normalised_name(e.name))
         known = density(name)
         assert known is not None
         why = f"`{name}` of each observation"

@@ -27,6 +27,7 @@ from stancoreset.stan.weave.counts import (
     with_count,
 )
 from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import Entry
 
 __all__ = ["Entry", "Woven", "weave"]
@@ -156,8 +157,8 @@ def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
     and yet the rows are what was meant: whoever writes it the other way round must say so.
     """
     shared = columns.row_data.keys() & rows.row_data.keys()
-    outcomes = set().union(*map(_outcomes, _increments(program)))
-    return any(rows.row_data[y] < columns.row_data[y] for y in shared & outcomes)
+    modelled = set().union(*map(outcomes, _increments(program)))
+    return any(rows.row_data[y] < columns.row_data[y] for y in shared & modelled)
 
 
 def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
@@ -167,18 +168,15 @@ def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
     items in the score of one person. They are no observations, unless their data are outcomes
     that the rows of `outer` do not have.
     """
-    everything = [x for b in program.model for x in n.walk(b)]
-    adding = _increments(program)
-    texts = {(s.line, printer.statement(s)) for s in adding}
+    texts = {(s.line, printer.statement(s)) for s in _increments(program)}
     entries = inner.flow.entries.values()
     touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
-    calls = (e for e in everything if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
-    outcomes = set().union(*map(_outcomes, adding), *(names_in(e.args[0]) for e in calls))
+    modelled = set().union(*map(outcomes, program.model))
     return (
         bool(touched)
         and not inner.weighted & texts
         and touched <= outer.weighted
-        and outcomes & inner.row_data.keys() <= outer.row_data.keys()
+        and modelled & inner.row_data.keys() <= outer.row_data.keys()
     )
 
 
@@ -201,7 +199,7 @@ def _refuse_if_another_is_meant(
         left = [
             s
             for s in _increments(program)
-            if (s.line, printer.statement(s)) not in chosen.weighted and _outcomes(s) & sized
+            if (s.line, printer.statement(s)) not in chosen.weighted and outcomes(s) & sized
         ]
         if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
             raise WeaveError(
@@ -223,7 +221,7 @@ def _refuse_columns(
     for s in _increments(program):
         if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
             continue
-        for y in sorted(_outcomes(s) & axes.keys() & chosen.row_data.keys()):
+        for y in sorted(outcomes(s) & axes.keys() & chosen.row_data.keys()):
             if axes[y] < chosen.row_data[y]:
                 raise WeaveError(
                     error.line,
@@ -249,14 +247,6 @@ def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
     return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
 
 
-def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
-    """Names in the outcomes of the densities of a statement."""
-    if isinstance(s, n.Tilde):
-        return names_in(s.arg)
-    calls = (e for e in n.walk(s) if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
-    return set().union(*(names_in(e.args[0]) for e in calls))
-
-
 def _indices(s: n.Stmt) -> set[str]:
     """Names in indices."""
     return set().union(
@@ -280,13 +270,12 @@ def _outside_indices(node: n.Node) -> set[str]:
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
     """The refusal of the integer that sizes an outcome, and most data variables."""
-
-    outcomes = set().union(*(_outcomes(s) - _indices(s) for s in _increments(program)))
+    modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
         deps = data_dependences(program, name)
         sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
         error = refused[name]
-        return (not isinstance(error, NoLikelihoodError), bool(sized & outcomes), len(sized))
+        return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
 
     return refused[max(refused, key=weight)]
