@@ -180,9 +180,9 @@ def test_unknown_tree_format_is_refused():
     good = stanc.decorated_ast("parameters { real a; } model { a ~ normal(0, 1); }")
     assert len(ast.parse_tree(good).model) == 1
     for old, new in [("Tilde", "Twiddle"), ("truncation", "cut"), ("Variable", "Name")]:
-        with pytest.raises(ProgramError, match=r"not known here.*2\.35"):
+        with pytest.raises(ProgramError, match=r"unknown form.*2\.35"):
             ast.parse_tree(good.replace(old, new))
-    with pytest.raises(ProgramError, match="not known here"):
+    with pytest.raises(ProgramError, match="unknown form"):
         ast.parse_tree(good.rstrip()[:-1])
 
 

@@ -69,9 +69,9 @@ def unknown(what: str, seen: Sexp) -> ProgramError:
     text = text if len(text) < 200 else text[:200] + " …"
     release = ".".join(map(str, stanc.version()))
     return ProgramError(
-        f"stanc {release} prints {what} in a form that is not known here: {text}. Stan 2.35 "
-        'to 2.39 are supported; install one of those (pip install "stancoreset[embedded]" brings '
-        "one) or weight the program by hand"
+        f"stanc {release} prints {what} in an unknown form: {text}. Stan 2.35 to 2.39 are "
+        'supported; install one of those (pip install "stancoreset[embedded]" brings one) or '
+        "weight the program by hand"
     )
 
 

@@ -15,7 +15,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.per_row import literal
 
-__all__ = ["Use", "added", "addends", "only_use", "parts"]
+__all__ = ["Use", "added", "addends", "must_be_added", "only_use", "parts"]
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,14 @@ def _in_order(name: str, block: Sequence[n.Stmt], use: int) -> bool:
                 else:
                     first_added, last_added = min(first_added, position), position
     return last_set < first_added and last_added < use
+
+
+def must_be_added(name: str) -> str:
+    """What a variable that adds up rows has to meet, for refusals."""
+    return (
+        f"`{name}` adds up observations, so it must be added to the target exactly once, alone or "
+        f"times a number that does not depend on rows: `target += {name};`"
+    )
 
 
 def parts(s: n.TargetAdd, accumulators: Set[str]) -> tuple[n.Expr | None, n.Expr | None]:

@@ -11,7 +11,7 @@ from typing import Any
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.accumulators import added, only_use
+from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
 from stancoreset.stan.weave.counts import check_parameters, data_dependences, declared
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, rowwise
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
@@ -20,7 +20,7 @@ from stancoreset.stan.weave.per_row import call, literal
 from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
-from stancoreset.stan.weave.terms import refuse
+from stancoreset.stan.weave.terms import because, refuse
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
 
@@ -99,7 +99,7 @@ _VECTOR = n.Type("vector")
 
 
 class NoLikelihoodError(WeaveError):
-    """No term depends on rows of this axis."""
+    """No term of the log density depends on rows along this axis."""
 
 
 class Weaver:
@@ -206,7 +206,9 @@ class Weaver:
         """The declaration with statistics in its sizes and bounds frozen."""
         self.flow.env[d.name] = FREE
         if any(self.flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
-            raise WeaveError(d.line, f"the size of `{d.name}` grows with the observations", d.name)
+            raise WeaveError(
+                d.line, f"the size of `{d.name}` grows with the number of observations", d.name
+            )
         d = self.flow.sized(d)
         bounds = d.constraint
         changed: dict[str, Any] = {}
@@ -216,9 +218,8 @@ class Weaver:
                 continue
             dep = self.flow.rows.value(e)
             if dep.looks_at_rows:
-                raise WeaveError(
-                    d.line, f"the {key} bound of `{d.name}` looks at rows. {dep.why}", d.name
-                )
+                what = f"the {key} of `{d.name}` depends on rows"
+                raise WeaveError(d.line, because(what, dep.why), d.name)
             changed[key] = self.flow.statistics.hoist(e)
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 
@@ -230,11 +231,7 @@ class Weaver:
             use = only_use(name, self.program)
             if use is None or len(uses) != 1 or uses[0] is not use.statement:
                 at = uses[0] if uses else self.program.model[0]
-                raise WeaveError(
-                    at.line,
-                    f"`{name}` adds up observations, and must then be added to the target once, "
-                    f"or a number times it: `target += {name};`",
-                )
+                raise WeaveError(at.line, must_be_added(name))
 
     # ---- the program ----------------------------------------------------------------------
 
@@ -344,7 +341,7 @@ class Weaver:
             if dep.kind == "coupled":  # read or not, it would have to fit fewer rows
                 raise WeaveError(
                     d.line,
-                    f"{dep.why}: it would not fit fewer rows; declare it with a size of its own "
+                    f"{dep.why}: it would not fit fewer rows; give it a size of its own "
                     f"(`int n_{d.name};`), or leave it out",
                     d.name,
                 )

@@ -49,10 +49,10 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
     if any(names_in(i) & counts for i in d.size.items):
-        return coupled(f"`{d.name}` is a tuple with rows; declare its members separately")
+        return coupled(f"`{d.name}` is a tuple of data rows; declare its members separately")
     if len(axes) > 1:
         return coupled(
-            f"`{d.name}` has a row and a column for each observation: it ties every pair together"
+            f"`{d.name}` has a row and a column for each observation: it relates every pair"
         )
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")
@@ -108,18 +108,18 @@ def check_parameters(program: n.Program, counts: set[str]) -> None:
         if tied:
             raise WeaveError(
                 d.line,
-                f"parameter `{d.name}` has one element per observation, and `{tied}` ties each to "
-                "its neighbours, as the states of a state-space model or time series: rows depend "
-                "on each other; if there are many such series, let each be one row",
+                f"parameter `{d.name}` has one element per observation, and `{tied}` links each to "
+                "its neighbours, as in a state-space model or a time series: rows depend on each "
+                "other; if there are many such series, make each series one row",
                 d.name,
             )
         raise WeaveError(
             d.line,
-            f"parameter `{d.name}` has one element per observation, so leaving rows out would "
-            "leave parameters out: integrate it out of the density of its row (a latent "
+            f"parameter `{d.name}` has one element per observation, so leaving out rows would "
+            "leave out parameters: integrate it out of the density of its row (a latent "
             "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
-            "negative binomial, a discrete class gives log_sum_exp over the classes), or let "
-            "it belong to a group of rows",
+            "negative binomial, a discrete class gives log_sum_exp over the classes), or share "
+            "it among a group of rows",
             d.name,
         )
 
@@ -220,7 +220,7 @@ def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
         raise WeaveError(
             program.data[0].line,
             f"both {number} and {others[0][0]} can be the number of observations; declare it as "
-            "data and size by it what each observation has: `int N; vector[N] y;`",
+            "data, and use it as the size of what each observation has: `int N; vector[N] y;`",
         )
     name = _fresh(program)
     count = n.Var(name, type=n.Type("int"), data_only=True)

@@ -59,14 +59,14 @@ def _all_rows(values: Sequence[Dep], axis: int | None) -> bool:
 
 
 def _not_row_by_row(e: n.Call) -> Dep:
-    """Why a function of rows cannot be taken apart, in the words that fit."""
+    """Why a function of rows cannot be split into rows."""
     if e.name in _SERIES:
         return coupled(f"`{short(e)}` depends on the order of the observations")
     if e.name.startswith(("ode_", "integrate_ode", "dae")):
-        return coupled("one ODE is solved over all observations")
+        return coupled("one ODE is solved for all observations")
     if e.name.startswith(("gp_", "cov_exp_quad")):
-        return coupled("a Gaussian process ties all observations together")
-    return coupled(f"`{short(e)}` looks at all observations at once")
+        return coupled("a Gaussian process correlates all observations")
+    return coupled(f"`{short(e)}` depends on all observations at once")
 
 
 _ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
@@ -76,7 +76,7 @@ _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=
 
 
 class Rows:
-    """Evaluates dependences in an environment of variables.
+    """The dependences of expressions, given those of the variables in scope.
 
     Parameters
     ----------
@@ -140,12 +140,12 @@ class Rows:
                 dep = join(*(self.value(i) for i in items)) if items else FREE
                 if dep.kind == "rowwise":
                     if isinstance(e, n.TupleLit):
-                        return coupled("rows inside a tuple are not followed")
+                        return coupled("rows inside a tuple are not supported")
                     return replace(dep, axis=dep.axis + 1)
                 return dep
             case n.TupleItem(base=base):
                 return self.value(base)
-        return coupled(f"`{text(e)}` is not understood")
+        return coupled(f"`{text(e)}` is an expression that is not supported")
 
     def value(self, e: n.Expr) -> Dep:
         """Dependence of `e` as an operand: sums and counts of data become frozen statistics."""
@@ -158,8 +158,8 @@ class Rows:
             return FREE.with_stat(BY_COUNT)
         if dep.number:
             return coupled(
-                f"`{short(e)}`, the number of a row, is used as a value or indexes something that "
-                "has no entry per observation in the data"
+                f"`{short(e)}` is the number of a row, which may only index data that have one "
+                "entry per observation"
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
@@ -169,20 +169,20 @@ class Rows:
             return FREE.with_stat(BY_COUNT)  # a number, with N of the full data
         if dep.kind == "sum":
             return coupled(
-                f"`{short(e)}` sums over all observations, and enters other than by addition to "
-                "the log density: a joint term of the whole outcome"
+                f"`{short(e)}` sums over all observations and is not simply added to the log "
+                "density: it is a joint term of the whole outcome"
             )
         return dep
 
     def constant(self, e: n.Expr) -> bool:
-        """Whether `e` is a number that the full data alone determine."""
+        """Whether the full data alone determine `e`."""
         return all(x.name in self.data for x in n.walk(e) if isinstance(x, n.Var)) and not any(
             isinstance(x, n.Target) or (isinstance(x, n.Call) and x.name.endswith("_rng"))
             for x in n.walk(e)
         )
 
     def of_data(self, e: n.Expr) -> bool:
-        """Whether `e` is about data alone, those of one row included."""
+        """Whether `e` reads data alone, those of one row included."""
         names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
         return all(name in self.data or self.env.get(name, FREE).number for name in names)
 
@@ -212,9 +212,9 @@ class Rows:
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
             return self.product(e, left, right)
         if e.op not in (*_ELEMENTWISE, "*", "/"):
-            return coupled(f"`{short(e)}` is not taken apart into rows")
+            return coupled(f"`{short(e)}` cannot be split into rows")
         if e.op == "/" and e.right.type.rank and e.left.type.rank:
-            return coupled(f"`{short(e)}` divides matrices")
+            return coupled(f"`{short(e)}` divides by a matrix")
         return self.broadcast([(e.left, left), (e.right, right)], e)
 
     def linear(self, e: n.Binary, a: Dep, b: Dep) -> Dep | None:
@@ -261,7 +261,7 @@ class Rows:
         for e, dep in parts:
             if e.type.rank == rank and dep.kind == "free":
                 return coupled(
-                    f"`{short(e)}` has one entry per observation but is not computed from rows"
+                    f"`{short(e)}` has one entry per observation but is not computed from data rows"
                 )
             if e.type.rank != rank and dep.kind == "rowwise":
                 return coupled(f"`{short(whole)}` combines one observation with others")
@@ -337,7 +337,9 @@ class Rows:
             return row(own)
         if isinstance(index, n.All) or self.whole(index):
             return rowwise(0)
-        return coupled(f"`{short(e)}` takes part of the observations: rows are not exchangeable")
+        return coupled(
+            f"`{short(e)}` uses only part of the observations: rows are not exchangeable"
+        )
 
     def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
         """An element or part of `base`, picked by indices; rows lie on `axis`, none if below 0."""
@@ -378,26 +380,26 @@ class Rows:
             for x in n.walk(inner)
         ):
             return coupled(
-                f"`{where}` looks at a neighbouring observation, as a time series does: rows "
-                "depend on each other"
+                f"`{where}` reads a neighbouring observation, as in a time series: rows depend on "
+                "each other"
             )
         if dep.kind == "coupled":
             return dep
         return coupled(
-            f"`{where}` picks observations by `{short(inner)}`, not by the loop over all rows"
+            f"`{where}` picks observations by `{short(inner)}`, not by a loop over all rows"
         )
 
     # ---- calls ------------------------------------------------------------------------
 
     def call(self, e: n.Call) -> Dep:
         if e.name.endswith("_rng"):
-            return coupled("it is random")
+            return coupled("it is a random number")
         if e.name in ("reduce_sum", "reduce_sum_static"):
             parts = join(*(self.of(a) for a in e.args[1:]))
             if parts.kind != "free":
                 return coupled(
-                    "reduce_sum adds the rows up inside a partial sum: write the density without "
-                    "it (a coreset has few rows, threading gains nothing)"
+                    "reduce_sum adds up the rows inside a partial sum; write the density without "
+                    "it (a coreset has too few rows to gain from threads)"
                 )
             return FREE
         deps = [self.of(a) for a in e.args]
@@ -420,7 +422,7 @@ class Rows:
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
         if e.name.endswith("_lp"):
             return coupled(
-                f"`{e.name}` changes the target and returns a value: write two functions"
+                f"`{e.name}` changes the target and returns a value; split it into two functions"
             )
         if any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps):
             dep = self.call_user(e, deps)
@@ -433,7 +435,7 @@ class Rows:
         """Queries of sizes, and containers filled with one value."""
         if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "rowwise":
             if names_in(e.args[0]) & self.optional:
-                return coupled(f"`{short(e)}` is the number of rows or 0, if the data have none")
+                return coupled(f"`{short(e)}` is the number of rows, or 0 without these data")
             base, array = e.args[0].type.base, e.args[0].type.array
             if e.name == "num_elements" and e.args[0].type.rank > 1:
                 return FREE.with_stat(BY_COUNT)
@@ -498,7 +500,7 @@ class Rows:
             if all(d.kind == "rowwise" for d in values):
                 return SUM.with_stat(stat)
             return coupled(
-                f"`{short(e)}` sums over observations with coefficients that are not rows"
+                f"`{short(e)}` sums over observations with coefficients that are not data rows"
             )
         if name == "log_mix" and first.kind == "free" and _all_rows(values[1:], 0):
             return SUM.with_stat(stat)  # of the mixtures of an array of vectors
@@ -529,7 +531,7 @@ class Rows:
         if name in ("append_col", "append_row"):
             across = 0 if name == "append_col" else 1
             if ranks[:2] == [1, 1] and e.type.rank == 1:
-                return coupled(f"`{short(e)}` strings observations together")
+                return coupled(f"`{short(e)}` concatenates observations")
             if _all_rows(values, across):
                 return rowwise(across, stat)
         if name == "transpose":
@@ -563,7 +565,7 @@ class Rows:
             return join(*values)
         known = density(name)
         if known is None:
-            return coupled(f"the density `{name}` is not known here")
+            return coupled(f"the density `{name}` is not supported")
         if known.glm is not None:
             return self.glm(name, args, values)
         stat = NONE
@@ -571,19 +573,19 @@ class Rows:
             extra = arg.type.rank - known.rank(position)
             what = "the outcome" if position == 0 else f"argument `{short(arg)}`"
             if dep.kind == "row":
-                return coupled("a density of all observations stands inside the loop over them")
+                return coupled("a density of all observations is inside the loop over them")
             if dep.kind == "rowwise":
                 if extra == 0:
                     return coupled(
-                        f"`{name}` is one joint density over the whole outcome: observations are "
+                        f"`{name}` is one joint density of the whole outcome: observations are "
                         "not separate terms"
                     )
                 if extra != 1 or dep.axis != 0:
-                    return coupled(f"{what} of `{name}` is not one entry per observation")
+                    return coupled(f"{what} of `{name}` does not have one entry per observation")
             elif extra > 0:
                 return coupled(
                     f"{what} of `{name}` has one entry per observation but is not computed from "
-                    "rows"
+                    "data rows"
                 )
             stat = max(stat, dep.stat)
         return SUM.with_stat(stat)
@@ -620,7 +622,7 @@ class Rows:
             else:
                 fine = (rank == 1 and dep.kind == "rowwise") or (rank == 0 and dep.kind == "free")
             if not fine:
-                return coupled(f"argument `{short(arg)}` of `{name}` is not taken apart into rows")
+                return coupled(f"argument `{short(arg)}` of `{name}` cannot be split into rows")
         return SUM.with_stat(stat)
 
 

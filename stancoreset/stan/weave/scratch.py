@@ -58,8 +58,8 @@ def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> F
             adding.add(name)
             continue
         stale = coupled(
-            f"`{name}` keeps a value of the previous observation when the next one comes, as the "
-            "state of a time series or a hidden Markov model does: rows depend on each other"
+            f"`{name}` keeps a value of the previous observation for the next one, like the "
+            "state of a time series or a hidden Markov model: rows depend on each other"
         )
         parts = any(isinstance(s.target, n.Index) for s in writes)
         left_over = parts and _leaves_part(body, name, env, program)

@@ -25,7 +25,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.accumulators import added, only_use, parts
+from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
 from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.domain import (
     BY_DATA,
@@ -43,7 +43,7 @@ from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, literal, times, total
 from stancoreset.stan.weave.sampling import increment, normalised
 from stancoreset.stan.weave.scratch import found_by_rows
-from stancoreset.stan.weave.terms import Statements, Terms, refuse
+from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
 from stancoreset.stan.weave.vectorise import lift_loop
 from stancoreset.stan.weave.writes import after_write
 
@@ -190,12 +190,12 @@ class Flow:
             self.data.add(name)
 
     def one_of(self, a: Dep, b: Dep) -> Dep:
-        """Dependence of what is the one or the other, as branches and passes leave it."""
+        """Dependence of a variable that two branches, or two passes, leave differently."""
         if "sum" in (a.kind, b.kind):
             kinds = {a.kind, b.kind} - {"sum"}
             if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.calls):
                 return SUM.with_stat(max(a.stat, b.stat))
-            return coupled("it is a sum over observations, or else a number that is none")
+            return coupled("it is a sum over observations in one case, another number in another")
         return join(a, b)
 
     def log(self, s: n.Stmt, role: str, why: str, *, weighted: bool = False) -> None:
@@ -276,7 +276,7 @@ class Flow:
     def branch(self, s: n.If) -> Both:
         dep = self.rows.value(s.condition)
         if dep.kind == "rowwise":
-            dep = coupled(f"the condition `{text(s.condition)}` looks at all observations")
+            dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
         start = dict(self.env)
         by_parameters = self.place.by_parameters or not self.rows.of_data(s.condition)
         with self.within(by_parameters=by_parameters):
@@ -295,7 +295,7 @@ class Flow:
     def jacobian(self, s: n.JacobianAdd) -> Both:
         dep = join(self.context, self.rows.value(s.value))
         if dep.looks_at_rows or dep.stat == BY_DATA:
-            refuse(s, f"the jacobian term depends on rows. {dep.why}")
+            refuse(s, because("the Jacobian term depends on rows", dep.why))
         self.log(s, "jacobian", "a change of variables, the same for every row")
         return [s], []
 
@@ -304,8 +304,8 @@ class Flow:
         if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
             refuse(
                 s,
-                f"`{s.name}` adds to the target behind the scenes and is given data rows: write "
-                "its increments in the model block",
+                f"`{s.name}` changes the target and is given data rows; write its increments in "
+                "the model block",
             )
         self.log(s, "prior", "a function of parameters and constants only")
         return [s], []
@@ -332,7 +332,7 @@ class Flow:
         if self.place.loop:
             return coupled("it returns from inside the loop over observations")
         if dep.looks_at_rows and self.context.looks_at_rows:
-            return coupled("what it returns depends on single observations")
+            return coupled("which value it returns depends on single observations")
         return dep if dep.kind == "sum" else join(self.context, dep)
 
     # ---- declarations and assignments ---------------------------------------------------
@@ -371,7 +371,7 @@ class Flow:
         if isinstance(s.target, n.TupleLit):
             dep = self.guarded(self.rows.value(s.value), s.value)
             if dep.kind == "rowwise":
-                dep = coupled("rows inside a tuple are not followed")
+                dep = coupled("rows inside a tuple are not supported")
             for v in target_vars(s.target):
                 self.env[v.name] = dep
                 self.forget(v.name)
@@ -464,16 +464,16 @@ class Flow:
         if self.place.repeats and dep.kind != "coupled":
             dep = coupled(self.place.repeats)
         if dep.kind == "row" and dep.loop != self.place.loop:
-            dep = coupled("it adds the term of an observation in the loop over others")
+            dep = coupled("it adds the term of an observation other than the loop's")
         if s.target.type.base == "int":
-            dep = coupled(f"`{name}` is an integer that adds up observations: weights are real")
+            dep = coupled(f"`{name}` adds up observations as an integer, but weights are real")
         if self.calls and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
         if isinstance(s.target, n.Index) and (self.calls or only_use(name, self.program) is None):
             dep = coupled(
-                f"`{name}` adds up the observations of each group and enters other than by "
-                f"addition to the target, `target += sum({name});`: if it is not linear, the "
-                "groups, not the rows, are the units"
+                f"`{name}` adds up the observations of each group and is not simply added to the "
+                f"target, `target += sum({name});`: if it enters nonlinearly, the units are the "
+                "groups, so make each group one row"
             )
         return dep
 
@@ -484,12 +484,7 @@ class Flow:
             factor = None if use is None else use.coefficient
             dep = FREE if factor is None else self.rows.value(factor)
             if use is None or dep.kind not in ("free", "unset") or dep.stat:
-                refuse(
-                    s,
-                    f"`{name}` adds up observations, and must then be added to the target once, "
-                    f"or a number times it that is the same whatever the rows are: "
-                    f"`target += {name};`",
-                )
+                refuse(s, must_be_added(name))
 
     # ---- increments of the target -------------------------------------------------------
 
@@ -498,13 +493,13 @@ class Flow:
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
         if self.context.kind in ("coupled", "rowwise", "sum"):
-            refuse(s, self.context.why or "it is reached by a condition on all observations")
+            refuse(s, self.context.why or "whether it is reached depends on all observations")
         if self.place.loop:
             return self.row_increment(s)
         if self.place.repeats:
             refuse(s, self.place.repeats)
         if self.context.kind == "row":
-            refuse(s, "it is reached by a condition on single observations")
+            refuse(s, "whether it is reached depends on single observations")
         if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
             return self.accumulator_increment(s)
         return self.whole_increment(s)
@@ -554,7 +549,7 @@ class Flow:
         looks = "repeated for each observation, so it is weighted with it"
         if dep.kind == "row":
             if dep.loop != self.place.loop:
-                refuse(s, "it is the term of another observation than that of the loop")
+                refuse(s, "it is the term of an observation other than the loop's")
             looks = "the term of one observation"
         self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}", weighted=True)
         value = normalised(self.statistics.hoist(value))
@@ -625,11 +620,11 @@ class Flow:
             return coupled(
                 f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
                 "those next to it, as in a time series, a hidden Markov or a state-space "
-                "model; if there are many such series, let each be one row"
+                "model; if there are many such series, make each series one row"
             )
         return coupled(
             f"the loop over {text(s.lower)}:{text(s.upper)} runs over part of the "
-            "observations: the first or last is not like the others"
+            "observations: it treats the first or the last differently"
         )
 
     def loop_while(self, s: n.While) -> Both:
@@ -664,11 +659,11 @@ class Flow:
         return n.For(i, literal("1"), n.Var(self.obs, type=_INT), body, line=s.line)
 
     def repeated(self, dep: Dep, why: str, body: n.Stmt, *, sure: bool = True) -> Both:
-        """The body of a loop, reached on a condition.
+        """The body of a loop, under a condition of dependence `dep`.
 
-        If its passes are not one for each row, `why` says so: what such a loop does to the target
-        or to a variable declared outside it, it does as often as there are rows (or some of
-        them), which leaving rows out would change.
+        `why` is empty, or says why the number of passes changes with the rows: then what the loop
+        adds to the target, or writes to variables declared outside it, would change when rows
+        are left out.
         """
         changes: dict[str, Any] = {"branches": join(self.place.branches, dep)}
         if why:
@@ -677,12 +672,12 @@ class Flow:
             return self.steady(body, sure)
 
     def steady(self, body: n.Stmt, sure: bool = True) -> Both:
-        """The body of a loop that may run several times: until nothing changes.
+        """The body of a loop, walked until no dependence changes.
 
-        What a variable depends on only climbs from pass to pass (`next`), and not far: from
-        unset through free, with its three kinds of statistics, and rows of one axis or loop, or
-        their sum, to coupled, where the first reason stays. So the passes end. Unless all rows
-        are `sure` to run the same passes, some may read what an earlier row's passes have left.
+        From pass to pass (`next`), a dependence only climbs, and not far: from unset through
+        free, with its three kinds of statistics, and rows of one axis or loop, or their sum, to
+        coupled, where the first reason stays. So the passes end. Unless all rows are `sure` to
+        run the same passes, a row may read what an earlier row's passes have left.
         """
         carried = self.place.carried | (assigned_names(body) & self.env.keys())
         for name in carried:
@@ -702,7 +697,7 @@ class Flow:
                     return result
 
     def next(self, before: Dep, after: Dep, sure: bool) -> Dep:
-        """What a variable is at the head of a loop: as it came there, or as a pass has left it."""
+        """Dependence of a variable at the head of a loop: as it entered, or as a pass left it."""
         if before == after or before.kind == "unset" or (before.stale and sure):
             return after
         return self.one_of(before, after)
@@ -731,12 +726,12 @@ class Flow:
                 self.env[name] = before[name]
             elif dep.kind == "row":
                 self.env[name] = coupled(
-                    f"`{name}` holds what the loop over observations left in it last"
+                    f"`{name}` holds what the last pass of the loop over observations left in it"
                 )
         return m, p
 
     def early_exit(self, s: n.For) -> None:
-        """A loop over observations that ends early: what comes later depends on what came."""
+        """Refuse, or couple, what a loop over observations that ends early writes."""
         if not has_own_break(s.body):
             return
         why = "the loop over observations ends early, at a row that depends on the others"
@@ -755,7 +750,7 @@ class Flow:
         name = normalised_name(e.name)
         f = self.function(name, [a.type for a in e.args])
         if f is None or f.body is None:
-            return coupled(f"the function `{e.name}` cannot be followed")
+            return coupled(f"the function `{e.name}` has no single definition for its arguments")
         if name in self.calls:
             return coupled(f"the function `{e.name}` calls itself")
         if name.endswith("_lp"):
@@ -763,7 +758,7 @@ class Flow:
         env: dict[str, Dep] = {}
         for p, dep, arg in zip(f.parameters, deps, e.args, strict=True):
             if arg.type.base == "function":
-                return coupled(f"`{e.name}` is handed a function")
+                return coupled(f"`{e.name}` takes a function as an argument")
             dep = self.rows.as_value(dep, arg) if dep.kind == "sum" else dep
             env[p.name] = replace(dep, loop="the row") if dep.kind == "row" else dep
         obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)

@@ -23,7 +23,7 @@ from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
 from stancoreset.stan.weave.per_row import at, call, is_plain, literal, one_row, plus, times
 from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
 
-__all__ = ["Statements", "Terms", "refuse"]
+__all__ = ["Statements", "Terms", "because", "refuse"]
 
 
 _INT, _VECTOR = n.Type("int"), n.Type("vector")
@@ -32,10 +32,15 @@ _OVER_ROWS = "a sum over observations"
 Statements = list[n.Stmt]
 
 
+def because(what: str, why: str) -> str:
+    """``what: why``, or `what` alone where no reason is known."""
+    return f"{what}: {why}" if why else what
+
+
 def refusal(s: n.Stmt, why: str) -> WeaveError:
     """The error that names the user's statement."""
     s = s.as_written
-    return WeaveError(s.line, why or "it is not taken apart into rows", statement_text(s))
+    return WeaveError(s.line, why or "it cannot be split into rows", statement_text(s))
 
 
 def refuse(s: n.Stmt, why: str) -> NoReturn:
@@ -175,7 +180,7 @@ class Terms:
         bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
         for b in bounds:
             if b.looks_at_rows and not (b.kind == "rowwise" and dep.kind == "sum"):
-                refuse(s, b.why or "the truncation looks at rows")
+                refuse(s, b.why or "the bounds of the truncation depend on rows")
         if dep.kind == "coupled":
             refuse(s, dep.why)
         if dep.kind in ("free", "unset"):
@@ -203,7 +208,7 @@ class Terms:
         if summary:
             refuse(
                 s,
-                f"`{summary[0]}` sums several observations up into one outcome: write the "
+                f"`{summary[0]}` sums several observations into one outcome; write the "
                 "likelihood as a sum over observations",
             )
 
@@ -462,7 +467,7 @@ def refuse_statistic(s: n.Stmt) -> NoReturn:
 
 
 def _not_apart(e: n.Expr, s: n.Stmt) -> WeaveError:
-    return refusal(s, f"`{text(e)}` is a sum over observations that is not taken apart")
+    return refusal(s, f"`{text(e)}` is a sum over observations that cannot be split into rows")
 
 
 def _has_density(e: n.Expr) -> bool:

@@ -99,7 +99,8 @@ def _weave(program: n.Program, obs: str | None) -> Woven:
         if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
             integers = ", ".join(d.name for d in program.data if d.type == n.Type("int"))
             raise WeaveError(
-                0, f"obs={obs!r} is not an integer of the data block; it has {integers or 'none'}"
+                0,
+                f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
             )
         return Weaver(program, obs).woven()
     if not possible:
@@ -204,8 +205,8 @@ def _refuse_if_another_is_meant(
         if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
             raise WeaveError(
                 error.line,
-                f"{error.reason} (or weight the rows counted by `{chosen.obs}` and keep the "
-                f'others as they are, with obs="{chosen.obs}")',
+                f"{error.reason} (to weight the rows counted by `{chosen.obs}` instead and keep "
+                f'the others as they are, pass obs="{chosen.obs}")',
                 error.statement,
             )
 
@@ -225,11 +226,11 @@ def _refuse_columns(
             if axes[y] < chosen.row_data[y]:
                 raise WeaveError(
                     error.line,
-                    f"`{y}` has its observations in rows and columns, and along `{rows}`: "
-                    f"{error.reason}. Or declare the data in long form, one observation per entry "
-                    f"of `{y}` with the number of its row and column, so that parameters belong "
-                    f"to groups of observations (to weight the columns as they are, say "
-                    f'obs="{chosen.obs}")',
+                    f"`{y}` has observations in rows and columns, and those along `{rows}` cannot "
+                    f"be weighted: {error.reason}. Alternatively, declare the data in long form, "
+                    f"one observation per entry of `{y}` with the numbers of its row and column, "
+                    "so that parameters belong to groups of observations (to weight the columns "
+                    f'as they are, pass obs="{chosen.obs}")',
                     error.statement,
                 )
 

@@ -51,7 +51,7 @@ def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep
     if not isinstance(target, n.Index) or not isinstance(target.base, n.Var):
         if value.kind != "rowwise":
             return join(old, value)
-        return coupled(f"`{text(target)}` is assigned rows in a way that is not followed")
+        return coupled(f"`{text(target)}` is assigned rows in a way that is not supported")
     if value.kind in ("coupled", "sum", "count"):
         return rows.as_value(value, s.value)
     part = _part(rows, target, old, value)
@@ -89,14 +89,14 @@ def _part(rows: Rows, target: n.Index, old: Dep, value: Dep) -> _Part | Dep:
             picked = join(picked, rows.as_value(dep, index.index))
             if index.index.type.array:
                 if in_step:
-                    return coupled(f"`{text(target)}` scatters observations")
+                    return coupled(f"`{text(target)}` writes observations to other positions")
                 rank += 1
             continue
         if isinstance(index, n.Between | n.From | n.To) and not rows.whole(index):
             ends = [getattr(index, key, None) for key in ("lower", "upper")]
             picked = join(picked, *(rows.value(b) for b in ends if b is not None), UNSET)
             if in_step or (old.kind == "rowwise" and old.axis == position):
-                return coupled(f"`{text(target)}` writes part of the observations")
+                return coupled(f"`{text(target)}` writes only part of the observations")
         if in_step:
             axis = position
         rank += 1
@@ -109,8 +109,8 @@ def _outside_rows(target: n.Index, old: Dep, value: Dep, picked: Dep) -> Dep:
         return join(UNSET if old.stale else old, value, picked)
     if any(isinstance(i, n.Single) and p == old.axis for p, i in enumerate(target.indices)):
         return coupled(
-            f"`{text(target)}` writes into single observations, which values go there depends "
-            "on the row (missing values as parameters belong to their rows: integrate them "
-            "out, or leave these rows out)"
+            f"`{text(target)}` writes into single observations, and which value goes where "
+            "depends on the row (missing values that are parameters belong to their rows: "
+            "integrate them out, or leave these rows out)"
         )
     return old if value.kind in ("free", "unset") else join(old, value)
