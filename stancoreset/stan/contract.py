@@ -7,19 +7,17 @@ identities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stancoreset.errors import ProgramError
 from stancoreset.stan.data import declared
-from stancoreset.stan.syntax import expression, names_in
+from stancoreset.stan.syntax import bare, derived, expression, names_in
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = [
     "LOG_LIK",
     "WEIGHTS",
-    "assignments",
     "check_contract",
-    "derived",
     "has_size",
     "observation_axes",
     "observation_count",
@@ -35,27 +33,14 @@ _WHAT_TO_WRITE = """\
   in generated quantities:  vector[N] log_lik;  // log_lik[n] = <log density of row n>"""
 
 
-_SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
-
-
-def _used(node: n.Node) -> set[str]:
-    """Names of the variables whose values, not only sizes, a piece of the tree uses."""
-    if isinstance(node, n.Call) and node.name in _SIZE_QUERIES and not node.user:
-        return set()
-    if isinstance(node, n.Var):
-        return {node.name}
-    return set().union(*map(_used, n.children(node)))
-
-
 def has_size(size: n.Expr, obs: str) -> bool:
     """Whether a size is, or is computed from, the number of observations."""
     return obs in names_in(size)
 
 
 def _is(size: n.Expr, obs: str) -> bool:
-    while isinstance(size, n.Paren):
-        size = size.arg
-    return isinstance(size, n.Var) and size.name == obs
+    inner = bare(size)
+    return isinstance(inner, n.Var) and inner.name == obs
 
 
 def _at(decl: n.Decl) -> str:
@@ -252,46 +237,3 @@ def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> No
                 f"per row ([{obs}]): they would change when rows are left out; compute them on all "
                 "rows beforehand and declare them in the data block"
             )
-
-
-def derived(statements: Iterable[n.Stmt], sources: set[str]) -> set[str]:
-    """Variables defined in `statements` that are computed from the values of `sources`.
-
-    Sizes (``cols(X)``) are not values.
-    """
-    known = set(sources)
-    nodes = [node for statement in statements for node in assignments(statement, set())]
-    while True:
-        new = {target for target, used in nodes if used & known} - known
-        if not new:
-            return known - set(sources)
-        known |= new
-
-
-def assignments(node: n.Node, context: set[str]) -> Iterable[tuple[str, set[str]]]:
-    """(variable, names its value depends on), control flow included."""
-    match node:
-        case n.Decl(name=name, value=value) if value is not None:
-            yield name, _used(value) | context
-        case n.Assign(target=target, value=value):
-            base: n.Expr = target
-            while isinstance(base, n.Index | n.TupleItem):
-                base = base.base
-            where = _used(target) - _used(base)
-            for name in names_in(base):
-                yield name, _used(value) | where | context
-        case n.If(condition=condition):
-            inside = context | _used(condition)
-            for child in (node.yes, node.no):
-                if child is not None:
-                    yield from assignments(child, inside)
-        case n.While(condition=condition, body=body):
-            yield from assignments(body, context | _used(condition))
-        case n.For(lower=lower, upper=upper, body=body):
-            yield from assignments(body, context | _used(lower) | _used(upper))
-        case n.ForEach(name=name, sequence=sequence, body=body):
-            yield name, _used(sequence)
-            yield from assignments(body, context | _used(sequence))
-        case n.Block(body=statements) | n.Profile(body=statements):
-            for statement in statements:
-                yield from assignments(statement, context)

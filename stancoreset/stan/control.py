@@ -1,4 +1,4 @@
-"""The one program that an engine compiles: a weighted one with room for a quadratic.
+"""The program that an engine compiles: a weighted program plus a quadratic term.
 
     log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
 
@@ -6,8 +6,8 @@ with δ = ψ − ψ₀ and ψ the parameters' unconstrained coordinates; see
 `stancoreset.selection.control_variates`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave
 the program as it was.
 
-Rows' log likelihoods are there only if the data ask for them. Compiling takes half a minute, and
-so one executable does everything: what evaluates densities or samples pays for no row.
+The rows' log likelihoods are generated only if the data ask for them. Compiling takes half a
+minute, so one executable does everything; evaluating densities and sampling pay for no row.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Controlled:
     covered, left_out : tuple of str
         Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
     names : mapping of str to str
-        What the term's data are called in the program: ``size``, ``rank``, ``centre``,
+        Names of the term's data in the program: ``size``, ``rank``, ``centre``,
         ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
         ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
         covered parameter; ``log_lik``: whether rows' log likelihoods are generated.
@@ -103,7 +103,7 @@ class Controlled:
         return {self.names[key]: value for key, value in values.items()}
 
     def nothing(self) -> dict[str, Any]:
-        """Data with which neither the term nor rows' log likelihoods are there."""
+        """Data that switch off both the term and the rows' log likelihoods."""
         without = {self.names["log_lik"]: 0}
         if not self.covered:
             return without
@@ -216,7 +216,7 @@ def _block(code: str, pattern: str) -> int:
     """Position behind the opening brace of a block."""
     found = re.search(pattern, without_comments(code))
     if found is None:
-        raise ProgramError("the program has no data and model block to write a term into")
+        raise ProgramError("the program has no data or no model block to add a term to")
     return found.end()
 
 

@@ -1,4 +1,4 @@
-"""Stan programs: their declarations, the observation contract, slicing data to rows.
+"""Weighted Stan programs: the observation contract, and data cut to rows.
 
 A weighted program declares the number of observations and ``vector<lower=0>[N] weights``,
 adds ``weights[n]`` times each row's log density in the model block, and defines
@@ -125,7 +125,7 @@ class WeightedProgram:
     # Data ------------------------------------------------------------------------------
 
     def check(self, data: DataSource) -> dict[str, Value]:
-        """Complete, typed and shaped data; weights are one where they are not given.
+        """The complete data, checked for types and shapes; weights default to one.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class WeightedProgram:
 
 @dataclass(frozen=True)
 class _Given:
-    """A data block less what users need not give."""
+    """A data block without the variables that users need not give."""
 
     declarations: tuple[n.Decl, ...]
     computed: Set[str]
@@ -264,11 +264,11 @@ class _Given:
 
 
 def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:
-    """Rows as something numpy can index with, and how many they are."""
+    """Rows as a numpy index, and their number."""
     if isinstance(indices, slice):
         size = len(range(*indices.indices(n_obs)))
         if size < 1:
-            raise DataError(f"rows {indices} of {n_obs} are no row; expected at least one")
+            raise DataError(f"rows {indices} of {n_obs} select no row; expected at least one")
         return indices, size
     chosen = np.asarray(indices)
     if chosen.dtype == bool and chosen.shape == (n_obs,):

@@ -155,7 +155,7 @@ def test_no_such_file_and_folder(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("y\n1\n")
     with pytest.raises(DataError, match=r"is not JSON: .*; expected Stan JSON, \.npz, \.parquet"):
         read_data(tmp_path / "x.tsv")
-    with pytest.raises(DataError, match="data are a int"):
+    with pytest.raises(DataError, match="the data are a int"):
         read_data(3)
 
 

@@ -89,7 +89,7 @@ def test_own_text_is_kept_where_nothing_is_included() -> None:
 def test_no_such_program_and_no_program(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is a folder; expected a Stan program"):
         StanProgram.from_file(tmp_path)
-    with pytest.raises(DataError, match=r"a program's text was given .* use stan_code="):
+    with pytest.raises(DataError, match=r"got its text; pass the text as stan_code="):
         StanProgram.from_file("data { int N; }\n" * 1_000)
     with pytest.raises(DataError, match=r"the ready program of that name is .*logistic\.stan"):
         StanProgram.from_file("logistic")
@@ -135,7 +135,7 @@ def test_every_ready_program_meets_the_contract() -> None:
         assert program.obs == "N"
         assert program.rows["y"] == 0
         assert program.origin == "hand-written"
-    with pytest.raises(ProgramError, match=r"'logit'; there are gaussian_linear, "):
+    with pytest.raises(ProgramError, match=r"'logit'; expected one of gaussian_linear, "):
         stan_model_path("logit")
 
 
@@ -393,7 +393,7 @@ def test_weights_and_prior_data() -> None:
         ([0, 6], None, "row 6 does not exist; expected 0 to 5"),
         ([-1], None, "row -1 does not exist"),
         ([], None, "expected a list of at least one whole number"),
-        (slice(3, 3), None, "are no row"),
+        (slice(3, 3), None, "select no row"),
         ([0.5], None, "expected a list of at least one whole number"),
         ([0, 1], [1.0], r"weights have shape \(1,\); expected one for each of 2 rows"),
         ([0, 1], [1.0, -1.0], r"weights\[1\] .* is -1.0; expected a finite number >= 0"),

@@ -200,7 +200,7 @@ def test_draws_outside_the_support_are_named() -> None:
         transforms.unconstrain(good | {"S": -good["S"]})
     with pytest.raises(DataError, match=r"S have shape \(3, 4\); expected \(draws, 2, 2\)"):
         transforms.unconstrain(good | {"S": np.ones((3, 4))})
-    with pytest.raises(DataError, match="no draws of parameter real a"):
+    with pytest.raises(DataError, match="draws lack parameter real a"):
         transforms.unconstrain({"S": good["S"]})
     with pytest.raises(DataError, match="different numbers of draws"):
         transforms.unconstrain(good | {"a": np.ones(4)})

@@ -1,4 +1,4 @@
-"""Data held against a program's data block, before Stan sees them.
+"""Data checked against a program's data block, before Stan reads them.
 
 Stan's own messages speak of C++ types and count from one; these name the variable as the
 user declared it, the value seen and the value expected. Bounds are left to Stan.
@@ -147,7 +147,7 @@ def _typed(decl: n.Decl, value: Value) -> Value:
     if base == "tuple" or base.startswith("complex"):
         raise DataError(
             f"data variable '{decl.name}' is declared as a {base} (line {decl.line}), which is not "
-            "supported as data here; declare its parts as separate variables"
+            "supported as data; declare its parts as separate variables"
         )
     if base != "int":
         if isinstance(value, np.ndarray):

@@ -103,7 +103,7 @@ def _load(source: DataSource) -> Mapping[str, Any]:
         return _table_columns(pa.table(source).to_pandas())
     if not isinstance(source, str | os.PathLike):
         raise DataError(
-            f"data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
+            f"the data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
             "path to Stan JSON, .npz, .parquet or .csv"
         )
     path = check_path("data", source)

@@ -1,6 +1,6 @@
 """One data variable's value: an int, a float, or a finite array of int64 or float64.
 
-Whatever else a user may have (lists, pandas objects, booleans, columns of lists) becomes one of
+Whatever else users pass (lists, pandas objects, booleans, columns of lists) becomes one of
 these, or an error that names the variable, the value seen and where. Nothing is changed in place,
 and an array of the right type is passed on without a copy.
 """

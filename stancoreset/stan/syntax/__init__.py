@@ -12,11 +12,16 @@ from stancoreset.stan.syntax.parser import parse
 from stancoreset.stan.syntax.printer import expression, statement
 from stancoreset.stan.syntax.queries import (
     assigned_names,
+    assignments,
     bare,
+    derived,
     has_own_break,
     increments,
     names_in,
+    rewritten,
+    sources,
     target_vars,
+    values_in,
 )
 from stancoreset.stan.syntax.source import (
     StanProgram,
@@ -30,7 +35,9 @@ __all__ = [
     "Names",
     "StanProgram",
     "assigned_names",
+    "assignments",
     "bare",
+    "derived",
     "expression",
     "find_stanc",
     "has_own_break",
@@ -39,10 +46,13 @@ __all__ = [
     "nodes",
     "parse",
     "printer",
+    "rewritten",
+    "sources",
     "stan_model_names",
     "stan_model_path",
     "stanc",
     "statement",
     "target_vars",
+    "values_in",
     "without_comments",
 ]

@@ -31,13 +31,10 @@ Word = tuple[str, int]
 
 
 def source_lines(draft: n.Program, source: str, include_paths: Sequence[str]) -> list[int]:
-    """Lines of the statements of `draft`, in the order of their numbers.
-
-    `draft` carries each statement's number in reading order where its line belongs.
-    """
+    """Lines of the statements of `draft`, in the order of their numbers."""
     printed: list[Word] = []  # (word, number of the statement that begins here, or -1)
     for text, statement in printer.program_lines(draft):
-        starts = -1 if statement is None else statement.line
+        starts = -1 if statement is None else statement.number
         for i, (word, _) in enumerate(_words(text, ())):
             printed.append((word, starts if i == 0 else -1))
     original = list(_words(source, tuple(include_paths)))
@@ -61,7 +58,7 @@ def source_lines(draft: n.Program, source: str, include_paths: Sequence[str]) ->
         if starts >= 0:
             lines[starts] = last
         i += 1
-    count = max((s.line for s in n.walk(draft) if isinstance(s, n.Statement)), default=-1) + 1
+    count = max((s.number for s in n.walk(draft) if isinstance(s, n.Statement)), default=-1) + 1
     # The braces around a loop's body are a statement too, on the line of the loop.
     found = [0] * count
     for k in range(count):

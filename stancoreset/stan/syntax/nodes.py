@@ -8,64 +8,8 @@ integer that Stan promotes to a real keeps its own type ``int``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
-
-from stancoreset.stan.syntax.expression_nodes import (
-    REAL,
-    All,
-    ArrayLit,
-    Between,
-    Binary,
-    Call,
-    Expr,
-    Expression,
-    From,
-    ImagLit,
-    Index,
-    Indexing,
-    IntLit,
-    Node,
-    Paren,
-    RealLit,
-    RowLit,
-    Single,
-    Target,
-    Ternary,
-    To,
-    Transpose,
-    TupleItem,
-    TupleLit,
-    Type,
-    Unary,
-    Var,
-)
-from stancoreset.stan.syntax.statement_nodes import (
-    Assign,
-    Block,
-    Break,
-    Constraint,
-    Continue,
-    Decl,
-    For,
-    ForEach,
-    FunDef,
-    If,
-    JacobianAdd,
-    Message,
-    Parameter,
-    Profile,
-    Program,
-    Return,
-    SizedType,
-    Skip,
-    Statement,
-    Stmt,
-    TargetAdd,
-    Tilde,
-    VoidCall,
-    While,
-)
 
 __all__ = [
     "REAL",
@@ -125,11 +69,417 @@ __all__ = [
 ]
 
 
+class Node:
+    """Anything in the tree."""
+
+
+@dataclass(frozen=True)
+class Type(Node):
+    """A Stan type without sizes.
+
+    Attributes
+    ----------
+    base : str
+        ``int``, ``real``, ``vector``, ``row_vector``, ``matrix``, ``complex``, ``tuple``,
+        ``function``, ``void``, or one of the complex containers.
+    array : int
+        Number of array dimensions around the base.
+    items : tuple of Type
+        The members of a tuple.
+    """
+
+    base: str
+    array: int = 0
+    items: tuple[Type, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Number of indices that reach a scalar."""
+        inner = {"matrix": 2, "complex_matrix": 2}.get(self.base, 0)
+        return self.array + (inner or ("vector" in self.base))
+
+    def element(self) -> Type:
+        """Type after one single index."""
+        if self.array:
+            return replace(self, array=self.array - 1)
+        if self.base.endswith("matrix"):
+            return Type(self.base.replace("matrix", "row_vector"))
+        return Type("complex" if self.base.startswith("complex") else "real")
+
+
+REAL = Type("real")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expression(Node):
+    """Base of all expressions: `type`, and `data_only` if no parameter can reach it."""
+
+    type: Type = REAL
+    data_only: bool = False
+
+
+@dataclass(frozen=True)
+class IntLit(Expression):
+    text: str
+
+
+@dataclass(frozen=True)
+class RealLit(Expression):
+    text: str
+
+
+@dataclass(frozen=True)
+class ImagLit(Expression):
+    text: str
+
+
+@dataclass(frozen=True)
+class Var(Expression):
+    name: str
+
+
+@dataclass(frozen=True)
+class Single(Node):
+    """``x[e]``: one element, or several if `index` is an integer array."""
+
+    index: Expr
+
+
+@dataclass(frozen=True)
+class All(Node):
+    """``x[:]``"""
+
+
+@dataclass(frozen=True)
+class From(Node):
+    """``x[lower:]``"""
+
+    lower: Expr
+
+
+@dataclass(frozen=True)
+class To(Node):
+    """``x[:upper]``"""
+
+    upper: Expr
+
+
+@dataclass(frozen=True)
+class Between(Node):
+    """``x[lower:upper]``"""
+
+    lower: Expr
+    upper: Expr
+
+
+@dataclass(frozen=True)
+class Index(Expression):
+    base: Expr
+    indices: tuple[Indexing, ...]
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function call; `args` are expressions, or names of functions as `Var`.
+
+    `user` tells a function of the program from one of Stan's. A density's first argument is
+    its outcome: ``normal_lpdf(y | mu, sigma)`` has ``args = (y, mu, sigma)``.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    user: bool = False
+
+
+@dataclass(frozen=True)
+class Unary(Expression):
+    op: str
+    arg: Expr
+
+
+@dataclass(frozen=True)
+class Transpose(Expression):
+    arg: Expr
+
+
+@dataclass(frozen=True)
+class Binary(Expression):
+    left: Expr
+    op: str
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Ternary(Expression):
+    condition: Expr
+    yes: Expr
+    no: Expr
+
+
+@dataclass(frozen=True)
+class Paren(Expression):
+    arg: Expr
+
+
+@dataclass(frozen=True)
+class ArrayLit(Expression):
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class RowLit(Expression):
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class TupleLit(Expression):
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class TupleItem(Expression):
+    base: Expr
+    number: int
+
+
+@dataclass(frozen=True)
+class Target(Expression):
+    """``target()``"""
+
+
+Expr = Expression
+Indexing = Single | All | From | To | Between
+
+
+@dataclass(frozen=True)
+class SizedType(Node):
+    """A declared type: ``array[array…] base[sizes…]``, sizes as expressions.
+
+    A tuple has its members in `items`.
+    """
+
+    base: str
+    array: tuple[Expr, ...] = ()
+    sizes: tuple[Expr, ...] = ()
+    items: tuple[SizedType, ...] = ()
+
+    @property
+    def dims(self) -> tuple[Expr, ...]:
+        """All dimensions, outermost first."""
+        return self.array + self.sizes
+
+    @property
+    def type(self) -> Type:
+        return Type(self.base, len(self.array), tuple(i.type for i in self.items))
+
+
+@dataclass(frozen=True)
+class Constraint(Node):
+    """Constraint of a declaration.
+
+    `kind` is ``none``, ``bounds`` (`lower`, `upper`), ``affine`` (`offset`, `multiplier`),
+    ``tuple`` (`items`), or Stan's type name: ``simplex``, ``ordered``, ``cov_matrix``, …
+    """
+
+    kind: str = "none"
+    lower: Expr | None = None
+    upper: Expr | None = None
+    offset: Expr | None = None
+    multiplier: Expr | None = None
+    items: tuple[Constraint, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement(Node):
+    """Base of all statements.
+
+    Attributes
+    ----------
+    line : int
+        Line of the user's source, 0 if unknown.
+    number : int
+        Position in the order of reading, which tells equal statements of one line apart.
+    origin : Statement or None
+        The user's statement that this one replaces; None for the user's own. It is not part of
+        the tree below this statement, and equal statements may differ in it.
+    """
+
+    line: int = 0
+    number: int = field(default=0, repr=False)
+    origin: Statement | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def as_written(self) -> Statement:
+        """The user's statement: this one, or the one that it replaces."""
+        return self.origin or self
+
+
+@dataclass(frozen=True)
+class Decl(Statement):
+    """The declaration of one variable; ``int a, b;`` gives two."""
+
+    name: str
+    size: SizedType
+    constraint: Constraint = Constraint()
+    value: Expr | None = None
+
+    @property
+    def type(self) -> Type:
+        return self.size.type
+
+
+@dataclass(frozen=True)
+class Assign(Statement):
+    """``target op value`` with `op` one of ``=``, ``+=``, ``.*=``, …"""
+
+    target: Expr
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Tilde(Statement):
+    """``arg ~ distribution(args) T[lower, upper]``"""
+
+    arg: Expr
+    distribution: str
+    args: tuple[Expr, ...]
+    truncated: bool = False
+    lower: Expr | None = None
+    upper: Expr | None = None
+
+
+@dataclass(frozen=True)
+class TargetAdd(Statement):
+    value: Expr
+
+
+@dataclass(frozen=True)
+class JacobianAdd(Statement):
+    value: Expr
+
+
+@dataclass(frozen=True)
+class VoidCall(Statement):
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Message(Statement):
+    """``print``, ``reject`` or ``fatal_error``; strings keep their quotes."""
+
+    kind: str
+    items: tuple[Expr | str, ...]
+
+
+@dataclass(frozen=True)
+class If(Statement):
+    condition: Expr
+    yes: Stmt
+    no: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class While(Statement):
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class For(Statement):
+    """``for (name in lower:upper) body``"""
+
+    name: str
+    lower: Expr
+    upper: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class ForEach(Statement):
+    name: str
+    sequence: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Block(Statement):
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Profile(Statement):
+    label: str
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Return(Statement):
+    value: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Break(Statement):
+    pass
+
+
+@dataclass(frozen=True)
+class Continue(Statement):
+    pass
+
+
+@dataclass(frozen=True)
+class Skip(Statement):
+    pass
+
+
+@dataclass(frozen=True)
+class Parameter(Node):
+    """An argument of a user's function."""
+
+    name: str
+    type: Type
+    data_only: bool = False
+
+
+@dataclass(frozen=True)
+class FunDef(Statement):
+    """A user's function; a forward declaration has no body."""
+
+    name: str
+    returns: Type
+    parameters: tuple[Parameter, ...]
+    body: Stmt | None = None
+
+
+Stmt = Statement
+
+
+@dataclass(frozen=True)
+class Program(Node):
+    """A whole program, block by block.
+
+    `code` is the canonical text (formatted, no comments, includes expanded) that the tree
+    was read from; `source` is the text as the user wrote it, which the lines refer to.
+    """
+
+    functions: tuple[FunDef, ...] = ()
+    data: tuple[Decl, ...] = ()
+    transformed_data: tuple[Stmt, ...] = ()
+    parameters: tuple[Decl, ...] = ()
+    transformed_parameters: tuple[Stmt, ...] = ()
+    model: tuple[Stmt, ...] = ()
+    generated_quantities: tuple[Stmt, ...] = ()
+    code: str = ""
+    source: str = ""
+
+
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below `node`, in source order."""
     for f in fields(node):  # type: ignore[arg-type]
         value = getattr(node, f.name)
-        if isinstance(value, Type):
+        if isinstance(value, Type) or not f.compare:
             continue
         if isinstance(value, Node):
             yield value
@@ -156,7 +506,7 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     updates: dict[str, Any] = {}
     for f in fields(node):
         value = getattr(node, f.name)
-        if isinstance(value, Type):
+        if isinstance(value, Type) or not f.compare:
             continue
         if isinstance(value, Node):
             new: Any = transform(value, change)

@@ -8,28 +8,115 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from stancoreset.errors import ProgramError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.syntax.lines import source_lines
 from stancoreset.stan.syntax.nodes import Program
-from stancoreset.stan.syntax.sexp import (
-    BASES,
-    CONSTRAINTS,
-    OPERATORS,
-    Sexp,
-    name_of,
-    parse_sexp,
-    quoted,
-    record,
-    type_of,
-    unknown,
-)
 
 __all__ = ["Program", "parse", "parse_tree"]
+
+
+OPERATORS = {
+    "Plus": "+", "Minus": "-", "Times": "*", "Divide": "/", "IntDivide": "%/%",
+    "Modulo": "%", "LDivide": "\\", "EltTimes": ".*", "EltDivide": "./", "Pow": "^",
+    "EltPow": ".^", "Or": "||", "And": "&&", "Equals": "==", "NEquals": "!=", "Less": "<",
+    "Leq": "<=", "Greater": ">", "Geq": ">=", "PNot": "!", "PMinus": "-", "PPlus": "+",
+}  # fmt: skip
+BASES = {
+    "Int": "int", "Real": "real", "Vector": "vector", "RowVector": "row_vector",
+    "Matrix": "matrix", "Complex": "complex", "ComplexVector": "complex_vector",
+    "ComplexRowVector": "complex_row_vector", "ComplexMatrix": "complex_matrix",
+}  # fmt: skip
+CONSTRAINTS = {
+    "Simplex": "simplex", "Ordered": "ordered", "PositiveOrdered": "positive_ordered",
+    "UnitVector": "unit_vector", "CholeskyCorr": "cholesky_factor_corr",
+    "CholeskyCov": "cholesky_factor_cov", "Correlation": "corr_matrix",
+    "Covariance": "cov_matrix", "StochasticRow": "row_stochastic_matrix",
+    "StochasticColumn": "column_stochastic_matrix", "SumToZero": "sum_to_zero_vector",
+}  # fmt: skip
+_TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
+
+Sexp = Any  # str | list[Sexp]
+
+
+def parse_sexp(text: str) -> Sexp:
+    """Nested lists of the atoms, as text."""
+    stack: list[list[Sexp]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            done = stack.pop()
+            if not stack:
+                raise unknown("the tree's parentheses", token)
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token)
+    if len(stack) != 1 or len(stack[0]) != 1:
+        raise unknown("the tree as a whole", text[:80])
+    return stack[0][0]
+
+
+def unknown(what: str, seen: Sexp) -> ProgramError:
+    """The refusal of a form that no known release prints."""
+    text = str(seen)
+    text = text if len(text) < 200 else text[:200] + " …"
+    release = ".".join(map(str, stanc.version()))
+    return ProgramError(
+        f"stanc {release} prints {what} in an unknown form: {text}. Stan 2.35 to 2.39 are "
+        'supported; install one of those (pip install "stancoreset[embedded]" brings one) or '
+        "weight the program by hand"
+    )
+
+
+def record(sexp: Sexp, *keys: str) -> list[Sexp]:
+    """Values of ``((key value) …)`` in the order of `keys`; missing keys are an error."""
+    try:
+        found = {item[0]: item[1] for item in sexp}
+        return [found[k] for k in keys]
+    except (TypeError, IndexError, KeyError):
+        raise unknown(f"a record with {', '.join(keys)}", sexp) from None
+
+
+def name_of(sexp: Sexp) -> str:
+    """The text of an identifier."""
+    return str(record(sexp, "name")[0])
+
+
+def quoted(token: str) -> str:
+    """A string literal: OCaml prints Stan's text, quotes included, as an escaped atom."""
+    if not token.startswith('"'):
+        return token
+    plain = {"n": "\n", "t": "\t", "r": "\r", "b": "\b"}
+
+    def decode(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code)) if code.isdigit() else plain.get(code, code)
+
+    raw = re.sub(r"\\(\d{3}|.)", decode, token[1:-1])
+    return raw.encode("latin-1", "replace").decode("utf-8", "replace")  # OCaml escapes bytes
+
+
+def type_of(sexp: Sexp) -> n.Type:
+    """A type without sizes."""
+    match sexp:
+        case ["UArray", inner]:
+            part = type_of(inner)
+            return n.Type(part.base, part.array + 1, part.items)
+        case ["UTuple", items]:
+            return n.Type("tuple", items=tuple(map(type_of, items)))
+        case ["UFun", *_] | "UMathLibraryFunction":
+            return n.Type("function")
+        case str(name) if name[0] == "U" and name[1:] in BASES:
+            return n.Type(BASES[name[1:]])
+    raise unknown("a type", sexp)
+
 
 _BLOCKS = (
     ("functionblock", "functions"),
@@ -101,11 +188,11 @@ class _Reader:
         self.count = 0
         self.user: set[str] = set()
 
-    def line(self) -> int:
-        """Line of the statement that is being read; before lines are known, its number."""
+    def place(self) -> tuple[int, int]:
+        """Number and line of the statement that is being read; 0 before lines are known."""
         number = self.count
         self.count += 1
-        return self.lines[number] if self.lines else number
+        return number, self.lines[number] if self.lines else 0
 
     def program(self, tree: Sexp) -> Program:
         blocks: dict[str, tuple[Any, ...]] = {}
@@ -127,12 +214,12 @@ class _Reader:
 
     def one(self, sexp: Sexp) -> n.Stmt:
         found = tuple(self.statement(sexp))
-        return found[0] if len(found) == 1 else n.Block(found, line=found[0].line)
+        return found[0] if len(found) == 1 else _braces(found)
 
     def block(self, sexp: Sexp) -> n.Block:
         """The body of a loop or branch, with braces even where stanc has none."""
         inner = self.one(sexp)
-        return inner if isinstance(inner, n.Block) else n.Block((inner,), line=inner.line)
+        return inner if isinstance(inner, n.Block) else _braces((inner,))
 
     def statement(self, sexp: Sexp) -> Iterator[n.Stmt]:
         match record(sexp, "stmt")[0]:
@@ -142,52 +229,53 @@ class _Reader:
                 yield self.simple(simple_or_compound)
 
     def simple(self, sexp: Sexp) -> n.Stmt:
-        line = self.line()
+        number, line = self.place()
+        return replace(self.read(sexp), number=number, line=line)
+
+    def read(self, sexp: Sexp) -> n.Stmt:
         match sexp:
             case ["Assignment", *rest]:
-                return self.assignment(rest, line)
+                return self.assignment(rest)
             case ["Tilde", *rest]:
-                return self.tilde(rest, line)
+                return self.tilde(rest)
             case ["TargetPE", value]:
-                return n.TargetAdd(self.expr(value), line=line)
+                return n.TargetAdd(self.expr(value))
             case ["JacobianPE", value]:
-                return n.JacobianAdd(self.expr(value), line=line)
+                return n.JacobianAdd(self.expr(value))
             case ["NRFunApp", _, name, args]:
-                return n.VoidCall(name_of(name), self.exprs(args), line=line)
+                return n.VoidCall(name_of(name), self.exprs(args))
             case ["IfThenElse", condition, yes, no]:
-                return self.conditional(condition, yes, no, line)
+                return self.conditional(condition, yes, no)
             case ["While", condition, body]:
-                return n.While(self.expr(condition), self.block(body), line=line)
+                return n.While(self.expr(condition), self.block(body))
             case ["For", *rest]:
                 keys = ("loop_variable", "lower_bound", "upper_bound", "loop_body")
                 name, low, high, body = record(rest, *keys)
-                return n.For(
-                    name_of(name), self.expr(low), self.expr(high), self.block(body), line=line
-                )
+                return n.For(name_of(name), self.expr(low), self.expr(high), self.block(body))
             case ["ForEach", name, sequence, body]:
-                return n.ForEach(name_of(name), self.expr(sequence), self.block(body), line=line)
+                return n.ForEach(name_of(name), self.expr(sequence), self.block(body))
             case ["Block", body]:
-                return n.Block(self.statements(body), line=line)
+                return n.Block(self.statements(body))
             case ["Profile", label, body]:
-                return n.Profile(quoted(label), self.statements(body), line=line)
+                return n.Profile(quoted(label), self.statements(body))
             case ["Return", value]:
-                return n.Return(self.expr(value), line=line)
+                return n.Return(self.expr(value))
             case "ReturnVoid":
-                return n.Return(line=line)
+                return n.Return()
             case "Break":
-                return n.Break(line=line)
+                return n.Break()
             case "Continue":
-                return n.Continue(line=line)
+                return n.Continue()
             case "Skip":
-                return n.Skip(line=line)
+                return n.Skip()
             case ["Print" | "Reject" | "FatalError" as kind, items]:
                 kind = "fatal_error" if kind == "FatalError" else kind.lower()
-                return n.Message(kind, tuple(self.printable(i) for i in items), line=line)
+                return n.Message(kind, tuple(self.printable(i) for i in items))
             case ["FunDef", *rest]:
-                return self.function(rest, line)
+                return self.function(rest)
         raise unknown("a statement", sexp)
 
-    def assignment(self, sexp: Sexp, line: int) -> n.Assign:
+    def assignment(self, sexp: Sexp) -> n.Assign:
         left, op, right = record(sexp, "assign_lhs", "assign_op", "assign_rhs")
         match op:
             case "Assign":
@@ -196,23 +284,23 @@ class _Reader:
                 sign = OPERATORS[name] + "="
             case _:
                 raise unknown("an assignment", op)
-        return n.Assign(self.lvalue(left), sign, self.expr(right), line=line)
+        return n.Assign(self.lvalue(left), sign, self.expr(right))
 
-    def tilde(self, sexp: Sexp, line: int) -> n.Tilde:
+    def tilde(self, sexp: Sexp) -> n.Tilde:
         arg, name, args, cut = record(sexp, "arg", "distribution", "args", "truncation")
         lower, upper = self.truncation(cut)
         return n.Tilde(
             self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
-            lower, upper, line=line,
+            lower, upper,
         )  # fmt: skip
 
-    def conditional(self, condition: Sexp, yes: Sexp, no: Sexp, line: int) -> n.If:
+    def conditional(self, condition: Sexp, yes: Sexp, no: Sexp) -> n.If:
         test = self.expr(condition)
         first = self.block(yes)
         last = self.one(no[0]) if no else None
         if last is not None and not isinstance(last, n.If | n.Block):
-            last = n.Block((last,), line=last.line)
-        return n.If(test, first, last, line=line)
+            last = _braces((last,))
+        return n.If(test, first, last)
 
     def printable(self, sexp: Sexp) -> n.Expr | str:
         match sexp:
@@ -234,7 +322,7 @@ class _Reader:
                 return self.expr(lower), self.expr(upper)
         raise unknown("a truncation", sexp)
 
-    def function(self, sexp: Sexp, line: int) -> n.FunDef:
+    def function(self, sexp: Sexp) -> n.FunDef:
         returns, name, arguments, body = record(sexp, "returntype", "funname", "arguments", "body")
         parameters = tuple(
             n.Parameter(name_of(arg), type_of(kind), level == "DataOnly")
@@ -247,16 +335,18 @@ class _Reader:
             result,
             parameters,
             None if isinstance(inner, n.Skip) else inner,
-            line=line,
         )
 
     def declarations(self, sexp: Sexp) -> Iterator[n.Decl]:
         kind, bounds, variables = record(sexp, "decl_type", "transformation", "variables")
         for variable in variables:
-            line = self.line()
+            number, line = self.place()
             name, value = record(variable, "identifier", "initial_value")
             start = self.expr(value[0]) if value else None
-            yield n.Decl(name_of(name), self.sized(kind), self.constraint(bounds), start, line=line)
+            yield n.Decl(
+                name_of(name), self.sized(kind), self.constraint(bounds), start,
+                number=number, line=line,
+            )  # fmt: skip
 
     def sized(self, sexp: Sexp) -> n.SizedType:
         match sexp:
@@ -386,6 +476,10 @@ class _Reader:
             case ["Between", lower, upper]:
                 return n.Between(self.expr(lower), self.expr(upper))
         raise unknown("an index", sexp)
+
+
+def _braces(body: tuple[n.Stmt, ...]) -> n.Block:
+    return n.Block(body, number=body[0].number, line=body[0].line)
 
 
 def _one(index: n.Indexing) -> bool:

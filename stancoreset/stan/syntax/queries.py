@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["assigned_names", "bare", "has_own_break", "increments", "names_in", "target_vars"]
+__all__ = [
+    "assigned_names",
+    "assignments",
+    "bare",
+    "derived",
+    "has_own_break",
+    "increments",
+    "names_in",
+    "rewritten",
+    "sources",
+    "target_vars",
+    "values_in",
+]
+
+_SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
 
 
 def names_in(node: n.Node | None) -> set[str]:
@@ -12,6 +29,15 @@ def names_in(node: n.Node | None) -> set[str]:
     if node is None:
         return set()
     return {x.name for x in n.walk(node) if isinstance(x, n.Var)}
+
+
+def values_in(node: n.Node | None) -> set[str]:
+    """Names of the variables whose values, not only sizes, `node` uses."""
+    if node is None or (isinstance(node, n.Call) and node.name in _SIZE_QUERIES and not node.user):
+        return set()
+    if isinstance(node, n.Var):
+        return {node.name}
+    return set().union(*map(values_in, n.children(node)))
 
 
 def bare(e: n.Expr) -> n.Expr:
@@ -42,6 +68,61 @@ def assigned_names(node: n.Node) -> set[str]:
     return found
 
 
+def assignments(
+    node: n.Node,
+    reads: Callable[[n.Node | None], set[str]] = values_in,
+    context: frozenset[str] = frozenset(),
+) -> Iterator[tuple[str, set[str]]]:
+    """Each variable that is given a value below `node`, and the names that the value depends on.
+
+    Parameters
+    ----------
+    node : Node
+    reads : callable
+        Names that an expression reads: `values_in`, or `names_in` to count sizes too.
+    context : frozenset of str
+        Names that the conditions and loops around `node` read.
+    """
+    match node:
+        case n.Decl(name=name, value=value) if value is not None:
+            yield name, reads(value) | context
+        case n.Assign(target=target, value=value):
+            for v in target_vars(target):
+                yield v.name, (reads(target) - {v.name}) | reads(value) | context
+        case n.If(condition=condition, yes=yes, no=no):
+            for branch in (yes, no):
+                if branch is not None:
+                    yield from assignments(branch, reads, context | reads(condition))
+        case n.While(condition=condition, body=body):
+            yield from assignments(body, reads, context | reads(condition))
+        case n.For(lower=lower, upper=upper, body=body):
+            yield from assignments(body, reads, context | reads(lower) | reads(upper))
+        case n.ForEach(name=name, sequence=sequence, body=body):
+            yield name, reads(sequence)
+            yield from assignments(body, reads, context | reads(sequence))
+        case n.Block(body=statements) | n.Profile(body=statements):
+            for s in statements:
+                yield from assignments(s, reads, context)
+
+
+def derived(statements: Iterable[n.Stmt], given: set[str]) -> set[str]:
+    """Variables whose values `statements` compute from those of `given`; sizes are no values."""
+    pairs = [pair for s in statements for pair in assignments(s)]
+    known = set(given)
+    while new := {name for name, used in pairs if used & known} - known:
+        known |= new
+    return known - given
+
+
+def sources(pairs: Iterable[tuple[str, set[str]]], wanted: set[str]) -> set[str]:
+    """`wanted`, and all that their values depend on; `pairs` are those of `assignments`."""
+    pairs = list(pairs)
+    found = set(wanted)
+    while more := set().union(*(used for name, used in pairs if name in found)) - found:
+        found |= more
+    return found
+
+
 def increments(s: n.Node) -> list[n.Tilde | n.TargetAdd]:
     """The increments of the target below `s`, in order."""
     return [x for x in n.walk(s) if isinstance(x, n.Tilde | n.TargetAdd)]
@@ -57,3 +138,16 @@ def has_own_break(s: n.Node | None) -> bool:
         case n.If(yes=yes, no=no):
             return has_own_break(yes) or has_own_break(no)
     return False
+
+
+def rewritten(s: n.Stmt, change: Callable[[n.Node], n.Node | None]) -> n.Stmt:
+    """`nodes.transform` of a statement; increments that change remember the user's statement."""
+
+    def remember(x: n.Node) -> n.Node | None:
+        if not isinstance(x, n.Tilde | n.TargetAdd):
+            return change(x)
+        new = n.transform(x, change)
+        return x if new is x else replace(new, origin=x.as_written)
+
+    result: n.Stmt = n.transform(s, remember)
+    return result

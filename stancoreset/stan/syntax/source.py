@@ -58,7 +58,7 @@ class StanProgram:
         """
         if "\n" in str(path):
             raise DataError(
-                "a program's text was given in place of its path; use stan_code=… for the text"
+                "expected the path of a Stan program, got its text; pass the text as stan_code=…"
             )
         path = Path(path).expanduser()
         if path.is_dir():
@@ -179,6 +179,6 @@ def stan_model_path(name: str) -> Path:
     stem = name.removesuffix(".stan")
     if stem not in stan_model_names():
         raise ProgramError(
-            f"no ready Stan program {name!r}; there are {', '.join(stan_model_names())}"
+            f"no ready Stan program {name!r}; expected one of {', '.join(stan_model_names())}"
         )
     return _model_folder() / f"{stem}.stan"

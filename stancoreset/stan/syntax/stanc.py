@@ -164,4 +164,4 @@ def _version(stanc: Path) -> tuple[int, ...]:
         parts = word.lstrip("v").split(".")
         if len(parts) >= 2 and all(p.isdigit() for p in parts):
             return tuple(int(p) for p in parts)
-    raise EngineError(f"{stanc} --version says nothing that reads as a version: {done.stdout!r}")
+    raise EngineError(f"{stanc} --version prints no version number: {done.stdout!r}")

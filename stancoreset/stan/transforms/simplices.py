@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, softmax
 
-from stancoreset.stan.transforms.column_order import stack_columns, unstack_columns
+from stancoreset.stan.transforms.arrays import stack_columns, unstack_columns
 
 __all__ = [
     "column_stochastic",

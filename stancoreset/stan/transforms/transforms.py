@@ -20,14 +20,15 @@ from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.data import Scope, declared
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.transforms.bijectors import Bijector, bijector
-from stancoreset.stan.transforms.column_order import stack_columns, unstack_columns
-from stancoreset.stan.transforms.scalar_transforms import (
+from stancoreset.stan.transforms.arrays import (
     affine_constrain,
     affine_unconstrain,
     bounded_constrain,
     bounded_unconstrain,
+    stack_columns,
+    unstack_columns,
 )
+from stancoreset.stan.transforms.bijectors import Bijector, bijector
 from stancoreset.stan.weighted import StanProgram
 
 __all__ = ["Transforms"]
@@ -193,8 +194,8 @@ def _parameter(decl: n.Decl, scope: Scope, version: tuple[int, int], start: int)
     base, kind = decl.size.base, decl.constraint.kind
     if base == "tuple" or base.startswith("complex"):
         raise ProgramError(
-            f"parameter '{decl.name}' (line {decl.line}) is of type {base}, whose transform is not "
-            'known here; use engine="stanli"'
+            f"parameter '{decl.name}' (line {decl.line}) is of type {base}, whose transform "
+            'only Stan itself has; use engine="stanli"'
         )
     outer = tuple(_size(decl, size, scope) for size in decl.size.array)
     inner = tuple(_size(decl, size, scope) for size in decl.size.sizes)
@@ -205,8 +206,8 @@ def _parameter(decl: n.Decl, scope: Scope, version: tuple[int, int], start: int)
         transform = bijector(kind, version)
         if transform is None:
             raise ProgramError(
-                f"parameter '{decl.name}' (line {decl.line}) is a {kind}, whose transform is not "
-                'known here; use engine="stanli"'
+                f"parameter '{decl.name}' (line {decl.line}) is a {kind}, whose transform only "
+                'Stan itself has; use engine="stanli"'
             )
     free = inner if transform is None else transform.free_shape(inner)
     return _Parameter(decl, outer, inner, transform, start, start + prod(outer) * prod(free))
@@ -250,7 +251,7 @@ def _names(p: _Parameter) -> list[str]:
 def _draws_of(p: _Parameter, values: Mapping[str, Any]) -> Float:
     name = p.decl.name
     if name not in values:
-        raise DataError(f"there are no draws of parameter {declared(p.decl)}")
+        raise DataError(f"the draws lack parameter {declared(p.decl)}")
     array = np.asarray(values[name], dtype=np.float64)
     if array.shape[1:] != p.shape or array.ndim == 0:
         raise DataError(

@@ -1,16 +1,15 @@
 """Weaving: a program as its author wrote it becomes one with a weight for every row.
 
-May import stan.contract, stan.syntax, stan.data and the ground floor. Hands out `weave`, and the
+May import stan.syntax, stan.data and the ground floor. Hands out `weave`, and the
 analyses that other rooms need.
 """
 
 from __future__ import annotations
 
-from stancoreset.stan.weave.counts import optional
+from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.slices import needed
 from stancoreset.stan.weave.weaving import Woven, weave
-from stancoreset.stan.weave.written_count import with_count
 
 __all__ = ["Woven", "frozen_values", "needed", "optional", "suffix", "weave", "with_count"]

@@ -7,17 +7,15 @@ its entries. Its rows then have the coefficient as a common factor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 
 from stancoreset.stan.syntax import bare, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.domain import FREE, UNSET, Dep, coupled, join
-from stancoreset.stan.weave.per_row import literal, times
-from stancoreset.stan.weave.weave_state import Statements, Walk
+from stancoreset.stan.weave.per_row import literal
 
-__all__ = ["Accumulation", "Use", "added", "addends", "only_use"]
+__all__ = ["Use", "added", "addends", "must_be_added", "only_use", "parts"]
 
 
 @dataclass(frozen=True)
@@ -179,77 +177,22 @@ def _in_order(name: str, block: Sequence[n.Stmt], use: int) -> bool:
     return last_set < first_added and last_added < use
 
 
-class Accumulation(Walk):
-    """Statements that add rows up, and what adds the sums to the target."""
+def must_be_added(name: str) -> str:
+    """What a variable that adds up rows has to meet, for refusals."""
+    return (
+        f"`{name}` adds up observations, so it must be added to the target exactly once, alone or "
+        f"times a number that does not depend on rows: `target += {name};`"
+    )
 
-    def accumulates(self, s: n.Assign, name: str) -> bool:
-        """Whether the statement adds a row's term to a variable declared outside the loop."""
-        if not self.loop or name not in self.adding:
-            return False
-        value = added(s)
-        if value is None or name in names_in(value):
-            return False
-        known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
-        return known or name in self.accumulators
 
-    def accumulate(self, s: n.Assign, name: str) -> tuple[Statements, Statements]:
-        value = added(s)
-        assert value is not None
-        dep = join(self.context, self.rows.value(value))
-        if dep.kind == "rowwise":
-            dep = coupled("it adds up all observations inside the loop over them")
-        if self.repeats and dep.kind != "coupled":
-            dep = coupled(self.repeats)
-        if dep.kind == "row" and dep.loop != self.loop:
-            dep = coupled("it adds the term of an observation in the loop over others")
-        if s.target.type.base == "int":
-            dep = coupled(f"`{name}` is an integer that adds up observations: weights are real")
-        if self.depth and self.env.get(name, UNSET).kind == "free":
-            dep = coupled(f"`{name}` does not start from zero")
-        if isinstance(s.target, n.Index) and (self.depth or only_use(name, self.program) is None):
-            dep = coupled(
-                f"`{name}` adds up the observations of each group and enters other than by "
-                f"addition to the target, `target += sum({name});`: if it is not linear, the "
-                "groups, not the rows, are the units"
-            )
-        if dep.kind == "coupled":
-            self.env[name] = dep
-            return [s], [s]
-        self.accumulators.add(name)
-        self.env[name] = Dep("sum", stat=dep.stat)
-        term = self.terms.normalised(self.terms.hoist(value))
-        weight = n.Index(n.Var(self.names.weights), (n.Single(n.Var(self.loop)),))
-        model = replace(s, op="+=", value=times(weight, term))
-        self.weighted.add(id(s))
-        self.log(s, "likelihood", f"adds the term of one observation to `{name}`")
-        use = None if self.depth else only_use(name, self.program)
-        if use is not None and use.coefficient is not None:
-            term = times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
-        return [model], [self.log_lik(n.Var(self.loop), term, s)]
-
-    def uses_accumulators(self, s: n.TargetAdd) -> tuple[n.TargetAdd | None, n.TargetAdd | None]:
-        """The increment's terms with accumulators, which are weighted already, and the others."""
-        parts: dict[bool, n.Expr] = {}
-        for negative, e in addends(s.value):
-            mine = bool(names_in(e) & self.accumulators)
-            sign = "-" if negative else "+"
-            if mine in parts:
-                parts[mine] = n.Binary(parts[mine], sign, e, type=n.REAL)
-            else:
-                parts[mine] = n.Unary("-", e, type=n.REAL) if negative else e
-        if True not in parts:
-            return None, s
-        kept = replace(s, value=parts[True])
-        for name in sorted(names_in(parts[True]) & self.accumulators):
-            use = only_use(name, self.program)
-            factor = (
-                FREE if use is None or use.coefficient is None else self.rows.value(use.coefficient)
-            )
-            if use is None or factor.kind not in ("free", "unset") or factor.stat:
-                self.refuse(
-                    s,
-                    f"`{name}` adds up observations, and must then be added to the target once, "
-                    f"or a number times it that is the same whatever the rows are: "
-                    f"`target += {name};`",
-                )
-        return kept, replace(s, value=parts[False]) if False in parts else None
+def parts(s: n.TargetAdd, accumulators: Set[str]) -> tuple[n.Expr | None, n.Expr | None]:
+    """The sum of the terms of an increment that read `accumulators`, and that of the others."""
+    found: dict[bool, n.Expr] = {}
+    for negative, e in addends(s.value):
+        reads = bool(names_in(e) & accumulators)
+        sign = "-" if negative else "+"
+        if reads in found:
+            found[reads] = n.Binary(found[reads], sign, e, type=n.REAL)
+        else:
+            found[reads] = n.Unary("-", e, type=n.REAL) if negative else e
+    return found.get(True), found.get(False)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.accumulators import added, only_use
+from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
 from stancoreset.stan.weave.counts import check_parameters, data_dependences, declared
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, rowwise
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
@@ -19,15 +20,86 @@ from stancoreset.stan.weave.per_row import call, literal
 from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
-from stancoreset.stan.weave.woven import Woven
+from stancoreset.stan.weave.terms import because, refuse
 
-__all__ = ["NoLikelihoodError", "Weaver"]
+__all__ = ["NoLikelihoodError", "Weaver", "Woven"]
+
+
+_SOLVERS = ("ode_", "dae", "integrate_", "solve_", "algebra_solver")
+
+
+@dataclass(frozen=True)
+class Woven:
+    """A weighted program and how its data are made.
+
+    Attributes
+    ----------
+    code : str
+        The weighted program, formatted by stanc: data declare `weights` and the frozen
+        variables, generated quantities define `log_lik` and nothing else.
+    obs : str
+        The data integer that counts observations.
+    rows : mapping of str to int
+        Data variables that carry observations (frozen ones included), and on which axis;
+        without the weights.
+    explanation : tuple of Entry
+        What became of each statement that adds to the log density, by line.
+    frozen : mapping of str to str
+        Variables that are computed once from the full data and handed over as data: name in
+        the woven program's data block → name in the generated quantities of `frozen_code`.
+    frozen_code : str
+        A block of generated quantities for the original program that computes them; empty if
+        there are none.
+    weights, log_lik : str
+        Names of the data vector of weights and of the pointwise log likelihood.
+    tree : nodes.Program
+        Syntax tree of `code`, before formatting.
+    shared : frozenset of str
+        Further data integers that count the same rows and must equal `obs`.
+    numbered : bool
+        Whether rows are picked by their numbers in the full data: some rows alone are then no
+        data for the original program.
+    outcome_statistics : tuple of str
+        Frozen variables in `log_lik` that are computed from outcomes of all rows, other than
+        outcomes themselves: then `log_lik` is no pointwise likelihood.
+    written : mapping of str to int
+        `obs` and its value, where the original program has a number instead
+        (``vector[504] y``); empty otherwise.
+    """
+
+    code: str
+    obs: str
+    rows: Mapping[str, int]
+    explanation: tuple[Entry, ...] = ()
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    frozen_code: str = field(default="", repr=False)
+    weights: str = "weights"
+    log_lik: str = "log_lik"
+    tree: n.Program = field(default_factory=n.Program, repr=False, compare=False)
+    shared: frozenset[str] = frozenset()
+    numbered: bool = False
+    outcome_statistics: tuple[str, ...] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
+        object.__setattr__(self, "frozen", MappingProxyType(dict(self.frozen)))
+
+    @property
+    def uses_solver(self) -> bool:
+        """Whether densities go through an iterative solver (ODE, DAE, algebra, quadrature).
+
+        Its answers with and without derivatives differ by its tolerance, so the identities
+        hold to about 1e-6 only.
+        """
+        return any(isinstance(e, n.Call) and e.name.startswith(_SOLVERS) for e in n.walk(self.tree))
+
 
 _VECTOR = n.Type("vector")
 
 
 class NoLikelihoodError(WeaveError):
-    """No term depends on rows of this axis."""
+    """No term of the log density depends on rows along this axis."""
 
 
 class Weaver:
@@ -58,9 +130,7 @@ class Weaver:
         self.transformed_data(env)
         counts = {name for name, dep in env.items() if dep.kind == "count"}
         check_parameters(program, counts)
-        flow = Flow(program, self.obs, env, set(env), self.names)
-        flow.density_block = True
-        flow.origin.update(self.selections.origin)
+        flow = Flow(program, self.obs, env, set(env), self.names, density_block=True)
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         for c in self.selections.calls:
@@ -68,7 +138,7 @@ class Weaver:
             dep = flow.call_user(c.call, deps)
             if dep.kind != "sum":
                 why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
-                flow.refuse(c.statement, why)
+                refuse(c.statement, why)
         self.parameters = [self.parameter(d) for d in program.parameters]
         self.transformed, before = flow.block(program.transformed_parameters)
         model, point = flow.block(program.model)
@@ -136,7 +206,9 @@ class Weaver:
         """The declaration with statistics in its sizes and bounds frozen."""
         self.flow.env[d.name] = FREE
         if any(self.flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
-            raise WeaveError(d.line, f"the size of `{d.name}` grows with the observations", d.name)
+            raise WeaveError(
+                d.line, f"the size of `{d.name}` grows with the number of observations", d.name
+            )
         d = self.flow.sized(d)
         bounds = d.constraint
         changed: dict[str, Any] = {}
@@ -146,10 +218,9 @@ class Weaver:
                 continue
             dep = self.flow.rows.value(e)
             if dep.looks_at_rows:
-                raise WeaveError(
-                    d.line, f"the {key} bound of `{d.name}` looks at rows. {dep.why}", d.name
-                )
-            changed[key] = self.flow.terms.hoist(e)
+                what = f"the {key} of `{d.name}` depends on rows"
+                raise WeaveError(d.line, because(what, dep.why), d.name)
+            changed[key] = self.flow.statistics.hoist(e)
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 
     def check_accumulators(self) -> None:
@@ -160,67 +231,35 @@ class Weaver:
             use = only_use(name, self.program)
             if use is None or len(uses) != 1 or uses[0] is not use.statement:
                 at = uses[0] if uses else self.program.model[0]
-                raise WeaveError(
-                    at.line,
-                    f"`{name}` adds up observations, and must then be added to the target once, "
-                    f"or a number times it: `target += {name};`",
-                )
+                raise WeaveError(at.line, must_be_added(name))
 
     # ---- the program ----------------------------------------------------------------------
 
     def woven(self) -> Woven:
         self.walk()
-        flow, program = self.flow, self.program
-        frozen = [flow.sized(d) for d in self.frozen.values()]
-        statistics = list(flow.terms.statistics.values())
-        frozen = [*statistics, *frozen]
-        kept = (
-            *self.parameters,
-            *self.transformed,
-            *self.model,
-            *self.point,
-            *self.transformed_kept,
-            *flow.terms.constants.values(),
-        )
-        used = set().union(*(names_in(s) for s in kept)) if kept else set()
-        frozen = _used_frozen(frozen, used)
-        tree = n.Program(
-            functions=program.functions,
-            data=self.data_block(frozen),
-            transformed_data=(
-                *(
-                    replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
-                    for s in self.transformed_kept
-                ),
-                *flow.terms.constants.values(),
-            ),
-            parameters=tuple(self.parameters),
-            transformed_parameters=tuple(self.transformed),
-            model=tuple(self.model),
-            generated_quantities=self.generated(),
-        )
-        point = tree.generated_quantities
-        everything = (*tree.transformed_data, *tree.transformed_parameters, *point)
+        flow = self.flow
+        sized = [flow.sized(d) for d in self.frozen.values()]  # which may need more statistics
+        statistics = list(flow.statistics.numbers.values())
+        frozen = self.used_frozen([*statistics, *sized])
+        names = {d.name for d in frozen}
+        tree = self.tree(frozen)
+        everything = (
+            *tree.transformed_data, *tree.transformed_parameters, *tree.generated_quantities,
+        )  # fmt: skip
         by_row = {d.name for d in frozen if flow.env.get(d.name, FREE).kind == "rowwise"}
-        conditioned = outcome_statistics(program, frozen, everything, by_row | self.row_data.keys())
+        by_row |= self.row_data.keys()
+        conditioned = outcome_statistics(self.program, frozen, everything, by_row)
         header = self.comment([d.name for d in frozen], conditioned)
         code = stanc.auto_format(header + printer.program(tree), filename="woven.stan")
-        code = code.rstrip() + "\n"
-        names = {d.name for d in frozen}
         declared_so = [self.frozen.get(d.name, d) for d in frozen]
-        frozen_code, outputs = freezing_block(program, declared_so, (*self.added, *statistics))
-        entries = list(flow.entries.values())
-        entries += [
-            Entry(d.line, printer.statement(d), "frozen", "computed once from the full data")
-            for d in frozen
-            if d.line
-        ]
+        added = (*self.added, *statistics)
+        frozen_code, outputs = freezing_block(self.program, declared_so, added)
         rows = {k: v for k, v in self.row_data.items() if k not in self.frozen or k in names}
         return Woven(
-            code=code,
+            code=code.rstrip() + "\n",
             obs=self.obs,
             rows=rows,
-            explanation=tuple(sorted(entries, key=lambda e: e.line)),
+            explanation=self.explanation(frozen),
             frozen=outputs,
             frozen_code=frozen_code,
             weights=self.names.weights,
@@ -230,6 +269,38 @@ class Weaver:
             numbered=bool(self.selections.counts),
             outcome_statistics=conditioned,
         )
+
+    def used_frozen(self, frozen: Sequence[n.Decl]) -> list[n.Decl]:
+        """The frozen variables that the program still reads, and those in their sizes."""
+        kept = (*self.parameters, *self.transformed, *self.model, *self.point)
+        constants = self.flow.terms.locals.constants.values()
+        used = set().union(*map(names_in, (*kept, *self.transformed_kept, *constants)))
+        for d in reversed(frozen):
+            if d.name in used:
+                used |= names_in(d.size)
+        return [d for d in frozen if d.name in used]
+
+    def tree(self, frozen: Sequence[n.Decl]) -> n.Program:
+        """The weighted program."""
+        transformed_data = (
+            replace(s, size=self.sized_by_obs(s.size)) if isinstance(s, n.Decl) else s
+            for s in self.transformed_kept
+        )
+        return n.Program(
+            functions=self.program.functions,
+            data=self.data_block(frozen),
+            transformed_data=(*transformed_data, *self.flow.terms.locals.constants.values()),
+            parameters=tuple(self.parameters),
+            transformed_parameters=tuple(self.transformed),
+            model=tuple(self.model),
+            generated_quantities=self.generated(),
+        )
+
+    def explanation(self, frozen: Sequence[n.Decl]) -> tuple[Entry, ...]:
+        """What became of each statement, by line."""
+        why = "computed once from the full data"
+        entries = [Entry(d.line, printer.statement(d), "frozen", why) for d in frozen if d.line]
+        return tuple(sorted((*self.flow.entries.values(), *entries), key=lambda e: e.line))
 
     def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
         """What was done, for whoever reads the woven program."""
@@ -270,7 +341,7 @@ class Weaver:
             if dep.kind == "coupled":  # read or not, it would have to fit fewer rows
                 raise WeaveError(
                     d.line,
-                    f"{dep.why}: it would not fit fewer rows; declare it with a size of its own "
+                    f"{dep.why}: it would not fit fewer rows; give it a size of its own "
                     f"(`int n_{d.name};`), or leave it out",
                     d.name,
                 )
@@ -336,15 +407,6 @@ class Weaver:
         if any(isinstance(s, n.Decl) for s in body):
             return (zero, n.Block(tuple(body)))
         return (zero, *body)
-
-
-def _used_frozen(frozen: Sequence[n.Decl], used: set[str]) -> list[n.Decl]:
-    """The frozen variables that the program still reads, and those in their sizes."""
-    keep = set(used)
-    for d in reversed(frozen):
-        if d.name in keep:
-            keep |= names_in(d.size)
-    return [d for d in frozen if d.name in keep]
 
 
 def _writes(s: n.Node, name: str) -> bool:

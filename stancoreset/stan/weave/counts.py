@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
+from stancoreset.stan.weave.library import FILLED
 
-__all__ = ["candidates", "check_parameters", "data_dependences", "declared", "optional"]
+__all__ = [
+    "candidates",
+    "check_parameters",
+    "data_dependences",
+    "declared",
+    "merged",
+    "optional",
+    "shared_counts",
+    "with_count",
+]
 
 
 def candidates(program: n.Program) -> tuple[str, ...]:
@@ -34,10 +49,10 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
     if any(names_in(i) & counts for i in d.size.items):
-        return coupled(f"`{d.name}` is a tuple with rows; declare its members separately")
+        return coupled(f"`{d.name}` is a tuple of data rows; declare its members separately")
     if len(axes) > 1:
         return coupled(
-            f"`{d.name}` has a row and a column for each observation: it ties every pair together"
+            f"`{d.name}` has a row and a column for each observation: it relates every pair"
         )
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")
@@ -93,17 +108,156 @@ def check_parameters(program: n.Program, counts: set[str]) -> None:
         if tied:
             raise WeaveError(
                 d.line,
-                f"parameter `{d.name}` has one element per observation, and `{tied}` ties each to "
-                "its neighbours, as the states of a state-space model or time series: rows depend "
-                "on each other; if there are many such series, let each be one row",
+                f"parameter `{d.name}` has one element per observation, and `{tied}` links each to "
+                "its neighbours, as in a state-space model or a time series: rows depend on each "
+                "other; if there are many such series, make each series one row",
                 d.name,
             )
         raise WeaveError(
             d.line,
-            f"parameter `{d.name}` has one element per observation, so leaving rows out would "
-            "leave parameters out: integrate it out of the density of its row (a latent "
+            f"parameter `{d.name}` has one element per observation, so leaving out rows would "
+            "leave out parameters: integrate it out of the density of its row (a latent "
             "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
-            "negative binomial, a discrete class gives log_sum_exp over the classes), or let "
-            "it belong to a group of rows",
+            "negative binomial, a discrete class gives log_sum_exp over the classes), or share "
+            "it among a group of rows",
             d.name,
         )
+
+
+def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
+    """Count → the other data integers that the program treats as the same count.
+
+    That is so where a count that sizes no data itself runs a loop over what is declared with
+    other sizes (``for (n in 1:N) Y[n] = [Y_y1[n], Y_y2[n]]'``), and where the sizes are those
+    of brms: ``N``, and an ``N_<name>`` for each outcome ``Y_<name>``.
+    """
+    integers = {d.name for d in program.data if d.type == n.Type("int")}
+    found: dict[str, set[str]] = {}
+    sizes = _first_sizes(program, integers)
+    for block in (program.transformed_data, program.transformed_parameters, program.model):
+        for s in block:
+            for loop in n.walk(s):
+                if isinstance(loop, n.For) and (count := _count(loop, integers)):
+                    found.setdefault(count, set()).update(_indexed(loop, sizes))
+    used = {sizes.get(d.name) for d in program.data}
+    found = {count: others for count, others in found.items() if count not in used}
+    outcomes = {d.name: sizes.get(d.name, "") for d in program.data if d.name.startswith("Y_")}
+    named = all(size == f"N_{name[2:]}" for name, size in outcomes.items())
+    if "N" in integers and len(outcomes) > 1 and named:
+        found.setdefault("N", set()).update(outcomes.values())
+    return {k: frozenset(v - {k}) for k, v in found.items() if v - {k}}
+
+
+def merged(program: n.Program, count: str, others: frozenset[str]) -> n.Program:
+    """The program with `others` read as `count`; their own declarations stay, unused."""
+    one = n.Var(count, type=n.Type("int"), data_only=True)
+
+    def change(node: n.Node) -> n.Node | None:
+        return one if isinstance(node, n.Var) and node.name in others else None
+
+    result: n.Program = n.transform(program, change)
+    # What had a count of its own may stand before the one that sizes it now.
+    first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
+    return replace(result, data=(*first, *(d for d in result.data if d.name != count)))
+
+
+def _count(loop: n.For, integers: set[str]) -> str:
+    lower, upper = bare(loop.lower), bare(loop.upper)
+    starts = isinstance(lower, n.IntLit) and lower.text == "1"
+    return upper.name if starts and isinstance(upper, n.Var) and upper.name in integers else ""
+
+
+def _first_sizes(program: n.Program, integers: set[str]) -> dict[str, str]:
+    """Variables that are declared with a data integer as first size."""
+    found: dict[str, str] = {}
+    blocks = (
+        program.data, program.transformed_data, program.transformed_parameters, program.model,
+    )  # fmt: skip
+    for block in blocks:
+        for s in block:
+            for d in n.walk(s):
+                if isinstance(d, n.Decl) and d.size.dims:
+                    first = bare(d.size.dims[0])
+                    if isinstance(first, n.Var) and first.name in integers:
+                        found[d.name] = first.name
+    return found
+
+
+def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
+    """Sizes of what the loop's body indexes by the loop's variable."""
+    out = set()
+    for e in n.walk(loop.body):
+        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes:
+            first = e.indices[0]
+            index = bare(first.index) if isinstance(first, n.Single) else None
+            if isinstance(index, n.Var) and index.name == loop.name:
+                out.add(sizes[e.base.name])
+    return out
+
+
+_BLOCKS = (
+    "data", "transformed_data", "transformed_parameters", "model", "generated_quantities",
+)  # fmt: skip
+
+
+def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
+    """The program with the number of observations as data, and the number that it wrote.
+
+    A program that counts its data by data integers is returned as it is.
+
+    Raises
+    ------
+    WeaveError
+        Several numbers size as many data variables.
+    """
+    if candidates(program):
+        return program, {}
+    sizes = Counter(k for d in program.data for k in {*_numbers(d.size)} if int(k) > 1)
+    if not sizes:
+        return program, {}
+    (number, often), *others = sizes.most_common()
+    if others and others[0][1] == often:
+        raise WeaveError(
+            program.data[0].line,
+            f"both {number} and {others[0][0]} can be the number of observations; declare it as "
+            "data, and use it as the size of what each observation has: `int N; vector[N] y;`",
+        )
+    name = _fresh(program)
+    count = n.Var(name, type=n.Type("int"), data_only=True)
+
+    def counted(e: n.Expr) -> n.Expr:
+        inner = bare(e)
+        return count if isinstance(inner, n.IntLit) and inner.text == number else e
+
+    def change(node: n.Node) -> n.Node | None:
+        match node:
+            case n.SizedType(array=array, sizes=sizes):
+                return replace(
+                    node, array=tuple(map(counted, array)), sizes=tuple(map(counted, sizes))
+                )
+            case n.For(upper=upper, body=body) if counted(upper) is count:
+                return replace(node, upper=count, body=n.transform(body, change))
+            case n.Call(args=args) if node.name in FILLED:
+                sizes_from = FILLED[node.name]
+                fillers = (n.transform(a, change) for a in args[:sizes_from])
+                return replace(node, args=(*fillers, *map(counted, args[sizes_from:])))
+        return None
+
+    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
+    groups = any(number in _numbers(d.size) for d in program.parameters)
+    blocks: dict[str, Any] = {
+        b: tuple(n.transform(s, change) for s in getattr(program, b))
+        for b in _BLOCKS
+        if not (groups and b == "transformed_parameters")
+    }
+    blocks["data"] = (declared, *blocks["data"])
+    return replace(program, **blocks), {name: int(number)}
+
+
+def _numbers(size: n.SizedType) -> Iterator[str]:
+    return (e.text for e in map(bare, size.dims) if isinstance(e, n.IntLit))
+
+
+def _fresh(program: n.Program) -> str:
+    used = {getattr(x, "name", None) for x in n.walk(program)}
+    return next(name for k in range(1, 99) if (name := "N" if k == 1 else f"N_{k}") not in used)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import (
     BY_COUNT,
     BY_DATA,
+    COUNT,
     FREE,
     NONE,
     SUM,
@@ -21,9 +22,52 @@ from stancoreset.stan.weave.domain import (
     row,
     rowwise,
 )
-from stancoreset.stan.weave.row_calls import CallRules, matrix_of, short
+from stancoreset.stan.weave.library import (
+    BINARY,
+    BLOCKS,
+    FILLED,
+    REDUCTIONS,
+    UNARY,
+    density,
+    suffix,
+)
 
-__all__ = ["Rows", "distributed", "matrix_of"]
+__all__ = ["Rows", "distributed", "matrix_of", "short"]
+
+
+_SERIES = {
+    "cumulative_sum", "head", "tail", "segment", "reverse", "sort_asc", "sort_desc", "block",
+    "sub_row", "sub_col", "sort_indices_asc", "sort_indices_desc", "rank",
+}  # fmt: skip
+
+
+def matrix_of(e: n.Expr) -> n.Expr | None:
+    """The matrix M of ``to_vector(M)``."""
+    e = bare(e)
+    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.Type("matrix"):
+        return e.args[0]
+    return None
+
+
+def short(e: n.Expr) -> str:
+    out = text(e)
+    return out if len(out) < 60 else out[:57] + "..."
+
+
+def _all_rows(values: Sequence[Dep], axis: int | None) -> bool:
+    return all(d.kind == "rowwise" and d.axis == axis for d in values)
+
+
+def _not_row_by_row(e: n.Call) -> Dep:
+    """Why a function of rows cannot be split into rows."""
+    if e.name in _SERIES:
+        return coupled(f"`{short(e)}` depends on the order of the observations")
+    if e.name.startswith(("ode_", "integrate_ode", "dae")):
+        return coupled("one ODE is solved for all observations")
+    if e.name.startswith(("gp_", "cov_exp_quad")):
+        return coupled("a Gaussian process correlates all observations")
+    return coupled(f"`{short(e)}` depends on all observations at once")
+
 
 _ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
 _MINUS: n.Expr = n.Unary("-", _ONE, type=n.REAL)  # a factor -1
@@ -31,8 +75,8 @@ _MINUS: n.Expr = n.Unary("-", _ONE, type=n.REAL)  # a factor -1
 _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
 
-class Rows(CallRules):
-    """Evaluates dependences in an environment of variables.
+class Rows:
+    """The dependences of expressions, given those of the variables in scope.
 
     Parameters
     ----------
@@ -96,12 +140,12 @@ class Rows(CallRules):
                 dep = join(*(self.value(i) for i in items)) if items else FREE
                 if dep.kind == "rowwise":
                     if isinstance(e, n.TupleLit):
-                        return coupled("rows inside a tuple are not followed")
+                        return coupled("rows inside a tuple are not supported")
                     return replace(dep, axis=dep.axis + 1)
                 return dep
             case n.TupleItem(base=base):
                 return self.value(base)
-        return coupled(f"`{text(e)}` is not understood")
+        return coupled(f"`{text(e)}` is an expression that is not supported")
 
     def value(self, e: n.Expr) -> Dep:
         """Dependence of `e` as an operand: sums and counts of data become frozen statistics."""
@@ -114,8 +158,8 @@ class Rows(CallRules):
             return FREE.with_stat(BY_COUNT)
         if dep.number:
             return coupled(
-                f"`{short(e)}`, the number of a row, is used as a value or indexes something that "
-                "has no entry per observation in the data"
+                f"`{short(e)}` is the number of a row, which may only index data that have one "
+                "entry per observation"
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
@@ -125,20 +169,20 @@ class Rows(CallRules):
             return FREE.with_stat(BY_COUNT)  # a number, with N of the full data
         if dep.kind == "sum":
             return coupled(
-                f"`{short(e)}` sums over all observations, and enters other than by addition to "
-                "the log density: a joint term of the whole outcome"
+                f"`{short(e)}` sums over all observations and is not simply added to the log "
+                "density: it is a joint term of the whole outcome"
             )
         return dep
 
     def constant(self, e: n.Expr) -> bool:
-        """Whether `e` is a number that the full data alone determine."""
+        """Whether the full data alone determine `e`."""
         return all(x.name in self.data for x in n.walk(e) if isinstance(x, n.Var)) and not any(
             isinstance(x, n.Target) or (isinstance(x, n.Call) and x.name.endswith("_rng"))
             for x in n.walk(e)
         )
 
     def of_data(self, e: n.Expr) -> bool:
-        """Whether `e` is about data alone, those of one row included."""
+        """Whether `e` reads data alone, those of one row included."""
         names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
         return all(name in self.data or self.env.get(name, FREE).number for name in names)
 
@@ -168,9 +212,9 @@ class Rows(CallRules):
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
             return self.product(e, left, right)
         if e.op not in (*_ELEMENTWISE, "*", "/"):
-            return coupled(f"`{short(e)}` is not taken apart into rows")
+            return coupled(f"`{short(e)}` cannot be split into rows")
         if e.op == "/" and e.right.type.rank and e.left.type.rank:
-            return coupled(f"`{short(e)}` divides matrices")
+            return coupled(f"`{short(e)}` divides by a matrix")
         return self.broadcast([(e.left, left), (e.right, right)], e)
 
     def linear(self, e: n.Binary, a: Dep, b: Dep) -> Dep | None:
@@ -217,7 +261,7 @@ class Rows(CallRules):
         for e, dep in parts:
             if e.type.rank == rank and dep.kind == "free":
                 return coupled(
-                    f"`{short(e)}` has one entry per observation but is not computed from rows"
+                    f"`{short(e)}` has one entry per observation but is not computed from data rows"
                 )
             if e.type.rank != rank and dep.kind == "rowwise":
                 return coupled(f"`{short(whole)}` combines one observation with others")
@@ -235,8 +279,6 @@ class Rows(CallRules):
         if contracted or contracted_right:
             if contracted and contracted_right and e.type.rank == 0:
                 return SUM.with_stat(stat)
-            if contracted and contracted_right and self.constant(e) and e.type.rank == 0:
-                return FREE.with_stat(BY_DATA)
             return coupled(f"the product `{short(e)}` sums over observations")
         if left.kind == "rowwise" and right.kind == "rowwise":
             return coupled(f"the product `{short(e)}` combines each observation with every other")
@@ -247,59 +289,57 @@ class Rows(CallRules):
 
     def index(self, e: n.Index) -> Dep:
         base = self.of(e.base)
-        result, axis_out = FREE, -1
-        stat = base.stat
+        result, axis_out, stat = FREE, -1, base.stat
         out = 0
         seen = False
         for position, index in enumerate(e.indices):
-            on_rows = base.kind == "rowwise" and base.axis == position
-            match index:
-                case n.Single(index=inner):
-                    dep = self.of(inner)
-                    many = inner.type.array > 0
-                    if on_rows:
-                        seen = True
-                        if not many and dep.number:
-                            result = join(result, row(dep.loop))
-                        else:
-                            return self.off_row(e, inner, dep)
-                    else:
-                        dep = self.as_value(dep, inner)
-                        if dep.kind == "rowwise":
-                            if base.kind == "rowwise" or axis_out >= 0 or not many:
-                                return coupled(f"`{short(e)}` combines observations")
-                            axis_out = out + dep.axis
-                            stat = max(stat, dep.stat)
-                        else:
-                            result = join(result, dep)
-                    out += many
-                case n.All():
-                    if on_rows:
-                        axis_out, seen = out, True
-                    out += 1
-                case _:
-                    ends = (getattr(index, "lower", None), getattr(index, "upper", None))
-                    bounds = [b for b in ends if b is not None]
-                    if on_rows:
-                        own = self.own_row(index)
-                        if own:
-                            result, seen = join(result, row(own)), True
-                            out += 1
-                            continue
-                        if self.whole(index):
-                            axis_out, seen = out, True
-                            out += 1
-                            continue
-                        return coupled(
-                            f"`{short(e)}` takes part of the observations: rows are not "
-                            "exchangeable"
-                        )
-                    result = join(result, *(self.value(b) for b in bounds))
-                    out += 1
+            many = not isinstance(index, n.Single) or index.index.type.array > 0
+            if base.kind == "rowwise" and base.axis == position:
+                seen = True
+                dep = self.picked_rows(e, index)
+                if dep.kind == "coupled":
+                    return dep
+                if dep.kind == "row":
+                    result = join(result, dep)
+                else:
+                    axis_out = out
+            else:
+                dep = self.index_value(index)
+                if dep.kind == "rowwise":
+                    if base.kind == "rowwise" or axis_out >= 0 or not many:
+                        return coupled(f"`{short(e)}` combines observations")
+                    axis_out = out + dep.axis
+                    stat = max(stat, dep.stat)
+                else:
+                    result = join(result, dep)
+            out += many
         if base.kind == "rowwise" and not seen:
             gone = sum(isinstance(i, n.Single) and not i.index.type.array for i in e.indices)
             axis_out = base.axis - gone
         return self.indexed(e, base, result.with_stat(stat), axis_out)
+
+    def index_value(self, index: n.Indexing) -> Dep:
+        """Dependence of an index into a dimension that does not count observations."""
+        if isinstance(index, n.Single):
+            return self.value(index.index)
+        ends = (getattr(index, "lower", None), getattr(index, "upper", None))
+        return join(FREE, *(self.value(b) for b in ends if b is not None))
+
+    def picked_rows(self, e: n.Index, index: n.Indexing) -> Dep:
+        """What an index into the dimension of the observations picks: one row, or all of them."""
+        if isinstance(index, n.Single):
+            dep = self.of(index.index)
+            if dep.number and not index.index.type.array:
+                return row(dep.loop)
+            return self.off_row(e, index.index, dep)
+        own = self.own_row(index)
+        if own:
+            return row(own)
+        if isinstance(index, n.All) or self.whole(index):
+            return rowwise(0)
+        return coupled(
+            f"`{short(e)}` uses only part of the observations: rows are not exchangeable"
+        )
 
     def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
         """An element or part of `base`, picked by indices; rows lie on `axis`, none if below 0."""
@@ -340,14 +380,250 @@ class Rows(CallRules):
             for x in n.walk(inner)
         ):
             return coupled(
-                f"`{where}` looks at a neighbouring observation, as a time series does: rows "
-                "depend on each other"
+                f"`{where}` reads a neighbouring observation, as in a time series: rows depend on "
+                "each other"
             )
         if dep.kind == "coupled":
             return dep
         return coupled(
-            f"`{where}` picks observations by `{short(inner)}`, not by the loop over all rows"
+            f"`{where}` picks observations by `{short(inner)}`, not by a loop over all rows"
         )
+
+    # ---- calls ------------------------------------------------------------------------
+
+    def call(self, e: n.Call) -> Dep:
+        if e.name.endswith("_rng"):
+            return coupled("it is a random number")
+        if e.name in ("reduce_sum", "reduce_sum_static"):
+            parts = join(*(self.of(a) for a in e.args[1:]))
+            if parts.kind != "free":
+                return coupled(
+                    "reduce_sum adds up the rows inside a partial sum; write the density without "
+                    "it (a coreset has too few rows to gain from threads)"
+                )
+            return FREE
+        deps = [self.of(a) for a in e.args]
+        if e.user:
+            return self.user(e, deps)
+        deps = [self.as_value(d, a) if d.number else d for d, a in zip(deps, e.args, strict=True)]
+        name, kind = suffix(e.name)
+        if kind in ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf"):
+            return self.density(name, e.args, deps)
+        whole = self.sizes(e, deps)
+        if whole is not None:
+            return whole
+        if not any(d.kind in ("rowwise", "sum", "coupled") for d in deps):
+            return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
+        dep = self.builtin(e, deps)
+        if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
+            return FREE.with_stat(BY_DATA)
+        return dep
+
+    def user(self, e: n.Call, deps: list[Dep]) -> Dep:
+        if e.name.endswith("_lp"):
+            return coupled(
+                f"`{e.name}` changes the target and returns a value; split it into two functions"
+            )
+        if any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps):
+            dep = self.call_user(e, deps)
+            if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
+                return FREE.with_stat(BY_DATA)
+            return dep
+        return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
+
+    def sizes(self, e: n.Call, deps: list[Dep]) -> Dep | None:
+        """Queries of sizes, and containers filled with one value."""
+        if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "rowwise":
+            if names_in(e.args[0]) & self.optional:
+                return coupled(f"`{short(e)}` is the number of rows, or 0 without these data")
+            base, array = e.args[0].type.base, e.args[0].type.array
+            if e.name == "num_elements" and e.args[0].type.rank > 1:
+                return FREE.with_stat(BY_COUNT)
+            axis = 0 if e.name in ("size", "num_elements") or array else (e.name == "cols") * 1
+            if base == "row_vector" and e.name == "rows":
+                return FREE
+            if base == "row_vector" and e.name == "cols":
+                axis = 0
+            return COUNT if axis == deps[0].axis else FREE
+        if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "unset":
+            return FREE
+        if e.name not in FILLED:
+            return None
+        first = FILLED[e.name]
+        sizes = deps[first:]
+        filler = self.as_value(deps[0], e.args[0]) if first else FREE
+        counts = [i for i, d in enumerate(sizes) if d.kind == "count"]
+        if not counts:
+            return None
+        inner = e.args[0].type.rank if first else 0
+        if len(counts) > 1 or filler.kind not in ("free", "row"):
+            return coupled(f"`{short(e)}` has more than one dimension of observations")
+        # rep_matrix(row_vector, N) stacks rows; rep_matrix(vector, N) stands columns side by side
+        axis = counts[0]
+        if e.name == "rep_matrix" and inner:
+            axis = 0 if e.args[0].type.base == "row_vector" else 1
+        if filler.kind == "row":
+            return coupled(f"`{short(e)}` combines one observation with others")
+        return rowwise(axis, filler.stat)
+
+    def builtin(self, e: n.Call, deps: list[Dep]) -> Dep:
+        """One of Stan's functions, its arguments being values that look at rows."""
+        values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
+        for dep in values:
+            if dep.kind == "coupled":
+                return dep
+        if not any(d.kind == "rowwise" for d in values):
+            return join(*values)
+        # Products first: rows_dot_product of matrices is one, of vectors it is entry by entry.
+        for rule in (self.contracted, self.entrywise, self.rearranged):
+            found = rule(e, values)
+            if found is not None:
+                return found
+        if e.name in BLOCKS and self.whole_block(e, deps):
+            return rowwise(0, max(d.stat for d in values))
+        return _not_row_by_row(e)
+
+    def entrywise(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Functions of each entry by itself, or of entries side by side."""
+        ranks = [a.type.rank for a in e.args]
+        if (e.name in UNARY and len(values) == 1) or e.name == "identity":
+            return values[0]
+        if e.name in BINARY and len(values) > 1 and e.type.rank == max(ranks):
+            return self.broadcast(list(zip(e.args, values, strict=True)), e)
+        return None
+
+    def contracted(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Sums over entries, and products."""
+        name, first, stat = e.name, values[0], max(d.stat for d in values)
+        ranks = [a.type.rank for a in e.args]
+        if name == "dot_product" and ranks == [1, 1]:
+            if all(d.kind == "rowwise" for d in values):
+                return SUM.with_stat(stat)
+            return coupled(
+                f"`{short(e)}` sums over observations with coefficients that are not data rows"
+            )
+        if name == "log_mix" and first.kind == "free" and _all_rows(values[1:], 0):
+            return SUM.with_stat(stat)  # of the mixtures of an array of vectors
+        if name in REDUCTIONS and (ranks[0] == 1 or name == "sum"):
+            return SUM.with_stat(first.stat)
+        axis = {"rows_dot_product": 0, "columns_dot_product": 1}.get(name)
+        if _all_rows(values[:1], axis) and all(d == first for d in values):
+            return rowwise(0, first.stat)
+        if name == "diag_pre_multiply" and _all_rows(values, 0):
+            return rowwise(0, stat)
+        if name == "diag_post_multiply" and _all_rows(values[:1], 0):
+            return join(first, values[1]) if values[1].kind == "free" else coupled("")
+        if name == "multiply" and len(values) == 2:
+            return self.binary(n.Binary(e.args[0], "*", e.args[1], type=e.type))
+        return None
+
+    def rearranged(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
+        """Entries in another container: the same, cut out, or put together."""
+        name, first, stat = e.name, values[0], max(d.stat for d in values)
+        ranks = [a.type.rank for a in e.args]
+        if name in ("to_vector", "to_row_vector", "to_array_1d") and ranks[0] == 1:
+            return first
+        if name == "to_matrix" and len(values) == 1 and ranks[0] == 2:
+            return first
+        axis = {"col": 0, "row": 1}.get(name)
+        if _all_rows(values[:1], axis) and values[1].kind == "free":
+            return rowwise(0, stat)
+        if name in ("append_col", "append_row"):
+            across = 0 if name == "append_col" else 1
+            if ranks[:2] == [1, 1] and e.type.rank == 1:
+                return coupled(f"`{short(e)}` concatenates observations")
+            if _all_rows(values, across):
+                return rowwise(across, stat)
+        if name == "transpose":
+            return self.transpose(first, e.args[0].type)
+        return None
+
+    def whole_block(self, e: n.Call, deps: Sequence[Dep]) -> bool:
+        """Whether ``block(X, 1, j, N, k)`` and its like take all rows of what they cut."""
+        axis, start, count = BLOCKS[e.name]
+        others = [d for k, d in enumerate(deps) if k not in (0, count)]
+        return (
+            deps[0].kind == "rowwise"
+            and deps[0].axis == axis
+            and deps[count].kind == "count"
+            and (start == 0 or text(bare(e.args[start])) == "1")
+            and all(d.kind == "free" and not d.stat for d in others)
+        )
+
+    # ---- densities --------------------------------------------------------------------
+
+    def density(self, name: str, args: Sequence[n.Expr], deps: Sequence[Dep]) -> Dep:
+        """A density or cdf of Stan's: a sum over rows if any argument has rows."""
+        flat = self.flattened(name, args)
+        if flat is not None:
+            return flat
+        values = [self.as_value(d, a) for d, a in zip(deps, args, strict=True)]
+        for dep in values:
+            if dep.kind == "coupled":
+                return dep
+        if not any(d.kind == "rowwise" for d in values):
+            return join(*values)
+        known = density(name)
+        if known is None:
+            return coupled(f"the density `{name}` is not supported")
+        if known.glm is not None:
+            return self.glm(name, args, values)
+        stat = NONE
+        for position, (arg, dep) in enumerate(zip(args, values, strict=True)):
+            extra = arg.type.rank - known.rank(position)
+            what = "the outcome" if position == 0 else f"argument `{short(arg)}`"
+            if dep.kind == "row":
+                return coupled("a density of all observations is inside the loop over them")
+            if dep.kind == "rowwise":
+                if extra == 0:
+                    return coupled(
+                        f"`{name}` is one joint density of the whole outcome: observations are "
+                        "not separate terms"
+                    )
+                if extra != 1 or dep.axis != 0:
+                    return coupled(f"{what} of `{name}` does not have one entry per observation")
+            elif extra > 0:
+                return coupled(
+                    f"{what} of `{name}` has one entry per observation but is not computed from "
+                    "data rows"
+                )
+            stat = max(stat, dep.stat)
+        return SUM.with_stat(stat)
+
+    def flattened(self, name: str, args: Sequence[n.Expr]) -> Dep | None:
+        """``to_vector(Y) ~ normal(to_vector(M), s)``: entries of matrices with rows in step."""
+        known = density(name)
+        if known is None or known.ranks is not None or known.glm is not None:
+            return None
+        deps = [self.of(m) for a in args if (m := matrix_of(a)) is not None]
+        if not any(d.kind == "rowwise" for d in deps):
+            return None
+        others = [self.value(a) for a in args if matrix_of(a) is None]
+        if any(a.type.rank for a in args if matrix_of(a) is None) or any(
+            d.kind not in ("free", "unset") for d in others
+        ):
+            return None
+        if any(d.kind != "rowwise" or d.axis != deps[0].axis for d in deps):
+            return coupled(f"the matrices in `{name}` do not have the same rows")
+        return SUM.with_stat(max(d.stat for d in (*deps, *others)))
+
+    def glm(self, name: str, args: Sequence[n.Expr], values: Sequence[Dep]) -> Dep:
+        glm = density(name).glm  # type: ignore[union-attr]
+        assert glm is not None
+        roles = ("y", *glm.args)
+        stat = NONE
+        for role, arg, dep in zip(roles, args, values, strict=True):
+            rank = arg.type.rank
+            stat = max(stat, dep.stat)
+            if role == "x":
+                fine = dep.kind == "rowwise" and dep.axis == 0 and arg.type.base == "matrix"
+            elif role in ("beta", "cuts") or (role == "alpha" and glm.matrix_beta):
+                fine = dep.kind == "free"
+            else:
+                fine = (rank == 1 and dep.kind == "rowwise") or (rank == 0 and dep.kind == "free")
+            if not fine:
+                return coupled(f"argument `{short(arg)}` of `{name}` cannot be split into rows")
+        return SUM.with_stat(stat)
 
 
 def _product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr:

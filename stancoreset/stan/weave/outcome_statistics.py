@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from stancoreset.stan.contract import assignments, derived
-from stancoreset.stan.syntax import names_in
+from stancoreset.stan.syntax import assignments, derived, names_in, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import suffix
 
-__all__ = ["outcome_statistics"]
+__all__ = ["outcome_statistics", "outcomes"]
 
 
 def outcome_statistics(
@@ -37,39 +36,32 @@ def outcome_statistics(
     rows : collection of str
         Variables with one entry per observation.
     """
-    outcomes = _outcomes(program) & set(rows)
+    modelled = set().union(*map(outcomes, program.model)) & set(rows)
     body = list(program.transformed_data)
     known = {d.name for d in program.data}
-    sources = known & set(rows) & (outcomes | _sources(body, outcomes))
-    tainted = sources | derived(body, sources)
-    used = _sources(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
+    given = known & set(rows) & (modelled | _inputs(body, modelled))
+    tainted = given | derived(body, given)
+    used = _inputs(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
     return tuple(
         d.name
         for d in frozen
-        if d.name in used - outcomes
+        if d.name in used - modelled
         and d.type.base != "int"
         and (d.name in tainted or names_in(d.value) & tainted)
     )
 
 
-def _outcomes(program: n.Program) -> set[str]:
-    """Names in what densities of the model block are densities of."""
+def outcomes(node: n.Node) -> set[str]:
+    """Names in what the densities below `node` are densities of."""
     found: set[str] = set()
-    for s in program.model:
-        for x in n.walk(s):
-            if isinstance(x, n.Tilde):
-                found |= names_in(x.arg)
-            elif isinstance(x, n.Call) and suffix(x.name)[1] and x.args:
-                found |= names_in(x.args[0])
+    for x in n.walk(node):
+        if isinstance(x, n.Tilde):
+            found |= names_in(x.arg)
+        elif isinstance(x, n.Call) and suffix(x.name)[1] and x.args:
+            found |= names_in(x.args[0])
     return found
 
 
-def _sources(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:
+def _inputs(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:
     """All that the values of `wanted` are computed from, through other variables too."""
-    pairs = [pair for s in statements for pair in assignments(s, set())]
-    found = set(wanted)
-    while True:
-        more = set().union(*(used for target, used in pairs if target in found)) - found
-        if not more:
-            return found - wanted
-        found |= more
+    return sources((pair for s in statements for pair in assignments(s)), wanted) - wanted

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.elementwise import FILLED
 from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.library import FILLED, UNARY
 
 __all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
 
@@ -56,10 +58,7 @@ def is_plain(e: n.Expr, rows: Rows) -> bool:
 
 
 def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
-    """The entry of row `i` of a container whose first dimension counts observations.
-
-    What does not depend on rows stays as it is.
-    """
+    """The entry of row `i` of a container; what does not depend on rows stays as it is."""
     dep = rows.of(e)
     if dep.kind != "rowwise":
         return e
@@ -91,7 +90,9 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
             return at(arg, i, rows)
         case n.Call(name="col", args=(matrix, k)):
             return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
-    return n.Index(e, (n.Single(i),), type=kind)
+        case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
+            return replace(e, args=(at(arg, i, rows),), type=kind)
+    return n.Index(e, (*[n.All()] * dep.axis, n.Single(i)), type=kind)
 
 
 def _index_at(

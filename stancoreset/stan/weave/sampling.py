@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
+from dataclasses import replace
 
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import density
+from stancoreset.stan.weave.library import density, normalised_name
 from stancoreset.stan.weave.per_row import call, literal
 
-__all__ = ["SamplingStatements", "density_call", "is_literal"]
+__all__ = ["density_call", "increment", "is_literal", "normalised", "truncated"]
 
 _INT = n.Type("int")
 
@@ -24,53 +25,61 @@ def density_call(s: n.Tilde, functions: Container[str]) -> n.Call:
     for kind in ("_lpdf", "_lpmf"):
         if s.distribution + kind in functions:
             return call(s.distribution + kind, s.arg, *s.args, user=True)
-    known = density(s.distribution)
-    discrete = known.discrete if known is not None else s.arg.type.base == "int"
-    return call(s.distribution + ("_lpmf" if discrete else "_lpdf"), s.arg, *s.args)
+    return call(s.distribution + ("_lpmf" if _discrete(s) else "_lpdf"), s.arg, *s.args)
 
 
-class SamplingStatements:
-    """``y ~ d(args) T[lower, upper]`` as the increment it stands for."""
+def increment(s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
+    """What a sampling statement about one observation adds to the target, truncation included."""
+    value = density_call(s, functions)
+    return truncated(value, s, functions, rows) if s.truncated else value
 
-    rows: Rows
-    functions: Mapping[str, n.FunDef]
 
-    def scalar_density(self, s: n.Tilde) -> n.Expr:
-        """The increment of a sampling statement about one observation, truncation included."""
-        value: n.Expr = density_call(s, self.functions)
-        return self.truncate(value, s, s.arg, s.args) if s.truncated else value
-
-    def truncate(self, value: n.Expr, s: n.Tilde, y: n.Expr, args: tuple[n.Expr, ...]) -> n.Expr:
-        """``- log P(lower <= Y <= upper)`` behind the density, as ``T[lower, upper]`` means."""
-        known = density(s.distribution)
-        user = any(s.distribution + k in self.functions for k in ("_lpdf", "_lpmf"))
-        discrete = known.discrete if known is not None else s.arg.type.base == "int"
-        lower, upper = s.lower, s.upper
-
-        def cdf(kind: str, bound: n.Expr) -> n.Expr:
-            name = s.distribution + kind
-            return call(name, bound, *args, user=user and name in self.functions)
-
-        below = lower
-        if lower is not None and discrete:  # P(Y >= lower) = P(Y > lower - 1)
-            below = n.Binary(lower, "-", literal("1"), type=_INT)
-        if below is not None and upper is not None:
-            mass: n.Expr = call("log_diff_exp", cdf("_lcdf", upper), cdf("_lcdf", below))
-        elif below is not None:
-            mass = cdf("_lccdf", below)
-        else:
-            assert upper is not None
-            mass = cdf("_lcdf", upper)
-        inside: n.Expr = n.Binary(value, "-", mass, type=n.REAL)
-        outside: list[n.Expr] = []
-        for bound, op in ((lower, "<"), (upper, ">")):
-            if bound is not None and not self.rows.constant(bound) and not is_literal(bound):
-                outside.append(n.Binary(y, op, bound, type=_INT))
-        if outside:  # a bound that moves with the parameters cuts off their support
-            test = outside[0]
-            for other in outside[1:]:
-                test = n.Binary(test, "||", other, type=_INT)
-            inside = n.Paren(
-                n.Ternary(test, call("negative_infinity"), inside, type=n.REAL), type=n.REAL
-            )
+def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
+    """``value - log P(lower <= Y <= upper)``, which ``y ~ d(args) T[lower, upper]`` adds."""
+    inside: n.Expr = n.Binary(value, "-", _log_mass(s, functions), type=n.REAL)
+    outside: list[n.Expr] = []
+    for bound, op in ((s.lower, "<"), (s.upper, ">")):
+        if bound is not None and not rows.constant(bound) and not is_literal(bound):
+            outside.append(n.Binary(s.arg, op, bound, type=_INT))
+    if not outside:
         return inside
+    test = outside[0]  # a bound that moves with the parameters cuts off their support
+    for other in outside[1:]:
+        test = n.Binary(test, "||", other, type=_INT)
+    return n.Paren(n.Ternary(test, call("negative_infinity"), inside, type=n.REAL), type=n.REAL)
+
+
+def _log_mass(s: n.Tilde, functions: Container[str]) -> n.Expr:
+    """``log P(lower <= Y <= upper)`` of a truncated sampling statement."""
+
+    def cdf(kind: str, bound: n.Expr) -> n.Expr:
+        name = s.distribution + kind
+        return call(name, bound, *s.args, user=user and name in functions)
+
+    user = any(s.distribution + kind in functions for kind in ("_lpdf", "_lpmf"))
+    below = s.lower
+    if s.lower is not None and _discrete(s):  # P(Y >= lower) = P(Y > lower - 1)
+        below = n.Binary(s.lower, "-", literal("1"), type=_INT)
+    if below is not None and s.upper is not None:
+        return call("log_diff_exp", cdf("_lcdf", s.upper), cdf("_lcdf", below))
+    if below is not None:
+        return cdf("_lccdf", below)
+    assert s.upper is not None
+    return cdf("_lcdf", s.upper)
+
+
+def _discrete(s: n.Tilde) -> bool:
+    known = density(s.distribution)
+    return known.discrete if known is not None else s.arg.type.base == "int"
+
+
+def normalised(e: n.Expr) -> n.Expr:
+    """`e` with the constants of its densities, ``_lupdf`` being for the model block alone."""
+
+    def change(x: n.Node) -> n.Node | None:
+        if isinstance(x, n.Call) and x.name.endswith(("_lupdf", "_lupmf")):
+            return replace(x, name=normalised_name(x.name), args=tuple(map(normalised, x.args)))
+        return None
+
+    changed: n.Expr = n.transform(e, change)
+    return changed

@@ -1,25 +1,102 @@
-"""Scratch containers of a loop: does each pass write what it reads, before it reads it?
+"""What a pass of the loop over rows finds in variables that are declared outside the loop.
 
-A container declared outside ``for (n in 1:N)`` is scratch paper if every pass writes the same
-elements of it before it reads them: one by one, in a loop with the same passes for every row,
-or in both branches of a condition. Then nothing of an earlier observation is left in it.
+A variable that the loop assigns holds a value of the previous row until the pass has written it:
+reading it before that makes rows depend on each other. A container declared outside
+``for (n in 1:N)`` is scratch paper if every pass writes the same elements of it before it reads
+them: one by one, in a loop with the same passes for every row, or in both branches of a condition.
+Then nothing of an earlier observation is left in it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from stancoreset.stan.data import Scope, evaluate_int
-from stancoreset.stan.syntax import assigned_names, names_in, target_vars
+from stancoreset.stan.syntax import assigned_names, bare, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.accumulators import added
+from stancoreset.stan.weave.domain import UNSET, Dep, coupled
 
-__all__ = ["carries_over"]
+__all__ = ["Found", "carries_over", "found_by_rows"]
 
 _ALL, _SOME = "all of it", "some of it"
 Parts = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a pass of the loop over rows finds.
+
+    Attributes
+    ----------
+    env : mapping of str to Dep
+        Dependences of variables that the loop assigns, until the pass has written them.
+    adding : frozenset of str
+        Variables that the loop does nothing to but add.
+    """
+
+    env: Mapping[str, Dep]
+    adding: frozenset[str]
+
+
+def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> Found:
+    """What each pass through the body of a loop over rows finds in the variables of `env`."""
+    found: dict[str, Dep] = {}
+    adding = set()
+    for name in sorted(assigned_names(body) & env.keys()):
+        writes = [s for s in n.walk(body) if isinstance(s, n.Assign) and _assigns(s, name)]
+        # Reading a scalar or a whole container before it is written couples rows.
+        if all(_writes_row(s, env) for s in writes):
+            continue
+        # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
+        own = sum(_mentions(s, name) for s in writes)
+        if all(added(s) is not None for s in writes) and _mentions(body, name) == own:
+            adding.add(name)
+            continue
+        stale = coupled(
+            f"`{name}` keeps a value of the previous observation for the next one, like the "
+            "state of a time series or a hidden Markov model: rows depend on each other"
+        )
+        parts = any(isinstance(s.target, n.Index) for s in writes)
+        left_over = parts and _leaves_part(body, name, env, program)
+        found[name] = replace(stale, stale=not left_over)
+    return Found(found, frozenset(adding))
+
+
+def _assigns(s: n.Assign, name: str) -> bool:
+    return name in {v.name for v in target_vars(s.target)}
+
+
+def _mentions(node: n.Node, name: str) -> int:
+    return sum(isinstance(v, n.Var) and v.name == name for v in n.walk(node))
+
+
+def _writes_row(s: n.Assign, env: Mapping[str, Dep]) -> bool:
+    """``mu[n] = …`` with n the row."""
+    singles = (i for i in getattr(s.target, "indices", ()) if isinstance(i, n.Single))
+    names = (bare(i.index) for i in singles)
+    return any(isinstance(v, n.Var) and env.get(v.name, UNSET).number for v in names)
+
+
+def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Program) -> bool:
+    """Whether a row may read what earlier rows wrote into a container declared outside.
+
+    `h[k[n]] = …`, or `h[j] = …` in a loop to `k[n]`: what earlier observations wrote
+    elsewhere in it stays. Writing all of it first is another matter.
+    """
+    changing = assigned_names(body)
+    fixed = {v for v, dep in env.items() if dep.kind == "free" and v not in changing}
+    sizes = {
+        d.size.dims
+        for s in (*program.transformed_parameters, *program.model)
+        for d in n.walk(s)
+        if isinstance(d, n.Decl) and d.name == name
+    }
+    return carries_over(body, name, fixed, sizes.pop() if len(sizes) == 1 else ())
 
 
 def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, ...] = ()) -> bool:

@@ -6,26 +6,27 @@ stands in it does not change, and is computed once from the full data:
     for (n in 1:N) if (times_J[n] > 0) target += times_J[n] * normal_lpdf(y[n] | mu[n], s);
 
 This is how brms (2.22 and later) writes censoring, and how subsets are written by hand; loops over
-selected rows are in `stancoreset.stan.weave.selected_loops`.
+selected rows become loops over all rows in the same way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, increments, names_in
+from stancoreset.stan.syntax import Names, assigned_names, bare, has_own_break, names_in, rewritten
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.elementwise import UNARY
+from stancoreset.stan.weave.domain import coupled, rowwise
+from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
-from stancoreset.stan.weave.per_row import call, literal, times
+from stancoreset.stan.weave.per_row import at, call, literal, times
 from stancoreset.stan.weave.sampling import density_call
-from stancoreset.stan.weave.selected_loops import selected_loop
 
 __all__ = ["Selections", "UserCall", "spread_selections"]
 
+
 _INT = n.Type("int")
-_DOTTED = {".*": "*", "./": "/", ".^": "^", "+": "+", "-": "-", "*": "*", "/": "/"}
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,12 @@ class Selections:
     program : nodes.Program
     counts : frozenset of str
         Transformed data that hold how often each row was selected: for the full data.
-    origin : dict of int to statement
-        New increment, by its id → the user's statement.
     calls : tuple of UserCall
         User's densities that are now called with one row at a time.
     """
 
     program: n.Program
     counts: frozenset[str] = frozenset()
-    origin: dict[int, n.Stmt] = field(default_factory=dict)
     calls: tuple[UserCall, ...] = ()
 
 
@@ -93,9 +91,10 @@ class _Spread:
         every = _declarations(program)
         other = {d.name for d in every if _first_size(d) != obs}
         self.sized = {d.name for d in every} - other
+        known_rows = {name: rowwise(0) for name in self.sized}
+        self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
-        self.origin: dict[int, n.Stmt] = {}
         self.calls: list[UserCall] = []
 
     def done(self) -> Selections:
@@ -105,7 +104,7 @@ class _Spread:
             return Selections(self.program)
         body = (*self.program.transformed_data, *self.statements)
         program = replace(self.program, transformed_data=body, model=model)
-        return Selections(program, frozenset(self.counts.values()), self.origin, tuple(self.calls))
+        return Selections(program, frozenset(self.counts.values()), tuple(self.calls))
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -118,12 +117,8 @@ class _Spread:
         if found is None or not names_in(found.pointer) <= self.globals:
             return s  # nor is any loop inside it
         row = n.Var(self.names.loop(), type=_INT)
-        loop = found.over_rows(
-            self.obs, row.name, self.names.fresh("again"), self.often(found.pointer, row)
-        )
-        for new, old in zip(increments(loop), increments(s), strict=True):
-            self.origin[id(new)] = old
-        return loop
+        again = self.names.fresh("again")
+        return found.over_rows(self.obs, row.name, again, self.often(found.pointer, row))
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
@@ -137,9 +132,7 @@ class _Spread:
         if not loops:
             return None
         if rest is not None:
-            kept = n.TargetAdd(rest, line=s.line)
-            self.origin[id(kept)] = s
-            loops.insert(0, kept)
+            loops.insert(0, n.TargetAdd(rest, line=s.line, origin=s.as_written))
         return loops[0] if len(loops) == 1 else n.Block(tuple(loops), line=s.line)
 
     def parts(self, e: n.Expr, sign: str, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
@@ -172,8 +165,7 @@ class _Spread:
         value: n.Expr = times(often, replace(e, args=tuple(args)))
         if sign:
             value = n.Unary("-", value, type=n.REAL)
-        add = n.TargetAdd(value, line=s.line)
-        self.origin[id(add)] = s
+        add = n.TargetAdd(value, line=s.line, origin=s.as_written)
         test = n.Binary(often, ">", literal("0"), type=_INT)
         body = n.Block((n.If(test, n.Block((add,), line=s.line), None, line=s.line),), line=s.line)
         count = n.Var(self.obs, type=_INT)
@@ -232,34 +224,21 @@ class _Spread:
         return set().union(*(self.selections(a) for a in e.args))
 
     def row(self, e: n.Expr, chosen: str, i: n.Expr) -> n.Expr:
-        """The entry of a row of an expression of the selected rows."""
-        if not self.selections(e):
-            if e.type.rank:
-                raise _NotSpreadError
-            return e
-        if self.selection(e) == chosen:
-            assert isinstance(e, n.Index)
-            return replace(e, indices=(n.Single(i), *e.indices[1:]), type=e.type.element())
-        match e:
-            case n.Paren(arg=arg):
-                inner = self.row(arg, chosen, i)
-                return n.Paren(inner, type=inner.type)
-            case n.Unary(op="-", arg=arg):
-                inner = self.row(arg, chosen, i)
-                return n.Unary("-", inner, type=inner.type)
-            case n.Binary(left=left, op="*", right=right) if left.type.base == "matrix":
-                if right.type != n.Type("vector") or self.selections(right):
-                    raise _NotSpreadError
-                return n.Binary(self.row(left, chosen, i), "*", right, type=n.REAL)
-            case n.Binary(left=left, op=op, right=right) if op in _DOTTED:
-                a, b = self.row(left, chosen, i), self.row(right, chosen, i)
-                if a.type.rank or b.type.rank:
-                    raise _NotSpreadError
-                return n.Binary(a, _DOTTED[op], b, type=n.REAL)
-            case n.Call(args=(arg,), user=False) if e.name in UNARY:
-                inner = self.row(arg, chosen, i)
-                return replace(e, args=(inner,), type=inner.type)
-        raise _NotSpreadError
+        """The entry of row `i` of an expression of the selected rows."""
+
+        def is_chosen(x: n.Node) -> bool:
+            return self.selection(x) == chosen
+
+        def of_all(x: n.Node) -> n.Node | None:
+            if not is_chosen(x) or not isinstance(x, n.Index):
+                return None
+            return replace(x, indices=(n.All(), *x.indices[1:])) if x.indices[1:] else x.base
+
+        others = n.transform(e, lambda x: literal("0") if is_chosen(x) else None)
+        whole = n.transform(e, of_all)
+        if names_in(others) & self.sized or self.dependences.of(whole).kind != "rowwise":
+            raise _NotSpreadError
+        return at(whole, i, self.dependences)
 
     # ---- how often each row is selected -------------------------------------------------------
 
@@ -297,3 +276,126 @@ def _declarations(program: n.Program) -> list[n.Decl]:
         program.data, program.transformed_data, program.transformed_parameters, program.model,
     )  # fmt: skip
     return [d for block in blocks for s in block for d in n.walk(s) if isinstance(d, n.Decl)]
+
+
+@dataclass(frozen=True)
+class SelectedLoop:
+    """A loop whose passes are about the rows that an array of numbers names.
+
+    Attributes
+    ----------
+    pointer : nodes.Expr
+        J or ``J[1:K]``.
+    body : nodes.Stmt
+        One pass.
+    numbers : frozenset of str
+        Texts of what stands for the number of the row in `body`: ``J[k]``, or a name.
+    """
+
+    pointer: n.Expr
+    body: n.Stmt
+    numbers: frozenset[str]
+
+    def over_rows(self, obs: str, row: str, again: str, times: n.Expr) -> n.For:
+        """The loop over `row` in ``1:obs``, with `times` passes (``again``) for each."""
+        body = _renumbered(self.body, self.numbers, n.Var(row, type=_INT))
+        line = self.body.line
+        inner = n.For(again, literal("1"), times, _block(body), line=line)
+        return n.For(row, literal("1"), n.Var(obs, type=_INT), _block(inner), line=line)
+
+
+def selected_loop(
+    s: n.For | n.ForEach, pointers: Mapping[str, str], rows: Collection[str]
+) -> SelectedLoop | None:
+    """What `s` is if it passes over selected rows; None for all other loops.
+
+    Parameters
+    ----------
+    s : nodes.For or nodes.ForEach
+    pointers : mapping of str to str
+        Data that are arrays of integers → the text of their size.
+    rows : collection of str
+        Variables with one entry per row.
+    """
+    pointer = _each(s, pointers) if isinstance(s, n.ForEach) else _counted(s, pointers)
+    if pointer is None or has_own_break(s.body):
+        return None
+    entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
+    numbers = {entry, *_aliases(s.body, entry)}
+    elsewhere = s.name in names_in(_renumbered(s.body, numbers, literal("1")))
+    if elsewhere or not any(_picks_row(e, numbers, rows) for e in n.walk(s.body)):
+        return None
+    return SelectedLoop(pointer, s.body, frozenset(numbers))
+
+
+def _each(s: n.ForEach, pointers: Mapping[str, str]) -> n.Expr | None:
+    """``for (i in J)`` or ``for (i in J[1:K])``."""
+    pointer = base = bare(s.sequence)
+    match pointer:
+        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
+            pass
+    return pointer if isinstance(base, n.Var) and base.name in pointers else None
+
+
+def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
+    """``for (k in 1:K)`` where k stands in ``J[k]`` alone: J, or ``J[1:K]`` if J may be longer."""
+    if text(bare(s.lower)) != "1" or assigned_names(s.body) & names_in(s.upper):
+        return None
+    found = {
+        e.base.name
+        for e in n.walk(s.body)
+        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in pointers
+        if text(e) == text(_entry(e.base, s.name))
+    }
+    if len(found) != 1:
+        return None
+    (name,) = found
+    pointer, upper = n.Var(name, type=n.Type("int", 1)), text(bare(s.upper))
+    if upper in (pointers[name], f"size({name})", f"num_elements({name})"):
+        return pointer
+    return n.Index(pointer, (n.Between(literal("1"), s.upper),), type=pointer.type)
+
+
+def _entry(pointer: n.Expr, number: str) -> n.Index:
+    base = pointer.base if isinstance(pointer, n.Index) else pointer
+    return n.Index(base, (n.Single(n.Var(number, type=_INT)),), type=_INT)
+
+
+def _aliases(body: n.Stmt, entry: str) -> set[str]:
+    """Names declared as the row's number, ``int i = J[k];``, and never changed."""
+    declared: dict[str, set[str]] = {}
+    for d in n.walk(body):
+        if isinstance(d, n.Decl):
+            declared.setdefault(d.name, set()).add("" if d.value is None else text(bare(d.value)))
+    changed = assigned_names(body)
+    return {name for name, values in declared.items() if values == {entry} and name not in changed}
+
+
+def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
+    """The body with another expression for the row's number; names for it are gone."""
+
+    def alias(s: n.Node) -> bool:
+        return isinstance(s, n.Decl) and s.name in numbers
+
+    def change(e: n.Node) -> n.Node | None:
+        if isinstance(e, n.Block) and any(map(alias, e.body)):
+            kept = tuple(x for x in e.body if not alias(x))
+            return rewritten(replace(e, body=kept), change)
+        return by if isinstance(e, n.Var | n.Index) and text(e) in numbers else None
+
+    return rewritten(body, change)
+
+
+def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:
+    """Whether `e` is the entry of a row: ``y[J[k]]``."""
+    return (
+        isinstance(e, n.Index)
+        and isinstance(e.base, n.Var)
+        and e.base.name in rows
+        and isinstance(e.indices[0], n.Single)
+        and text(bare(e.indices[0].index)) in numbers
+    )
+
+
+def _block(s: n.Stmt) -> n.Block:
+    return s if isinstance(s, n.Block) else n.Block((s,), line=s.line)

@@ -6,25 +6,51 @@ two lists: what the weighted program runs (*model*), and what fills ``log_lik`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import Names, bare, names_in
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    has_own_break,
+    increments,
+    names_in,
+    rewritten,
+    target_vars,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
+from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
 from stancoreset.stan.weave.counts import optional
-from stancoreset.stan.weave.domain import BY_DATA, FREE, UNSET, Dep, coupled, join
+from stancoreset.stan.weave.domain import (
+    BY_DATA,
+    FREE,
+    SUM,
+    UNSET,
+    Dep,
+    coupled,
+    join,
+    row,
+)
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.per_row import times, total
-from stancoreset.stan.weave.terms import Terms
-from stancoreset.stan.weave.weave_assign import Assignments, is_zero
-from stancoreset.stan.weave.weave_loops import Loops
-from stancoreset.stan.weave.weave_state import Statements, as_block, as_body
+from stancoreset.stan.weave.freeze import Statistics
+from stancoreset.stan.weave.library import normalised_name
+from stancoreset.stan.weave.per_row import at, literal, times, total
+from stancoreset.stan.weave.sampling import increment, normalised
+from stancoreset.stan.weave.scratch import found_by_rows
+from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
+from stancoreset.stan.weave.vectorise import lift_loop
+from stancoreset.stan.weave.writes import after_write
 
 __all__ = ["Entry", "Flow"]
+
+Both = tuple[Statements, Statements]
+_INT = n.Type("int")
 
 
 @dataclass(frozen=True)
@@ -48,7 +74,41 @@ class Entry:
     why: str
 
 
-class Flow(Assignments, Loops):
+@dataclass(frozen=True)
+class Place:
+    """Where the walk is: what the conditions and loops around a statement say.
+
+    Attributes
+    ----------
+    branches : Dep
+        Dependence of the conditions that lead here.
+    by_parameters : bool
+        Whether one of them reads parameters.
+    loop : str
+        Variable of the loop over observations around; or empty.
+    adding : frozenset of str
+        Variables declared outside that loop to which it does nothing but add.
+    repeats : str
+        Why the number of passes of a loop around changes with the rows; or empty.
+    once : frozenset of str
+        Variables declared outside that loop.
+    carried : frozenset of str
+        Variables that a pass of a loop around may hand on to the next.
+    vectorised : bool
+        Whether the statements stand for a loop of the user's.
+    """
+
+    branches: Dep = UNSET
+    by_parameters: bool = False
+    loop: str = ""
+    adding: frozenset[str] = frozenset()
+    repeats: str = ""
+    once: frozenset[str] = frozenset()
+    carried: frozenset[str] = frozenset()
+    vectorised: bool = False
+
+
+class Flow:
     """Walks statements; `env` holds the dependence of every variable in scope.
 
     Parameters
@@ -61,6 +121,10 @@ class Flow(Assignments, Loops):
         Names whose values the full data determine: data and transformed data.
     names : Names
         Source of fresh names, and of those of the weights and the pointwise log likelihood.
+    calls : tuple of str
+        The user's functions that the statements are inside of.
+    density_block : bool
+        Whether the statements are those of transformed parameters and the model.
     """
 
     def __init__(
@@ -71,27 +135,86 @@ class Flow(Assignments, Loops):
         data: set[str],
         names: Names,
         calls: tuple[str, ...] = (),
+        density_block: bool = False,
     ) -> None:
-        super().__init__()
         self.program = program
-        self.functions = {f.name: f for f in program.functions if f.body is not None}
-        self.by_parameters = False  # whether a condition that leads here looks at parameters
         self.obs = obs
         self.env = env
         self.data = data
         self.names = names
+        self.calls = calls
+        self.density_block = density_block
+        self.functions = {f.name for f in program.functions if f.body is not None}
         self.rows = Rows(env, data, self.call_user, pure_sums=bool(calls))
         self.rows.optional = optional(program)
-        self.terms = Terms(self.rows, self.functions, obs, names)
-        self.entries: dict[int, Entry] = {}
+        self.statistics = Statistics(self.rows, obs, names)
+        self.terms = Terms(self.rows, self.functions, self.statistics, names)
+        self.place = Place()
+        self.left = UNSET  # of the conditions on which a pass of the loop was left before
+        self.accumulators: set[str] = set()  # variables that add up rows
+        self.weighted: set[n.Stmt] = set()  # the user's statements
+        self.entries: dict[n.Stmt, Entry] = {}  # by the user's statement
         self.returned: list[Dep] = []
-        self.calls = calls  # users' functions that we are inside of
-        self.depth = len(calls)
-        self.density_block = False
 
-    # ---- blocks -----------------------------------------------------------------------
+    # ---- where the walk is --------------------------------------------------------------
 
-    def block(self, body: Iterable[n.Stmt]) -> tuple[Statements, Statements]:
+    @property
+    def context(self) -> Dep:
+        """Dependence of whether a statement is reached."""
+        return join(self.place.branches, self.left)
+
+    @contextmanager
+    def within(self, **changes: Any) -> Iterator[None]:
+        """Walk statements at a place that differs from this one in `changes`."""
+        before = self.place
+        self.place = replace(before, **changes)
+        yield
+        self.place = before
+
+    def under(self, dep: Dep, s: n.Stmt) -> Both:
+        """A statement that is reached on a condition."""
+        with self.within(branches=join(self.place.branches, dep)):
+            return self.statement(s)
+
+    @contextmanager
+    def loop_variable(self, name: str) -> Iterator[None]:
+        """Walk a loop whose variable `name` ends with it."""
+        saved, shadowed = self.env.get(name), name in self.data
+        self.data.discard(name)
+        yield
+        if saved is None:
+            self.env.pop(name, None)
+        else:
+            self.env[name] = saved
+        if shadowed:
+            self.data.add(name)
+
+    def one_of(self, a: Dep, b: Dep) -> Dep:
+        """Dependence of a variable that two branches, or two passes, leave differently."""
+        if "sum" in (a.kind, b.kind):
+            kinds = {a.kind, b.kind} - {"sum"}
+            if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.calls):
+                return SUM.with_stat(max(a.stat, b.stat))
+            return coupled("it is a sum over observations in one case, another number in another")
+        return join(a, b)
+
+    def log(self, s: n.Stmt, role: str, why: str, *, weighted: bool = False) -> None:
+        """Note what became of a statement."""
+        if self.calls:
+            return
+        user = s.as_written
+        if self.place.vectorised:
+            why += f", vectorised over {self.obs}"
+        if weighted:
+            self.weighted.add(user)
+        before = self.entries.get(user)
+        if s.origin is not None and before is not None and before.role != role:
+            role, why = "mixed", f"{before.why}; {why}"
+        self.entries[user] = Entry(user.line, statement_text(user), role, why)
+
+    # ---- blocks and statements ----------------------------------------------------------
+
+    def block(self, body: Iterable[n.Stmt]) -> Both:
         model: Statements = []
         point: Statements = []
         for s in body:
@@ -100,7 +223,7 @@ class Flow(Assignments, Loops):
             point += p
         return model, point
 
-    def scoped(self, body: Iterable[n.Stmt]) -> tuple[Statements, Statements]:
+    def scoped(self, body: Iterable[n.Stmt]) -> Both:
         """A block whose declarations end with it."""
         body = tuple(body)
         names = [s.name for s in body if isinstance(s, n.Decl)]
@@ -116,9 +239,7 @@ class Flow(Assignments, Loops):
                 self.env[name] = dep
         return result
 
-    # ---- statements -------------------------------------------------------------------
-
-    def statement(self, s: n.Stmt) -> tuple[Statements, Statements]:
+    def statement(self, s: n.Stmt) -> Both:
         match s:
             case n.Decl():
                 return self.declaration(s)
@@ -126,186 +247,498 @@ class Flow(Assignments, Loops):
                 return self.assignment(s)
             case n.Tilde() | n.TargetAdd():
                 return self.increment(s)
+            case n.JacobianAdd():
+                return self.jacobian(s)
             case n.Block(body=body):
                 m, p = self.scoped(body)
-                return as_block(m, s), as_block(p, s)
+                return _as_block(m, s), _as_block(p, s)
             case n.Profile(body=body):
                 m, p = self.scoped(body)
-                return ([replace(s, body=tuple(m))] if m else []), as_block(p, s)
+                return ([replace(s, body=tuple(m))] if m else []), _as_block(p, s)
             case n.If():
                 return self.branch(s)
             case n.For():
                 return self.loop_for(s)
             case n.ForEach():
                 return self.loop_each(s)
-            case n.While(condition=condition, body=body):
-                dep = join(self.context, self.rows.value(condition))
-                if dep.kind in ("rowwise", "coupled", "sum"):
-                    self.refuse(s, dep.why or "a while loop runs over observations")
-                often = "the number of passes of the while loop is computed from the observations"
-                why, sure = often if dep.stat else "", dep.kind != "row"
-                m, p = self.under(dep, lambda: self.repeated(why, body, sure))
-                return [replace(s, body=as_body(m, body))], [replace(s, body=as_body(p, body))]
-            case n.JacobianAdd(value=value):
-                dep = join(self.context, self.rows.value(value))
-                if dep.looks_at_rows or dep.stat == BY_DATA:
-                    self.refuse(s, f"the jacobian term depends on rows. {dep.why}")
-                self.log(s, "jacobian", "a change of variables, the same for every row")
-                return [s], []
+            case n.While():
+                return self.loop_while(s)
             case n.Break() | n.Continue():
                 self.left = self.context
             case n.VoidCall():
                 return self.void_call(s)
             case n.Message():
                 return self.message(s)
-            case n.Return(value=value):
-                dep = self.rows.of(value) if value is not None else FREE
-                if dep.kind == "free" and isinstance(value, n.Expression) and is_zero(value):
-                    dep = UNSET
-                if self.loop:
-                    dep = coupled("it returns from inside the loop over observations")
-                elif dep.looks_at_rows and self.context.looks_at_rows:
-                    dep = coupled("what it returns depends on single observations")
-                self.returned.append(dep if dep.kind == "sum" else join(self.context, dep))
-                return [s], [s]
+            case n.Return():
+                self.returned.append(self.returns(s))
         return [s], [s]
 
-    # ---- control flow -----------------------------------------------------------------
-
-    def under(
-        self, dep: Dep, run: Callable[[], tuple[Statements, Statements]]
-    ) -> tuple[Statements, Statements]:
-        before = self.branches
-        self.branches = join(before, dep)
-        try:
-            return run()
-        finally:
-            self.branches = before
-
-    def branch(self, s: n.If) -> tuple[Statements, Statements]:
+    def branch(self, s: n.If) -> Both:
         dep = self.rows.value(s.condition)
         if dep.kind == "rowwise":
-            dep = coupled(f"the condition `{text(s.condition)}` looks at all observations")
+            dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
         start = dict(self.env)
-        before = self.by_parameters
-        self.by_parameters = before or not self.rows.of_data(s.condition)
-        m1, p1 = self.under(dep, lambda: self.statement(s.yes))
-        after_yes = dict(self.env)
-        self.env.clear()
-        self.env.update(start)
-        m2: Statements = []
-        p2: Statements = []
-        if s.no is not None:
-            no = s.no
-            m2, p2 = self.under(dep, lambda: self.statement(no))
-        self.by_parameters = before
+        by_parameters = self.place.by_parameters or not self.rows.of_data(s.condition)
+        with self.within(by_parameters=by_parameters):
+            m1, p1 = self.under(dep, s.yes)
+            after_yes = dict(self.env)
+            self.env.clear()
+            self.env.update(start)
+            m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
         for name, other in after_yes.items():
             mine = self.env.get(name, UNSET)
             if mine != other:
                 self.env[name] = self.one_of(mine, other)
-        condition = self.terms.hoist(s.condition)
-        return (
-            _branches(s, condition, m1, m2),
-            _branches(s, condition, p1, p2),
-        )
+        condition = self.statistics.hoist(s.condition)
+        return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
 
-    # ---- other statements -------------------------------------------------------------
+    def jacobian(self, s: n.JacobianAdd) -> Both:
+        dep = join(self.context, self.rows.value(s.value))
+        if dep.looks_at_rows or dep.stat == BY_DATA:
+            refuse(s, because("the Jacobian term depends on rows", dep.why))
+        self.log(s, "jacobian", "a change of variables, the same for every row")
+        return [s], []
 
-    def void_call(self, s: n.VoidCall) -> tuple[Statements, Statements]:
+    def void_call(self, s: n.VoidCall) -> Both:
         dep = join(self.context, *(self.rows.of(a) for a in s.args))
-        if self.loop or self.repeats or dep.looks_at_rows or dep.stat:
-            self.refuse(
+        if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
+            refuse(
                 s,
-                f"`{s.name}` adds to the target behind the scenes and is given data rows: write "
-                "its increments in the model block",
+                f"`{s.name}` changes the target and is given data rows; write its increments in "
+                "the model block",
             )
         self.log(s, "prior", "a function of parameters and constants only")
         return [s], []
 
-    def message(self, s: n.Message) -> tuple[Statements, Statements]:
+    def message(self, s: n.Message) -> Both:
         deps = [self.rows.of(i) for i in s.items if isinstance(i, n.Expression)]
         whole = join(self.context, *(d for d in deps if d.kind != "sum"), FREE)
-        if s.kind != "print" and self.density_block and self.by_parameters and not self.depth:
+        rejects = s.kind != "print" and self.place.by_parameters
+        if rejects and self.density_block:
             # No message, but the edge of a support: that of a row belongs to its density.
             if self.context.kind in ("coupled", "rowwise", "sum"):
-                self.refuse(s, "parameters are rejected by a condition on all observations")
+                refuse(s, "parameters are rejected by a condition on all observations")
             return [s], [s]
         if s.kind == "print" or whole.looks_at_rows or whole.stat:
             # Messages about rows would tell of the coreset; checks ran on the full data.
             return [], []
         return [s], []
 
-    def log_lik(self, i: n.Expr, value: n.Expr, s: n.Stmt) -> n.Stmt:
-        target = n.Index(n.Var(self.names.log_lik), (n.Single(i),))
-        return n.Assign(target, "+=", value, line=s.line)
+    def returns(self, s: n.Return) -> Dep:
+        """Dependence of what a user's function returns here."""
+        dep = FREE if s.value is None else self.rows.of(s.value)
+        if dep.kind == "free" and s.value is not None and _is_zero(s.value):
+            dep = UNSET
+        if self.place.loop:
+            return coupled("it returns from inside the loop over observations")
+        if dep.looks_at_rows and self.context.looks_at_rows:
+            return coupled("which value it returns depends on single observations")
+        return dep if dep.kind == "sum" else join(self.context, dep)
 
-    def increment(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, Statements]:
-        chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.loop else None
+    # ---- declarations and assignments ---------------------------------------------------
+
+    def declaration(self, s: n.Decl) -> Both:
+        s = self.sized(s) if self.density_block else s
+        if s.value is None:
+            self.env[s.name] = UNSET
+            return [s], [s]
+        dep = self.guarded(self.rows.of(s.value), s.value)
+        if dep.kind == "free" and _is_zero(s.value):
+            dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
+        self.env[s.name] = self.kept_count(dep, s.value, s.type)
+        self.define(s.name, s.value, self.env[s.name])
+        done = replace(s, value=self.evaluated(s.value, s.type))
+        return [done], [done]
+
+    def sized(self, d: n.Decl) -> n.Decl:
+        """The declaration with sizes that are computed from rows frozen, ``vector[max(g)]``."""
+
+        def hoisted(sizes: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
+            by_rows = [self.rows.value(e).stat == BY_DATA for e in sizes]
+            pairs = zip(sizes, by_rows, strict=True)
+            return tuple(self.statistics.hoist(e) if stat else e for e, stat in pairs)
+
+        def change(size: n.Node) -> n.Node | None:
+            if not isinstance(size, n.SizedType):
+                return None
+            items = tuple(n.transform(i, change) for i in size.items)
+            array, sizes = hoisted(size.array), hoisted(size.sizes)
+            return replace(size, array=array, sizes=sizes, items=items)
+
+        return replace(d, size=n.transform(d.size, change))
+
+    def assignment(self, s: n.Assign) -> Both:
+        if isinstance(s.target, n.TupleLit):
+            dep = self.guarded(self.rows.value(s.value), s.value)
+            if dep.kind == "rowwise":
+                dep = coupled("rows inside a tuple are not supported")
+            for v in target_vars(s.target):
+                self.env[v.name] = dep
+                self.forget(v.name)
+            return [s], [s]
+        name = target_vars(s.target)[0].name
+        if self.accumulates(s, name):
+            return self.accumulate(s, name)
+        value = self.rows.of(s.value)
+        if s.op != "=":
+            operator = s.op[:-1]
+            value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
+        value = self.guarded(value, s.value)
+        if self.place.repeats and name in self.place.once and value.kind != "coupled":
+            value = coupled(self.place.repeats)
+        value = self.kept_count(value, s.value, s.target.type)
+        old = self.env.get(name, UNSET)
+        self.env[name] = after_write(self.rows, self.place.loop, s, old, value)
+        if s.op == "=" and isinstance(s.target, n.Var):
+            self.define(name, s.value, self.env[name])
+        else:
+            self.forget(name)
+        done = replace(s, value=self.evaluated(s.value, s.target.type))
+        return [done], [done]
+
+    def guarded(self, dep: Dep, value: n.Expr) -> Dep:
+        """Dependence of an assigned value, the branches it stands in included."""
+        if dep.number or dep.kind == "coupled":
+            dep = self.rows.as_value(dep, value)
+        if self.context.kind in ("unset", "free"):
+            return dep.with_stat(self.context.stat)
+        return join(self.context, self.rows.as_value(dep, value))
+
+    def kept_count(self, dep: Dep, value: n.Expr, kind: n.Type) -> Dep:
+        """`dep`, where only an integer stays the number of rows when that is assigned to it."""
+        count = dep.kind == "count" and kind.base != "int"
+        return self.rows.as_value(dep, value) if count else dep
+
+    def evaluated(self, value: n.Expr, kind: n.Type) -> n.Expr:
+        """An assigned value with frozen statistics and the constants of its densities."""
+        return normalised(self.statistics.hoist(value, kind.base == "int"))
+
+    def forget(self, name: str) -> None:
+        """Forget the expressions of sums that variable `name` was or went into."""
+        known = self.terms.definitions
+        for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
+            del known[other]
+
+    def define(self, name: str, value: n.Expr, dep: Dep) -> None:
+        """Remember a scalar that is a sum over rows by its expression, while that holds."""
+        self.forget(name)
+        always = not (self.place.loop or self.calls or name in self.place.carried)
+        always = always and self.context.kind == "unset"
+        if always and dep.kind == "sum" and name not in names_in(value):
+            self.terms.definitions[name] = value
+
+    # ---- variables that add up rows -----------------------------------------------------
+
+    def accumulates(self, s: n.Assign, name: str) -> bool:
+        """Whether the statement adds a row's term to a variable declared outside the loop."""
+        if not self.place.loop or name not in self.place.adding:
+            return False
+        value = added(s)
+        if value is None or name in names_in(value):
+            return False
+        known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
+        return known or name in self.accumulators
+
+    def accumulate(self, s: n.Assign, name: str) -> Both:
+        value = added(s)
+        assert value is not None
+        dep = self.accumulated(s, name, value)
+        if dep.kind == "coupled":
+            self.env[name] = dep
+            return [s], [s]
+        self.accumulators.add(name)
+        self.env[name] = Dep("sum", stat=dep.stat)
+        term = normalised(self.statistics.hoist(value))
+        model = replace(s, op="+=", value=self.weighted_term(term))
+        self.log(s, "likelihood", f"adds the term of one observation to `{name}`", weighted=True)
+        use = None if self.calls else only_use(name, self.program)
+        if use is not None and use.coefficient is not None:
+            term = times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
+        return [model], [self.log_lik(term, s)]
+
+    def accumulated(self, s: n.Assign, name: str, value: n.Expr) -> Dep:
+        """Dependence of what a row adds to variable `name`; coupled where it cannot be weighted."""
+        dep = join(self.context, self.rows.value(value))
+        if dep.kind == "rowwise":
+            dep = coupled("it adds up all observations inside the loop over them")
+        if self.place.repeats and dep.kind != "coupled":
+            dep = coupled(self.place.repeats)
+        if dep.kind == "row" and dep.loop != self.place.loop:
+            dep = coupled("it adds the term of an observation other than the loop's")
+        if s.target.type.base == "int":
+            dep = coupled(f"`{name}` adds up observations as an integer, but weights are real")
+        if self.calls and self.env.get(name, UNSET).kind == "free":
+            dep = coupled(f"`{name}` does not start from zero")
+        if isinstance(s.target, n.Index) and (self.calls or only_use(name, self.program) is None):
+            dep = coupled(
+                f"`{name}` adds up the observations of each group and is not simply added to the "
+                f"target, `target += sum({name});`: if it enters nonlinearly, the units are the "
+                "groups, so make each group one row"
+            )
+        return dep
+
+    def check_uses(self, s: n.TargetAdd, names: Iterable[str]) -> None:
+        """Refuse an increment into which accumulators do not enter once and linearly."""
+        for name in sorted(names):
+            use = only_use(name, self.program)
+            factor = None if use is None else use.coefficient
+            dep = FREE if factor is None else self.rows.value(factor)
+            if use is None or dep.kind not in ("free", "unset") or dep.stat:
+                refuse(s, must_be_added(name))
+
+    # ---- increments of the target -------------------------------------------------------
+
+    def increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+        chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.place.loop else None
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
         if self.context.kind in ("coupled", "rowwise", "sum"):
-            self.refuse(s, self.context.why or "it is reached by a condition on all observations")
-        if self.loop:
+            refuse(s, self.context.why or "whether it is reached depends on all observations")
+        if self.place.loop:
             return self.row_increment(s)
-        if self.repeats:
-            self.refuse(s, self.repeats)
+        if self.place.repeats:
+            refuse(s, self.place.repeats)
         if self.context.kind == "row":
-            self.refuse(s, "it is reached by a condition on single observations")
+            refuse(s, "whether it is reached depends on single observations")
         if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
-            kept, rest = self.uses_accumulators(s)
-            if kept is not None:
-                self.log(s, "likelihood", "adds up the weighted terms of all observations")
-                if rest is None:
-                    return [kept], []
-                self.origin[id(rest)] = s
-                self.kept.append(rest)
-                model, point = self.increment(rest)
-                return [kept, *model], point
-        prior, terms = self.terms.split(s, self.refuse)
+            return self.accumulator_increment(s)
+        return self.whole_increment(s)
+
+    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+        """An increment outside the loops over rows."""
+        prior, terms = self.terms.split(s)
         if not terms:
             self.log(s, "prior", "no data rows enter")
             return prior, []
-        self.weighted.add(id(s))
-        role = "mixed" if prior else "likelihood"
-        self.log(
-            s, role, "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
-        )
-        hoisted_m, hoisted_p = self.terms.take_hoisted()
+        why = "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
+        self.log(s, "mixed" if prior else "likelihood", why, weighted=True)
         model, point = self.terms.emit(terms, s)
-        inside_m, inside_p = [*hoisted_m, *model], [*hoisted_p, *point]
-        return [*prior, *_scope(inside_m, s)], _scope(inside_p, s)
+        return [*prior, *_scope(model, s)], _scope(point, s)
 
-    def alternatives(self, s: n.Stmt, e: n.Ternary) -> tuple[Statements, Statements]:
+    def accumulator_increment(self, s: n.TargetAdd) -> Both:
+        """An increment with variables that add up rows, whose terms are weighted already."""
+        sums, others = parts(s, self.accumulators)
+        if sums is None:
+            return self.whole_increment(s)
+        kept = replace(s, value=sums)
+        self.check_uses(s, names_in(sums) & self.accumulators)
+        self.log(s, "likelihood", "adds up the weighted terms of all observations")
+        if others is None:
+            return [kept], []
+        model, point = self.increment(replace(s, value=others, origin=s.as_written))
+        return [kept, *model], point
+
+    def alternatives(self, s: n.Stmt, e: n.Ternary) -> Both:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
-        yes, no = (n.TargetAdd(value, line=s.line) for value in (e.yes, e.no))
-        user = self.origin.get(id(s), s)
-        self.origin |= {id(yes): user, id(no): user}
-        self.kept += [yes, no]
+        yes, no = (n.TargetAdd(v, line=s.line, origin=s.as_written) for v in (e.yes, e.no))
         return self.branch(n.If(e.condition, yes, no, line=s.line))
 
-    def row_increment(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, Statements]:
-        value = self.terms.scalar_density(s) if isinstance(s, n.Tilde) else total(s.value)
+    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+        """An increment in the loop over rows."""
+        if isinstance(s, n.Tilde):
+            value = increment(s, self.functions, self.rows)
+        else:
+            value = total(s.value)
         dep = join(self.context, self.rows.value(value))
         if dep.kind == "rowwise":
             dep = coupled("a density of all observations stands inside the loop over them")
         if dep.kind == "coupled":
-            self.refuse(s, dep.why)
-        if self.repeats:
-            self.refuse(s, self.repeats)
-        if dep.kind == "row" and dep.loop != self.loop:
-            self.refuse(s, "it is the term of another observation than that of the loop")
-        i = n.Var(self.loop, type=n.Type("int"))
-        self.weighted.add(id(s))
-        looks = (
-            "the term of one observation"
-            if dep.kind == "row"
-            else ("repeated for each observation, so it is weighted with it")
+            refuse(s, dep.why)
+        if self.place.repeats:
+            refuse(s, self.place.repeats)
+        looks = "repeated for each observation, so it is weighted with it"
+        if dep.kind == "row":
+            if dep.loop != self.place.loop:
+                refuse(s, "it is the term of an observation other than the loop's")
+            looks = "the term of one observation"
+        self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}", weighted=True)
+        value = normalised(self.statistics.hoist(value))
+        model = n.TargetAdd(self.weighted_term(value), line=s.line)
+        return [model], [self.log_lik(value, s)]
+
+    def weighted_term(self, value: n.Expr) -> n.Expr:
+        """The row's weight times the term of the row."""
+        i = n.Var(self.place.loop, type=_INT)
+        return times(n.Index(n.Var(self.names.weights), (n.Single(i),)), value)
+
+    def log_lik(self, value: n.Expr, s: n.Stmt) -> n.Stmt:
+        """``log_lik[n] += value;`` in the loop over rows."""
+        i = n.Var(self.place.loop, type=_INT)
+        target = n.Index(n.Var(self.names.log_lik), (n.Single(i),))
+        return n.Assign(target, "+=", value, line=s.line)
+
+    # ---- loops --------------------------------------------------------------------------
+
+    def loop_for(self, s: n.For) -> Both:
+        low, high = self.rows.of(s.lower), self.rows.of(s.upper)
+        if text(bare(s.lower)) == "1" and high.kind == "count":
+            lifted = self.lifted(s)
+            if lifted is not None:
+                return lifted
+            with self.loop_variable(s.name):
+                m, p = self.loop_rows(s)
+        else:
+            with self.loop_variable(s.name):
+                m, p = self.loop_other(s, low, high)
+        if self.density_block:
+            hoist = self.statistics.hoist
+            s = replace(s, lower=hoist(s.lower), upper=hoist(s.upper))
+        return _around(s, m) if m else [], _around(s, p) if p else []
+
+    def lifted(self, s: n.For) -> Both | None:
+        """Vectorised statements in place of a loop over rows; None where it stays a loop."""
+        if self.place.loop or not self.density_block:
+            return None
+        body = lift_loop(s, self.rows, self.statistics.count)
+        if body is None:
+            return None
+        with self.within(vectorised=True):
+            m, p = self.scoped(body)
+        if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
+            return m, p
+        return _as_block(m, s), _as_block(p, s)
+
+    def loop_other(self, s: n.For, low: Dep, high: Dep) -> Both:
+        """A loop that does not pass over the observations."""
+        bounds = self.bounds(s, low, high)
+        self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
+        by_row = bounds.kind == "row"
+        why = bounds.why if bounds.kind == "coupled" else ""
+        return self.repeated(bounds if by_row else UNSET, why, s.body, sure=not by_row)
+
+    def bounds(self, s: n.For, low: Dep, high: Dep) -> Dep:
+        """Dependence of the passes of a loop that does not pass over the observations."""
+        if "count" not in (low.kind, high.kind):
+            low, high = self.rows.as_value(low, s.lower), self.rows.as_value(high, s.upper)
+        dep = join(low, high)
+        if dep.kind == "free" and dep.stat == BY_DATA and self.density_block:
+            return FREE  # to max(g), of the full data
+        if not dep.stat and dep.kind not in ("coupled", "sum", "rowwise"):
+            return dep
+        other = _neighbour(s.body, s.name)
+        if other:
+            return coupled(
+                f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
+                "those next to it, as in a time series, a hidden Markov or a state-space "
+                "model; if there are many such series, make each series one row"
+            )
+        return coupled(
+            f"the loop over {text(s.lower)}:{text(s.upper)} runs over part of the "
+            "observations: it treats the first or the last differently"
         )
-        self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}")
-        value = self.terms.normalised(self.terms.hoist(value))
-        weight = n.Index(n.Var(self.names.weights), (n.Single(i),))
-        model = n.TargetAdd(times(weight, value), line=s.line)
-        return [model], [self.log_lik(i, value, s)]
+
+    def loop_while(self, s: n.While) -> Both:
+        dep = join(self.context, self.rows.value(s.condition))
+        if dep.kind in ("rowwise", "coupled", "sum"):
+            refuse(s, dep.why or "a while loop runs over observations")
+        often = "the number of passes of the while loop is computed from the observations"
+        m, p = self.repeated(dep, often if dep.stat else "", s.body, sure=dep.kind != "row")
+        return _around(s, m), _around(s, p)
+
+    def loop_each(self, s: n.ForEach) -> Both:
+        dep = self.rows.of(s.sequence)
+        if dep.kind == "rowwise" and dep.axis == 0 and s.sequence.type.rank == 1:
+            return self.loop_for(self.counted(s))
+        dep = self.rows.as_value(dep, s.sequence)
+        with self.loop_variable(s.name):
+            if dep.kind not in ("free", "row"):
+                why = dep.why or f"the loop over `{text(s.sequence)}` runs over observations"
+                self.env[s.name] = coupled(why)
+            else:
+                self.env[s.name] = dep
+            m, p = self.steady(s.body, dep.kind != "row")
+        return _around(s, m), _around(s, p)
+
+    def counted(self, s: n.ForEach) -> n.For:
+        """The loop over the entries of a container of rows as a loop over the rows' numbers."""
+        i = self.names.fresh("n")
+        entry = at(s.sequence, n.Var(i, type=_INT), self.rows)
+        body = rewritten(
+            s.body, lambda e: entry if isinstance(e, n.Var) and e.name == s.name else None
+        )
+        return n.For(i, literal("1"), n.Var(self.obs, type=_INT), body, line=s.line)
+
+    def repeated(self, dep: Dep, why: str, body: n.Stmt, *, sure: bool = True) -> Both:
+        """The body of a loop, under a condition of dependence `dep`.
+
+        `why` is empty, or says why the number of passes changes with the rows: then what the loop
+        adds to the target, or writes to variables declared outside it, would change when rows
+        are left out.
+        """
+        changes: dict[str, Any] = {"branches": join(self.place.branches, dep)}
+        if why:
+            changes |= {"repeats": why, "once": frozenset(self.env)}
+        with self.within(**changes):
+            return self.steady(body, sure)
+
+    def steady(self, body: n.Stmt, sure: bool = True) -> Both:
+        """The body of a loop, walked until no dependence changes.
+
+        From pass to pass (`next`), a dependence only climbs, and not far: from unset through
+        free, with its three kinds of statistics, and rows of one axis or loop, or their sum, to
+        coupled, where the first reason stays. So the passes end. Unless all rows are `sure` to
+        run the same passes, a row may read what an earlier row's passes have left.
+        """
+        carried = self.place.carried | (assigned_names(body) & self.env.keys())
+        for name in carried:
+            self.forget(name)
+        sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
+        left, own_break = self.left, has_own_break(body)
+        with self.within(carried=carried):
+            while True:
+                before = dict(self.env)
+                self.left = was_left = self.left if own_break else left
+                result = self.statement(body)
+                passed = {k: self.env.get(k, UNSET) for k in before}
+                after = {k: self.next(dep, passed[k], sure) for k, dep in before.items()}
+                self.env.update(after)  # which has names of ours, too, that every pass makes anew
+                if after == before and (self.left == was_left or not own_break):
+                    self.left = left
+                    return result
+
+    def next(self, before: Dep, after: Dep, sure: bool) -> Dep:
+        """Dependence of a variable at the head of a loop: as it entered, or as a pass left it."""
+        if before == after or before.kind == "unset" or (before.stale and sure):
+            return after
+        return self.one_of(before, after)
+
+    def loop_rows(self, s: n.For) -> Both:
+        """``for (n in 1:N)``: every increment inside belongs to row n."""
+        self.env[s.name] = replace(row(s.name), number=True)
+        if self.place.loop:
+            why = (
+                f"the loop over `{s.name}` inside the loop over `{self.place.loop}` pairs each "
+                "observation with every other"
+            )
+            with self.within(loop=s.name):
+                return self.repeated(UNSET, why, s.body)
+        before, left = dict(self.env), self.left
+        found = found_by_rows(s.body, self.env, self.program)
+        self.env.update(found.env)
+        with self.within(loop=s.name, adding=found.adding):
+            m, p = self.statement(s.body)
+        self.left = left
+        self.early_exit(s)
+        for name, dep in self.env.items():
+            if name == s.name:
+                continue
+            if dep.stale and name in before:
+                self.env[name] = before[name]
+            elif dep.kind == "row":
+                self.env[name] = coupled(
+                    f"`{name}` holds what the last pass of the loop over observations left in it"
+                )
+        return m, p
+
+    def early_exit(self, s: n.For) -> None:
+        """Refuse, or couple, what a loop over observations that ends early writes."""
+        if not has_own_break(s.body):
+            return
+        why = "the loop over observations ends early, at a row that depends on the others"
+        if increments(s.body):
+            refuse(s, why)
+        for name in assigned_names(s.body) & self.env.keys():
+            self.env[name] = coupled(why)
 
     # ---- users' functions ---------------------------------------------------------------
 
@@ -314,10 +747,10 @@ class Flow(Assignments, Loops):
         for dep in deps:
             if dep.kind == "coupled":
                 return dep
-        name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
+        name = normalised_name(e.name)
         f = self.function(name, [a.type for a in e.args])
         if f is None or f.body is None:
-            return coupled(f"the function `{e.name}` cannot be followed")
+            return coupled(f"the function `{e.name}` has no single definition for its arguments")
         if name in self.calls:
             return coupled(f"the function `{e.name}` calls itself")
         if name.endswith("_lp"):
@@ -325,16 +758,19 @@ class Flow(Assignments, Loops):
         env: dict[str, Dep] = {}
         for p, dep, arg in zip(f.parameters, deps, e.args, strict=True):
             if arg.type.base == "function":
-                return coupled(f"`{e.name}` is handed a function")
+                return coupled(f"`{e.name}` takes a function as an argument")
             dep = self.rows.as_value(dep, arg) if dep.kind == "sum" else dep
             env[p.name] = replace(dep, loop="the row") if dep.kind == "row" else dep
-        inner = Flow(self.program, self.obs, env, set(), self.names, (*self.calls, name))
-        inner.obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
+        obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
+        inner = Flow(self.program, obs, env, set(), self.names, (*self.calls, name))
         try:
-            body = f.body.body if isinstance(f.body, n.Block) else (f.body,)
-            inner.block(body)
+            inner.block(f.body.body if isinstance(f.body, n.Block) else (f.body,))
         except WeaveError as error:
             return coupled(f"in the function `{e.name}`, line {error.line}: {error.reason}")
+        return self.returned_by(e, inner, deps)
+
+    def returned_by(self, e: n.Call, inner: Flow, deps: Sequence[Dep]) -> Dep:
+        """Dependence of a call from what the walk of the function's body has found."""
         result = UNSET
         for dep in inner.returned:
             result = inner.one_of(result, dep)
@@ -354,32 +790,40 @@ class Flow(Assignments, Loops):
         found = exact if len(found) > 1 else found
         return found[0] if len(found) == 1 else None
 
-    # ---- records ------------------------------------------------------------------------
 
-    def refuse(self, s: n.Stmt, why: str) -> NoReturn:
-        s = self.origin.get(id(s), s)
-        raise WeaveError(s.line, why or "it is not taken apart into rows", statement_text(s))
+def _is_zero(e: n.Expr) -> bool:
+    return isinstance(e, n.IntLit | n.RealLit) and float(e.text.replace("_", "")) == 0
 
-    def log(self, s: n.Stmt, role: str, why: str) -> None:
-        if self.depth:
-            return
-        s, new = self.origin.get(id(s), s), s
-        if s is not new:
-            if id(new) in self.vectorised:
-                why += f", vectorised over {self.obs}"
-            if id(new) in self.weighted:
-                self.weighted = (self.weighted - {id(new)}) | {id(s)}
-            before = self.entries.get(id(s))
-            if before is not None and before.role != role:
-                role, why = "mixed", f"{before.why}; {why}"
-        self.entries[id(s)] = Entry(s.line, statement_text(s), role, why)
+
+def _neighbour(body: n.Node, loop: str) -> str:
+    """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty."""
+    for e in n.walk(body):
+        for index in e.indices if isinstance(e, n.Index) else ():
+            inner = bare(index.index) if isinstance(index, n.Single) else None
+            if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
+                return text(e)  # type: ignore[arg-type]
+    return ""
+
+
+def _as_block(body: Statements, like: n.Stmt) -> Statements:
+    return [n.Block(tuple(body), line=like.line)] if body else []
+
+
+def _as_body(body: Statements, like: n.Stmt) -> n.Block:
+    """A list as the body of a loop."""
+    if len(body) == 1 and isinstance(body[0], n.Block):
+        return body[0]
+    return n.Block(tuple(body), line=like.line)
+
+
+def _around(s: n.For | n.ForEach | n.While, body: Statements) -> Statements:
+    """The loop with another body."""
+    return [replace(s, body=_as_body(body, s.body))]
 
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:
     """Braces around statements that declare variables."""
-    if any(isinstance(b, n.Decl) for b in body):
-        return [n.Block(tuple(body), line=like.line)]
-    return body
+    return _as_block(body, like) if any(isinstance(b, n.Decl) for b in body) else body
 
 
 def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> Statements:
@@ -387,5 +831,5 @@ def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> St
         return []
     other: n.Stmt | None = None
     if no:
-        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else as_body(no, s)
-    return [replace(s, condition=condition, yes=as_body(yes, s), no=other)]
+        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
+    return [replace(s, condition=condition, yes=_as_body(yes, s), no=other)]

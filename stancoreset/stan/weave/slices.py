@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from stancoreset.stan.syntax import names_in, target_vars
+from stancoreset.stan.syntax import assignments, names_in, sources, target_vars
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["needed", "unread", "without"]
@@ -14,39 +14,15 @@ __all__ = ["needed", "unread", "without"]
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
     """The statements that the values of `wanted` depend on, control flow included."""
     body = list(body)
-    live = set(wanted)
-    while True:
-        before = len(live)
-        for s in body:
-            _grow(s, set(), live)
-        if len(live) == before:
-            return _keep(body, live)
+    return _keep(body, sources((pair for s in body for pair in _reads(s)), wanted))
 
 
-def _grow(s: n.Stmt | None, context: set[str], live: set[str]) -> bool:
-    """Add what live assignments read to `live`; whether `s` holds one."""
-    match s:
-        case n.Decl(name=name):
-            if name in live:
-                live |= names_in(s.size) | names_in(s.constraint) | names_in(s.value)
-            return False  # a declaration alone keeps no loop alive
-        case n.Assign():
-            if {v.name for v in target_vars(s.target)} & live:
-                live |= names_in(s.target) | names_in(s.value) | context
-                return True
-            return False
-        case n.If():
-            inner = context | names_in(s.condition)
-            return any([_grow(s.yes, inner, live), _grow(s.no, inner, live)])
-        case n.For():
-            return _grow(s.body, context | names_in(s.lower) | names_in(s.upper), live)
-        case n.ForEach():
-            return _grow(s.body, context | names_in(s.sequence), live)
-        case n.While():
-            return _grow(s.body, context | names_in(s.condition), live)
-        case n.Block() | n.Profile():
-            return any([_grow(x, context, live) for x in s.body])  # noqa: C419 all are visited
-    return False
+def _reads(s: n.Stmt) -> Iterator[tuple[str, set[str]]]:
+    """Variables, and the names that their values and declared sizes and bounds depend on."""
+    yield from assignments(s, names_in)
+    for d in n.walk(s):
+        if isinstance(d, n.Decl):
+            yield d.name, names_in(d.size) | names_in(d.constraint)
 
 
 def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:

@@ -1,83 +1,203 @@
-"""The additive terms of one increment of the target: which are sums over rows, and how."""
+"""The additive terms of an increment of the target: prior, or sums over rows, which are weighted.
+
+A term that is a sum over rows becomes two statements: one adds the weighted sum to the target in
+the model block, the other adds each row's entry to ``log_lik``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
+from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.closed import Part, closed_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
-from stancoreset.stan.weave.emission import Emission, Term, scaled
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
-from stancoreset.stan.weave.library import GLM, density, suffix
-from stancoreset.stan.weave.per_row import at, call, literal, one_row, plus, times
-from stancoreset.stan.weave.sampling import SamplingStatements, density_call
+from stancoreset.stan.weave.freeze import Statistics
+from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
+from stancoreset.stan.weave.per_row import at, call, is_plain, literal, one_row, plus, times
+from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
 
-__all__ = ["Terms"]
+__all__ = ["Statements", "Terms", "because", "refuse"]
 
 
 _INT, _VECTOR = n.Type("int"), n.Type("vector")
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
-Refuse = Callable[[n.Stmt, str], Any]
+_OVER_ROWS = "a sum over observations"
+Statements = list[n.Stmt]
 
 
-class Terms(Emission, SamplingStatements):
-    """Splits increments into prior and rows, and prints the rows weighted.
+def because(what: str, why: str) -> str:
+    """``what: why``, or `what` alone where no reason is known."""
+    return f"{what}: {why}" if why else what
+
+
+def refusal(s: n.Stmt, why: str) -> WeaveError:
+    """The error that names the user's statement."""
+    s = s.as_written
+    return WeaveError(s.line, why or "it cannot be split into rows", statement_text(s))
+
+
+def refuse(s: n.Stmt, why: str) -> NoReturn:
+    """Raise the error that names the user's statement."""
+    raise refusal(s, why)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One additive term of the log density that is a sum over rows.
+
+    Attributes
+    ----------
+    row : callable
+        The expression of row ``n``, given the loop variable.
+    parts : tuple of Part
+        The same for all rows, as a sum of vectors, where there is a closed form.
+    scale : Expr or None
+        Factor that all rows share.
+    why : str
+    """
+
+    row: Callable[[n.Expr], n.Expr]
+    parts: tuple[Part, ...] = ()
+    scale: n.Expr | None = None
+    why: str = ""
+
+
+class Locals:
+    """Local variables that are computed before the loop over rows.
 
     Parameters
     ----------
     rows : Rows
-    functions : mapping
-        The user's functions.
-    obs : str
-        The data integer that counts observations.
+    statistics : Statistics
+    names : Names
+    """
+
+    def __init__(self, rows: Rows, statistics: Statistics, names: Names) -> None:
+        self.rows = rows
+        self.statistics = statistics
+        self.count = statistics.count
+        self.names = names
+        self.declared: Statements = []  # of the statement at hand
+        self.constants: dict[str, n.Decl] = {}  # vectors of data alone, by their text
+
+    def of(self, e: n.Expr, role: str, *, sliced: bool = False) -> n.Expr:
+        """`e`, or a local variable that holds it if its rows cost more than an index."""
+        dep = self.rows.of(e)
+        if dep.kind != "rowwise" or e.type.rank != 1 or e.type.base == "complex":
+            return e
+        if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
+            return bare(e)
+        name = self.names.fresh(role)
+        array = (self.count,) if e.type.array else ()
+        sizes = () if e.type.array else (self.count,)
+        self.declared.append(n.Decl(name, n.SizedType(e.type.base, array, sizes), value=bare(e)))
+        self.rows.env[name] = dep
+        return n.Var(name, type=e.type)
+
+    def prepared(self, e: n.Expr) -> n.Expr:
+        """A vector of data alone is computed once, in transformed data."""
+        if isinstance(bare(e), n.Var) or not self.rows.constant(e) or self.rows.of(e).stat:
+            return e
+        key = text(e)
+        if key not in self.constants:
+            name = self.names.fresh("log_factorial" if key.startswith("lgamma") else key)
+            size = n.SizedType("vector", sizes=(self.count,))
+            self.constants[key] = n.Decl(name, size, value=e)
+            self.rows.env[name] = self.rows.of(e)
+        return n.Var(self.constants[key].name, type=_VECTOR, data_only=True)
+
+    def matrix(self, e: n.Expr, whole: tuple[n.Expr, ...]) -> n.Expr:
+        """A matrix with rows as a variable."""
+        if isinstance(bare(e), n.Var):
+            return bare(e)
+        dep = self.rows.of(e)
+        name = self.names.fresh("mu")
+        like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
+        dims = [call("rows", like, kind=_INT), call("cols", like, kind=_INT)]
+        dims[dep.axis] = self.count  # type: ignore[call-overload]
+        self.declared.append(
+            n.Decl(name, n.SizedType("matrix", (), tuple(dims)), value=self.statistics.hoist(e))
+        )
+        self.rows.env[name] = dep
+        return n.Var(name, type=e.type)
+
+
+class Terms:
+    """Splits increments into prior and rows, and weights the rows.
+
+    Parameters
+    ----------
+    rows : Rows
+    functions : container of str
+        Names of the user's functions.
+    statistics : Statistics
     names : Names
     """
 
     def __init__(
-        self, rows: Rows, functions: Mapping[str, n.FunDef], obs: str, names: Names
+        self, rows: Rows, functions: Container[str], statistics: Statistics, names: Names
     ) -> None:
-        super().__init__(rows, obs, names)
+        self.rows = rows
         self.functions = functions
+        self.statistics = statistics
+        self.hoist = statistics.hoist
+        self.count = statistics.count
+        self.names = names
+        self.locals = Locals(rows, statistics, names)
         self.definitions: dict[str, n.Expr] = {}  # local scalars that are sums over rows
 
     # ---- splitting ----------------------------------------------------------------------
 
-    def split(self, s: n.Tilde | n.TargetAdd, refuse: Refuse) -> tuple[list[n.Stmt], list[Term]]:
+    def split(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, list[Term]]:
         """Statements that are prior, and the terms that are sums over rows."""
-        self.hoisted = []
+        self.locals.declared = []
         if isinstance(s, n.Tilde):
-            return self.split_tilde(s, refuse)
-        free: list[n.Expr] = []
-        terms: list[Term] = []
-        self.collect(s.value, None, free, terms, s, refuse)
+            return self.split_tilde(s)
+        found = list(self.collect(s.value, None, s))
+        terms = [e for e in found if isinstance(e, Term)]
         if not terms:
-            dep = self.rows.of(s.value)
-            if dep.stat:
-                self.refuse_statistic(s, dep.stat, refuse)
+            if self.rows.of(s.value).stat == BY_DATA:
+                refuse_statistic(s)
             return [replace(s, value=self.hoist(s.value))], []
-        prior: list[n.Stmt] = []
-        if free:
-            total = self.hoist(free[0])
-            for e in free[1:]:
-                total = plus(total, self.hoist(e))
-            prior = [replace(s, value=total)]
-        return prior, terms
+        free = [self.hoist(e) for e in found if not isinstance(e, Term)]
+        if not free:
+            return [], terms
+        total = free[0]
+        for e in free[1:]:
+            total = plus(total, e)
+        return [replace(s, value=total)], terms
 
-    def refuse_statistic(self, s: n.Stmt, stat: int, refuse: Refuse) -> None:
-        if stat == BY_DATA:
-            refuse(
-                s,
-                "a prior, or a term that is not a sum over observations, is computed from data "
-                "rows; compute the number in transformed data (it is then computed once, from the "
-                "full data), or write the term as a sum over observations",
-            )
+    def split_tilde(self, s: n.Tilde) -> tuple[Statements, list[Term]]:
+        e = density_call(s, self.functions)
+        dep = self.rows.of(e)
+        bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
+        for b in bounds:
+            if b.looks_at_rows and not (b.kind == "rowwise" and dep.kind == "sum"):
+                refuse(s, b.why or "the bounds of the truncation depend on rows")
+        if dep.kind == "coupled":
+            refuse(s, dep.why)
+        if dep.kind in ("free", "unset"):
+            stat = max([dep.stat, *(b.stat for b in bounds)])
+            if stat == BY_DATA or self.rows.value(s.arg).stat:
+                refuse_statistic(s)
+            self.refuse_frozen_outcome(s, e)
+            lower, upper = (None if b is None else self.hoist(b, False) for b in (s.lower, s.upper))
+            args = tuple(self.hoist(a, as_size=False) for a in s.args)
+            return [
+                replace(s, arg=self.hoist(s.arg, False), args=args, lower=lower, upper=upper)
+            ], []
+        if dep.kind != "sum":
+            refuse(s, "it is not a sum over observations")
+        return [], [self.density_term(e, s)]
 
-    def refuse_frozen_outcome(self, s: n.Stmt, e: n.Expr, refuse: Refuse) -> None:
+    def refuse_frozen_outcome(self, s: n.Stmt, e: n.Expr) -> None:
         """A likelihood of counts or sums over rows cannot be weighted row by row."""
         outcome = names_in(e)
         for x in n.walk(e):
@@ -88,152 +208,114 @@ class Terms(Emission, SamplingStatements):
         if summary:
             refuse(
                 s,
-                f"`{summary[0]}` sums several observations up into one outcome: write the "
+                f"`{summary[0]}` sums several observations into one outcome; write the "
                 "likelihood as a sum over observations",
             )
 
-    def split_tilde(self, s: n.Tilde, refuse: Refuse) -> tuple[list[n.Stmt], list[Term]]:
-        e = density_call(s, self.functions)
-        dep = self.rows.of(e)
-        bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
-        for b in bounds:
-            if b.looks_at_rows and not (b.kind == "rowwise" and dep.kind == "sum"):
-                refuse(s, b.why or "the truncation looks at rows")
-        if dep.kind == "coupled":
-            refuse(s, dep.why)
-        if dep.kind in ("free", "unset"):
-            stat = max([dep.stat, *(b.stat for b in bounds)])
-            outcome = self.rows.value(s.arg)
-            if stat == BY_DATA or outcome.stat:
-                self.refuse_statistic(s, BY_DATA, refuse)
-            self.refuse_frozen_outcome(s, e, refuse)
-            arguments = tuple(self.hoist(a, as_size=False) for a in s.args)
-            cut = [None if b is None else self.hoist(b, False) for b in (s.lower, s.upper)]
-            arg = self.hoist(s.arg, False)
-            return [replace(s, arg=arg, args=arguments, lower=cut[0], upper=cut[1])], []
-        if dep.kind != "sum":
-            refuse(s, "it is not a sum over observations")
-        term = self.density_term(e, s)
-        return [], [term]
-
-    def collect(
-        self,
-        e: n.Expr,
-        scale: n.Expr | None,
-        free: list[n.Expr],
-        terms: list[Term],
-        s: n.Stmt,
-        refuse: Refuse,
-    ) -> None:
-        """Take ``scale * e`` apart along its sums; free parts and row terms are appended."""
+    def collect(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Iterator[n.Expr | Term]:
+        """The terms of ``scale * e``: expressions without rows, and sums over rows."""
         e = bare(e)
+        if e.type.rank and self.rows.of(e).kind == "rowwise":
+            e = call("sum", e)  # target += a container adds its entries
         dep = self.rows.of(e)
         share = self.rows.count_times(e)
-        if share is not None:
-            self.collect(self.count, scaled(scale, share), free, terms, s, refuse)
-            return
-        if e.type.rank and dep.kind == "rowwise":
-            # target += a container adds its entries
-            e = call("sum", e)
-            dep = self.rows.of(e)
-        if dep.kind == "free" and dep.stat == BY_COUNT and not _has_density(e):
-            apart = (
-                (e.left, e.op, e.right)
-                if isinstance(e, n.Binary) and e.op in ("+", "-")
-                else distributed(e)
-            )
-            if apart is not None:  # -(N + 1) * log(s)
-                self.collect(apart[0], scale, free, terms, s, refuse)
-                other = scale if apart[1] == "+" else _negative(scale)
-                self.collect(apart[2], other, free, terms, s, refuse)
-                return
-        if dep.kind in ("free", "unset"):
-            if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
-                self.refuse_statistic(s, BY_DATA, refuse)
-            self.refuse_frozen_outcome(s, e, refuse)
-            free.append(scaled(scale, e))
-            return
-        if dep.kind == "coupled":
+        if share is None and dep.kind == "coupled":
             refuse(s, dep.why)
+        pieces = self.pieces(e, scale) if share is None else [(self.count, scaled(scale, share))]
+        if pieces:
+            for piece, factor in pieces:
+                yield from self.collect(piece, factor, s)
+        elif dep.kind in ("free", "unset"):
+            if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
+                refuse_statistic(s)
+            self.refuse_frozen_outcome(s, e)
+            yield scaled(scale, e)
+        else:
+            yield self.term(e, scale, s)
+
+    def pieces(self, e: n.Expr, scale: n.Expr | None) -> list[tuple[n.Expr, n.Expr | None]]:
+        """Expressions and their factors that add up to ``scale * e``; empty if it stays whole."""
+        dep = self.rows.of(e)
+        if dep.kind in ("free", "unset"):
+            if dep.kind == "unset" or dep.stat != BY_COUNT or _has_density(e):
+                return []
+            apart = distributed(e)
+            if isinstance(e, n.Binary) and e.op in ("+", "-"):
+                apart = (e.left, e.op, e.right)
+            if apart is None:
+                return []
+            one, op, other = apart  # -(N + 1) * log(s)
+            return [(one, scale), (other, scale if op == "+" else _negative(scale))]
         match e:
             case n.Binary(left=left, op="+" | "-" as op, right=right):
-                self.collect(left, scale, free, terms, s, refuse)
-                other = scale if op == "+" else _negative(scale)
-                self.collect(right, other, free, terms, s, refuse)
-                return
+                return [(left, scale), (right, scale if op == "+" else _negative(scale))]
             case n.Unary(op="-", arg=arg):
-                self.collect(arg, _negative(scale), free, terms, s, refuse)
-                return
+                return [(arg, _negative(scale))]
             case n.Binary(left=left, op="*", right=right) if not left.type.rank:
-                a, b = self.rows.of(left), self.rows.of(right)
-                if a.kind == "free" and b.kind in ("sum", "count"):
-                    self.collect(right, scaled(scale, left), free, terms, s, refuse)
-                    return
-                if b.kind == "free" and a.kind in ("sum", "count"):
-                    self.collect(left, scaled(scale, right), free, terms, s, refuse)
-                    return
+                for factor, rest in ((left, right), (right, left)):
+                    additive = self.rows.of(rest).kind in ("sum", "count")
+                    if self.rows.of(factor).kind == "free" and additive:
+                        return [(rest, scaled(scale, factor))]
             case n.Binary(left=left, op="/", right=right) if not right.type.rank:
                 one = scale if scale is not None else literal("1.0")
-                divided = n.Binary(one, "/", right, type=n.REAL)
-                self.collect(left, divided, free, terms, s, refuse)
-                return
+                return [(left, n.Binary(one, "/", right, type=n.REAL))]
             case n.Var(name=name) if name in self.definitions:
-                self.collect(self.definitions[name], scale, free, terms, s, refuse)
-                return
-        terms.append(self.term(e, scale, s, refuse))
+                return [(self.definitions[name], scale)]
+        return []
 
-    def term(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt, refuse: Refuse) -> Term:
+    # ---- sums over rows -----------------------------------------------------------------
+
+    def term(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Term:
+        """The term ``scale * e``, which is a sum over rows."""
         scale = None if scale is None else self.hoist(scale)
         if self.rows.of(e).kind == "count":
             one = literal("1")
             return Term(lambda i: one, (Part(one),), scale, f"{text(e)} counts the observations")
         match e:
             case n.Call(name="sum", args=(v,)):
-                v = self.hoist(v)
-                if v.type.rank == 1:
-                    v = self.local(v, "ll")
-                    parts = (Part(_as_vector(v)),)
-                    why = "a sum over observations"
-                    return Term(lambda i: at(v, i, self.rows), parts, scale, why)
-                if self.rows.of(v).axis == 0:
-                    v = self.local(v, "ll")
-                    return Term(
-                        lambda i: call("sum", at(v, i, self.rows)), (), scale,
-                        "a sum over observations",
-                    )  # fmt: skip
+                return self.sum_term(self.hoist(v), scale, e, s)
             case n.Call(name="dot_product", args=(a, b)) | n.Binary(left=a, op="*", right=b):
                 a, b = _as_vector(self.hoist(a)), _as_vector(self.hoist(b))
                 product = (Part(b, data=a),)
                 return Term(
-                    lambda i: times(at(a, i, self.rows), at(b, i, self.rows)), product, scale,
-                    "a sum over observations",
-                )  # fmt: skip
+                    lambda i: times(self.at(a, i), self.at(b, i)), product, scale, _OVER_ROWS
+                )
             case n.Call(name="dot_self", args=(a,)):
                 a = _as_vector(self.hoist(a))
                 squares = (Part(call("square", a, kind=_VECTOR)),)
-                return Term(
-                    lambda i: call("square", at(a, i, self.rows)), squares, scale,
-                    "a sum of squares over observations",
-                )  # fmt: skip
+                why = "a sum of squares over observations"
+                return Term(lambda i: call("square", self.at(a, i)), squares, scale, why)
             case n.Call(name="log_mix", args=(shares, v)):
                 shares, v = call("log", self.hoist(shares), kind=_VECTOR), self.hoist(v)
 
                 def mixture(i: n.Expr) -> n.Expr:
-                    both = n.Binary(shares, "+", at(v, i, self.rows), type=_VECTOR)
-                    return call("log_sum_exp", both)
+                    return call("log_sum_exp", n.Binary(shares, "+", self.at(v, i), type=_VECTOR))
 
                 return Term(mixture, (), scale, "the mixture of each observation")
             case n.Call(user=False) if suffix(e.name)[1]:
                 return replace(self.density_term(e, s), scale=scale)
             case n.Call(user=True):
                 return replace(self.user_term(e), scale=scale)
-        refuse(s, f"`{text(e)}` is a sum over observations that is not taken apart")
-        raise AssertionError
+        raise _not_apart(e, s)
+
+    def sum_term(self, v: n.Expr, scale: n.Expr | None, e: n.Expr, s: n.Stmt) -> Term:
+        """The term ``scale * sum(v)``."""
+        if v.type.rank == 1:
+            v = self.locals.of(v, "ll")
+            return Term(lambda i: self.at(v, i), (Part(_as_vector(v)),), scale, _OVER_ROWS)
+        if self.rows.of(v).axis != 0:
+            raise _not_apart(e, s)
+        v = self.locals.of(v, "ll")
+        return Term(lambda i: call("sum", self.at(v, i)), (), scale, _OVER_ROWS)
+
+    def at(self, e: n.Expr, i: n.Expr) -> n.Expr:
+        """The entry of row `i`."""
+        return at(e, i, self.rows)
 
     def user_term(self, e: n.Call) -> Term:
         """A user's function that sums over rows, called with one row at a time."""
-        name = e.name.replace("_lupdf", "_lpdf").replace("_lupmf", "_lpmf")
-        args = tuple(self.local(self.hoist(a), "arg", sliced=True) for a in e.args)
+        name = normalised_name(e.name)
+        args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
         return Term(
             lambda i: n.Call(
                 name, tuple(one_row(a, i, self.rows) for a in args), True, type=e.type
@@ -244,8 +326,7 @@ class Terms(Emission, SamplingStatements):
     def density_term(self, e: n.Call, s: n.Stmt) -> Term:
         if e.user:
             return self.user_term(e)
-        name, kind = suffix(e.name)
-        kind = {"_lupdf": "_lpdf", "_lupmf": "_lpmf"}.get(kind, kind)
+        name, kind = suffix(normalised_name(e.name))
         known = density(name)
         assert known is not None
         why = f"`{name}` of each observation"
@@ -257,43 +338,36 @@ class Terms(Emission, SamplingStatements):
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
         if not (isinstance(s, n.Tilde) and s.truncated):
             args = tuple(
-                self.local(a, roles[k] if k < len(roles) else "theta") for k, a in enumerate(args)
+                self.locals.of(a, roles[k] if k < len(roles) else "theta")
+                for k, a in enumerate(args)
             )
         parts: tuple[Part, ...] = ()
         if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
             parts = closed_form(name, args)
 
         def row(i: n.Expr) -> n.Expr:
-            entry = tuple(at(a, i, self.rows) for a in args)
+            entry = tuple(self.at(a, i) for a in args)
             one: n.Expr = call(name + kind, *entry)
             if isinstance(s, n.Tilde) and s.truncated:
                 cut = replace(
                     s,
-                    lower=None if s.lower is None else at(s.lower, i, self.rows),
-                    upper=None if s.upper is None else at(s.upper, i, self.rows),
+                    arg=entry[0],
+                    args=entry[1:],
+                    lower=None if s.lower is None else self.at(s.lower, i),
+                    upper=None if s.upper is None else self.at(s.upper, i),
                 )
-                one = self.truncate(one, cut, entry[0], entry[1:])
+                one = truncated(one, cut, self.functions, self.rows)
             return one
 
         return Term(row, parts, why=why)
 
     def flat_term(self, name: str, e: n.Call, why: str) -> Term:
         """Matrices flattened by to_vector: row by row they are row vectors."""
-        args = []
-        for a in e.args:
-            m = matrix_of(a)
-            args.append(self.hoist(a if m is None else self.matrix(m, e.args)))
-        arguments = tuple(args)
-
-        def row(i: n.Expr) -> n.Expr:
-            entry = []
-            for a in arguments:
-                dep = self.rows.of(a)
-                cut = (n.Single(i),) if dep.axis == 0 else (n.All(), n.Single(i))
-                entry.append(n.Index(a, cut, type=_VECTOR) if dep.kind == "rowwise" else a)
-            return call(name, *entry)
-
-        return Term(row, why=why)
+        whole = ((a, matrix_of(a)) for a in e.args)
+        args = tuple(
+            self.hoist(a if m is None else self.locals.matrix(m, e.args)) for a, m in whole
+        )
+        return Term(lambda i: call(name, *(self.at(a, i) for a in args)), why=why)
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -303,10 +377,10 @@ class Terms(Emission, SamplingStatements):
             alpha = role["alpha"]
 
             def categorical(i: n.Expr) -> n.Expr:
-                product = n.Binary(at(x, i, self.rows), "*", beta, type=n.Type("row_vector"))
+                product = n.Binary(self.at(x, i), "*", beta, type=n.Type("row_vector"))
                 predictor = n.Transpose(n.Paren(product, type=product.type), type=_VECTOR)
                 return call(
-                    "categorical_logit_lpmf", at(role["y"], i, self.rows),
+                    "categorical_logit_lpmf", self.at(role["y"], i),
                     n.Binary(alpha, "+", predictor, type=_VECTOR),
                 )  # fmt: skip
 
@@ -314,7 +388,7 @@ class Terms(Emission, SamplingStatements):
         eta: n.Expr = n.Binary(x, "*", beta, type=_VECTOR)
         if "alpha" in role:
             eta = n.Binary(role["alpha"], "+", eta, type=_VECTOR)
-        predictor = self.local(eta, "eta" if glm.base != "normal" else "mu")
+        predictor = self.locals.of(eta, "eta" if glm.base != "normal" else "mu")
         args = [role["y"]]
         if "trials" in role:
             args.append(role["trials"])
@@ -323,10 +397,77 @@ class Terms(Emission, SamplingStatements):
         arguments = tuple(args)
         kind = "_lpdf" if glm.base == "normal" else "_lpmf"
         return Term(
-            lambda i: call(glm.base + kind, *(at(a, i, self.rows) for a in arguments)),
+            lambda i: call(glm.base + kind, *(self.at(a, i) for a in arguments)),
             closed_form(glm.base, arguments),
             why=why,
         )
+
+    # ---- statements ---------------------------------------------------------------------
+
+    def emit(self, terms: list[Term], s: n.Stmt) -> tuple[Statements, Statements]:
+        """The statements of the model block and of ``log_lik`` for the terms of one increment."""
+        weights = n.Var(self.names.weights, type=_VECTOR)
+        log_lik = n.Var(self.names.log_lik, type=_VECTOR)
+        model: Statements = []
+        point: Statements = []
+        for term in terms:
+            if term.parts:
+                total, entry = self.closed(term.parts, weights)
+                model.append(n.TargetAdd(scaled(term.scale, total), line=s.line))
+                point.append(n.Assign(log_lik, "+=", scaled(term.scale, entry), line=s.line))
+                continue
+            i = n.Var(self.names.loop(), type=_INT)
+            ll = n.Var(self.names.fresh("ll"), type=_VECTOR)
+            entry = scaled(term.scale, term.row(i))
+            model.append(n.Decl(ll.name, n.SizedType("vector", (), (self.count,)), line=s.line))
+            model.append(self.row_loop(i, ll, "=", entry, s.line))
+            model.append(n.TargetAdd(call("dot_product", weights, ll), line=s.line))
+            point.append(self.row_loop(i, log_lik, "+=", entry, s.line))
+        before = self.locals.declared
+        return [*before, *model], [*before, *point]
+
+    def row_loop(self, i: n.Var, target: n.Var, op: str, entry: n.Expr, line: int) -> n.Stmt:
+        """``for (i in 1:N) target[i] op entry;``"""
+        add = n.Assign(n.Index(target, (n.Single(i),)), op, entry, line=line)
+        return n.For(i.name, literal("1"), self.count, n.Block((add,)), line=line)
+
+    def closed(self, parts: tuple[Part, ...], weights: n.Expr) -> tuple[n.Expr, n.Expr]:
+        """The weighted sum of all rows, and the vector of rows."""
+        total: n.Expr | None = None
+        entry: n.Expr | None = None
+        for part in sorted(parts, key=lambda p: p.value.type.rank == 0):
+            value, data = part.value, part.data
+            if value.type.rank:
+                value = self.locals.prepared(value)
+                weight = weights if data is None else n.Binary(weights, ".*", data, type=_VECTOR)
+                one: n.Expr = call("dot_product", weight, value)
+                row = value if data is None else n.Binary(data, ".*", value, type=_VECTOR)
+            else:
+                shares = (
+                    call("sum", weights) if data is None else call("dot_product", weights, data)
+                )
+                one = shares if text(value) == "1" else times(shares, value)
+                row = value if data is None else n.Binary(data, "*", value, type=_VECTOR)
+            total, entry = _added(total, part.factor, one), _added(entry, part.factor, row)
+        assert total is not None
+        assert entry is not None
+        if not entry.type.rank:
+            entry = call("rep_vector", entry, self.count, kind=_VECTOR)
+        return total, entry
+
+
+def refuse_statistic(s: n.Stmt) -> NoReturn:
+    """Refuse a term without rows that is computed from rows."""
+    refuse(
+        s,
+        "a prior, or a term that is not a sum over observations, is computed from data "
+        "rows; compute the number in transformed data (it is then computed once, from the "
+        "full data), or write the term as a sum over observations",
+    )
+
+
+def _not_apart(e: n.Expr, s: n.Stmt) -> WeaveError:
+    return refusal(s, f"`{text(e)}` is a sum over observations that cannot be split into rows")
 
 
 def _has_density(e: n.Expr) -> bool:
@@ -343,3 +484,24 @@ def _negative(scale: n.Expr | None) -> n.Expr | None:
 
 def _as_vector(e: n.Expr) -> n.Expr:
     return e if e.type.base == "vector" and not e.type.array else call("to_vector", e, kind=_VECTOR)
+
+
+def _added(total: n.Expr | None, factor: str | n.Expr, e: n.Expr) -> n.Expr:
+    """``total + factor * e``"""
+    kind = n.Type("vector") if e.type.rank or (total is not None and total.type.rank) else n.REAL
+    if isinstance(factor, str):
+        minus, size = factor.startswith("-"), factor.lstrip("-")
+        part = e if size == "1" else n.Binary(literal(size), "*", e, type=e.type)
+        if total is not None:
+            return n.Binary(total, "-" if minus else "+", part, type=kind)
+        return n.Unary("-", part, type=e.type) if minus else part
+    part = n.Binary(factor, "*", e, type=e.type)
+    return part if total is None else n.Binary(total, "+", part, type=kind)
+
+
+def scaled(scale: n.Expr | None, e: n.Expr) -> n.Expr:
+    if scale is None:
+        return e
+    if isinstance(scale, n.Unary) and is_literal(scale) and text(scale.arg) in ("1", "1.0"):
+        return n.Unary("-", e, type=e.type)
+    return n.Binary(scale, "*", e, type=e.type)

@@ -13,9 +13,8 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.domain import rowwise
-from stancoreset.stan.weave.elementwise import UNARY
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.per_row import call
 
 __all__ = ["lift_loop"]
@@ -28,8 +27,8 @@ class _NotLiftedError(Exception):
     """The loop stays a loop."""
 
 
-def lift_loop(s: n.For, rows: Rows, count: n.Var) -> tuple[list[n.Stmt], dict[int, n.Stmt]] | None:
-    """The loop as vectorised statements, and which statement of the loop each comes from.
+def lift_loop(s: n.For, rows: Rows, count: n.Var) -> list[n.Stmt] | None:
+    """The loop as vectorised statements, each of which remembers the user's.
 
     Parameters
     ----------
@@ -42,13 +41,13 @@ def lift_loop(s: n.For, rows: Rows, count: n.Var) -> tuple[list[n.Stmt], dict[in
 
     Returns
     -------
-    tuple or None
+    list of Statement or None
         None if some statement has no vectorised form that is known to be the same.
     """
     lifted = _Lift(s.name, rows, count)
     try:
         body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
-        return [lifted.statement(b) for b in body], lifted.origin
+        return [replace(lifted.statement(b), origin=b.as_written) for b in body]
     except _NotLiftedError:
         return None
 
@@ -59,14 +58,8 @@ class _Lift:
         self.rows = rows
         self.count = count
         self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
-        self.origin: dict[int, n.Stmt] = {}
 
     def statement(self, s: n.Stmt) -> n.Stmt:
-        new = self._statement(s)
-        self.origin[id(new)] = s
-        return new
-
-    def _statement(self, s: n.Stmt) -> n.Stmt:
         match s:
             case n.Decl(value=value) if s.type == n.Type("real") and value is not None:
                 e = self.entry(value)

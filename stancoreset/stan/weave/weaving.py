@@ -18,13 +18,17 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import increments, names_in, parse, printer
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver
-from stancoreset.stan.weave.counts import candidates, data_dependences
+from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
+from stancoreset.stan.weave.counts import (
+    candidates,
+    data_dependences,
+    merged,
+    shared_counts,
+    with_count,
+)
 from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import Entry
-from stancoreset.stan.weave.shared_rows import merged, shared_counts
-from stancoreset.stan.weave.woven import Woven
-from stancoreset.stan.weave.written_count import with_count
 
 __all__ = ["Entry", "Woven", "weave"]
 
@@ -95,7 +99,8 @@ def _weave(program: n.Program, obs: str | None) -> Woven:
         if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
             integers = ", ".join(d.name for d in program.data if d.type == n.Type("int"))
             raise WeaveError(
-                0, f"obs={obs!r} is not an integer of the data block; it has {integers or 'none'}"
+                0,
+                f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
             )
         return Weaver(program, obs).woven()
     if not possible:
@@ -153,8 +158,8 @@ def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
     and yet the rows are what was meant: whoever writes it the other way round must say so.
     """
     shared = columns.row_data.keys() & rows.row_data.keys()
-    outcomes = set().union(*map(_outcomes, _increments(program)))
-    return any(rows.row_data[y] < columns.row_data[y] for y in shared & outcomes)
+    modelled = set().union(*map(outcomes, _increments(program)))
+    return any(rows.row_data[y] < columns.row_data[y] for y in shared & modelled)
 
 
 def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
@@ -164,18 +169,15 @@ def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
     items in the score of one person. They are no observations, unless their data are outcomes
     that the rows of `outer` do not have.
     """
-    everything = [x for b in program.model for x in n.walk(b)]
-    adding = _increments(program)
-    texts = {(s.line, printer.statement(s)) for s in adding}
+    texts = {(s.line, printer.statement(s)) for s in _increments(program)}
     entries = inner.flow.entries.values()
     touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
-    calls = (e for e in everything if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
-    outcomes = set().union(*map(_outcomes, adding), *(names_in(e.args[0]) for e in calls))
+    modelled = set().union(*map(outcomes, program.model))
     return (
         bool(touched)
         and not inner.weighted & texts
         and touched <= outer.weighted
-        and outcomes & inner.row_data.keys() <= outer.row_data.keys()
+        and modelled & inner.row_data.keys() <= outer.row_data.keys()
     )
 
 
@@ -198,13 +200,13 @@ def _refuse_if_another_is_meant(
         left = [
             s
             for s in _increments(program)
-            if (s.line, printer.statement(s)) not in chosen.weighted and _outcomes(s) & sized
+            if (s.line, printer.statement(s)) not in chosen.weighted and outcomes(s) & sized
         ]
         if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
             raise WeaveError(
                 error.line,
-                f"{error.reason} (or weight the rows counted by `{chosen.obs}` and keep the "
-                f'others as they are, with obs="{chosen.obs}")',
+                f"{error.reason} (to weight the rows counted by `{chosen.obs}` instead and keep "
+                f'the others as they are, pass obs="{chosen.obs}")',
                 error.statement,
             )
 
@@ -220,15 +222,15 @@ def _refuse_columns(
     for s in _increments(program):
         if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
             continue
-        for y in sorted(_outcomes(s) & axes.keys() & chosen.row_data.keys()):
+        for y in sorted(outcomes(s) & axes.keys() & chosen.row_data.keys()):
             if axes[y] < chosen.row_data[y]:
                 raise WeaveError(
                     error.line,
-                    f"`{y}` has its observations in rows and columns, and along `{rows}`: "
-                    f"{error.reason}. Or declare the data in long form, one observation per entry "
-                    f"of `{y}` with the number of its row and column, so that parameters belong "
-                    f"to groups of observations (to weight the columns as they are, say "
-                    f'obs="{chosen.obs}")',
+                    f"`{y}` has observations in rows and columns, and those along `{rows}` cannot "
+                    f"be weighted: {error.reason}. Alternatively, declare the data in long form, "
+                    f"one observation per entry of `{y}` with the numbers of its row and column, "
+                    "so that parameters belong to groups of observations (to weight the columns "
+                    f'as they are, pass obs="{chosen.obs}")',
                     error.statement,
                 )
 
@@ -246,14 +248,6 @@ def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
     return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
 
 
-def _outcomes(s: n.Tilde | n.TargetAdd) -> set[str]:
-    """Names in the outcomes of the densities of a statement."""
-    if isinstance(s, n.Tilde):
-        return names_in(s.arg)
-    calls = (e for e in n.walk(s) if isinstance(e, n.Call) and suffix(e.name)[1] and e.args)
-    return set().union(*(names_in(e.args[0]) for e in calls))
-
-
 def _indices(s: n.Stmt) -> set[str]:
     """Names in indices."""
     return set().union(
@@ -263,29 +257,26 @@ def _indices(s: n.Stmt) -> set[str]:
 
 def _only_indexes(program: n.Program, chosen: Weaver) -> bool:
     """Whether all row data only pick elements of something else."""
-    rows = set(chosen.row_data)
-    inside: set[int] = set()
-    for b in (*program.transformed_parameters, *program.model):
-        for e in n.walk(b):
-            if isinstance(e, n.Index):
-                inside |= {id(x) for i in e.indices for x in n.walk(i)}
-    return all(
-        id(x) in inside
-        for b in (*program.transformed_parameters, *program.model)
-        for x in n.walk(b)
-        if isinstance(x, n.Var) and x.name in rows
-    )
+    body = (*program.transformed_parameters, *program.model)
+    return not any(_outside_indices(s) & chosen.row_data.keys() for s in body)
+
+
+def _outside_indices(node: n.Node) -> set[str]:
+    """Names that stand anywhere but in an index."""
+    if isinstance(node, n.Var):
+        return {node.name}
+    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
+    return set().union(*map(_outside_indices, below))
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
     """The refusal of the integer that sizes an outcome, and most data variables."""
-
-    outcomes = set().union(*(_outcomes(s) - _indices(s) for s in _increments(program)))
+    modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
         deps = data_dependences(program, name)
         sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
         error = refused[name]
-        return (not isinstance(error, NoLikelihoodError), bool(sized & outcomes), len(sized))
+        return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
 
     return refused[max(refused, key=weight)]

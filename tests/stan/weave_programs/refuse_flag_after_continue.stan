@@ -1,4 +1,4 @@
-// refuse: \d+ .*holds what the loop over observations left in it.*
+// refuse: \d+ .*holds what the last pass of the loop over observations left in it.*
 // Only a row with z other than 0 gets as far as the flag.
 data {
   int<lower=1> N; vector[N] y; vector[N] x; vector[N] z; array[N] int<lower=0> c;

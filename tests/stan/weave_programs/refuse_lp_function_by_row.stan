@@ -1,4 +1,4 @@
-// refuse: \d+ .*adds to the target behind the scenes.*
+// refuse: \d+ .*changes the target and is given data rows.*
 // A prior as often as there are rows.
 functions {
   void f_lp(real m) { m ~ normal(0, 1); }

@@ -1,4 +1,4 @@
-// refuse: \d+ .*or else a number.*
+// refuse: \d+ .*in one case, another number in another.*
 // A number that every row would add.
 functions {
   real f(vector y, real m) { if (m > 0) return 3; return -0.5 * sum(square(y - m)); }

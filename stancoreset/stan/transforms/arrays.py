@@ -1,7 +1,7 @@
-"""Stan's transforms of single numbers: bounds, offset and multiplier, which broadcast.
+"""Arrays of free numbers: bounds, offset and multiplier entry by entry, and Stan's order.
 
-Stan Reference Manual, "Constraint transforms"; the types whose numbers hang together are in
-`stancoreset.stan.transforms.bijectors`.
+Stan Reference Manual, "Constraint transforms"; the types whose numbers constrain each other are
+in `stancoreset.stan.transforms.bijectors`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ __all__ = [
     "affine_unconstrain",
     "bounded_constrain",
     "bounded_unconstrain",
+    "stack_columns",
+    "unstack_columns",
 ]
 
 Float = NDArray[np.float64]
@@ -66,3 +68,13 @@ def affine_unconstrain(x: Float, offset: Float | None, multiplier: Float | None)
     """(x − offset) / multiplier."""
     moved = x if offset is None else x - offset
     return np.array(moved if multiplier is None else moved / multiplier, dtype=float)
+
+
+def stack_columns(x: Float) -> Float:
+    """Matrices (..., R, C) as vectors (..., R·C), column by column: Stan's order."""
+    return np.swapaxes(x, -1, -2).reshape(*x.shape[:-2], x.shape[-1] * x.shape[-2])
+
+
+def unstack_columns(u: Float, rows: int, cols: int) -> Float:
+    """Inverse of `stack_columns`."""
+    return np.swapaxes(u.reshape(*u.shape[:-1], cols, rows), -1, -2)
