@@ -112,8 +112,8 @@ def check_flag(name: str, value: object) -> None:
         raise OptionError(f"{name} is {shown(value)}, expected True or False")
 
 
-def check_text(name: str, value: object, meaning: str = "a text") -> None:
-    """Raise unless `value` is a text that is not empty.
+def check_text(name: str, value: object, meaning: str = "a string") -> None:
+    """Raise unless `value` is a non-empty string.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_text(name: str, value: object, meaning: str = "a text") -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless `value` is one of the known texts.
+    """Raise unless `value` is one of the known strings.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected:
 
 
 def check_names(name: str, value: object, meaning: str = "names") -> None:
-    """Raise unless `value` is a list of texts.
+    """Raise unless `value` is a list of strings.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def check_path(name: str, value: Any) -> Path:
     Raises
     ------
     OptionError
-        If `value` is not a text or path, or no file can have this path.
+        If `value` is not a string or path, or no file can have this path.
     """
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise OptionError(f"{name} is {shown(value)}, expected a path")

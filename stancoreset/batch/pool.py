@@ -198,7 +198,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
 def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> None:
     """Handle a worker that ended by itself, which crashed if it had a job."""
     if hasattr(os, "waitid"):
-        # Not reaped before its group is ended: until then nobody else can have its number.
+        # Reaped only after its group is ended: until then no other process gets its number.
         os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     code, job = _end(worker), worker.job
     if job is None:
@@ -215,7 +215,7 @@ def _end(worker: _Worker) -> int:
     """End a worker and everything that it started; return its exit code."""
     process = worker.process
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.close()  # it goes by itself, should it not lead its group yet
+        process.stdin.close()  # it ends on its own if it does not lead its group yet
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     code = int(process.wait())

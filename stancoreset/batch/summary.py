@@ -47,7 +47,7 @@ def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
     """The planned work for each job: the table of ``--dry-run``."""
     import pandas as pd
 
-    does = {"done": "nothing: done", "new": "run", "begun": "go on"}
+    does = {"done": "nothing: done", "new": "run", "begun": "continue"}
     rows = []
     for job in jobs:
         state, given = folder.state(job), {**default_settings(), **job.settings}

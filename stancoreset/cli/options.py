@@ -55,7 +55,7 @@ def coreset_options(parser: argparse.ArgumentParser, *, size: int | str, out: st
         type=_seed,
         default=1,
         metavar="SEED",
-        help="random seed (1); random: draw one, which the report gives",
+        help="seed of all random numbers (1); random: draw one, which the report gives",
     )
     for option in _nuts_options():
         _add_nuts(add, option)

@@ -396,7 +396,7 @@ class WitnessedDensity:
             found = self._witness.compare(few, ours)
         self.comparison = found
         if not found.error <= self._tolerance:
-            by = self._full.passes.likelihood or "Stan, on the rows that differ"
+            by = self._full.passes.likelihood or "Stan, on the distinct rows"
             raise IdentityError(
                 f"the log density of '{self._name}' as it is written and as stancoreset evaluates "
                 f"it ({by}) differ by a relative {found.error:.1e} at {found.draws} draws on "

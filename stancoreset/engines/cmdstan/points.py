@@ -121,7 +121,7 @@ def _identity(executable: Path) -> str:
     """Identity of the present executable; a replacement must be tested again."""
     try:
         status = executable.stat()
-    except OSError:  # running it says what is wrong
+    except OSError:  # running it reports the fault
         return str(executable)
     return f"{executable} {status.st_size} {status.st_mtime_ns}"
 
