@@ -47,7 +47,7 @@ def shown(value: object) -> str:
     """
     try:
         words = " ".join(repr(value).split())
-    except Exception:  # whatever a stranger's object does; and integers of too many digits
+    except Exception:  # any error of a foreign object; and integers of too many digits
         words = f"a {type(value).__name__}"
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
@@ -225,7 +225,7 @@ def understood(
         yield
     except StancoresetError:
         raise
-    except Exception as odd:  # whatever a stranger's object does
+    except Exception as odd:  # any error of a foreign object
         raise error(f"{name} is {shown(value)}, expected {expected}") from odd
 
 

@@ -160,7 +160,7 @@ def _give(
     }
     worker.job, worker.last, worker.since = job, _subject(job), time.monotonic()
     on_event(Event("start", job))
-    # A worker that is gone already is noticed when it is listened to.
+    # A worker that has ended is noticed when its output is read.
     with contextlib.suppress(BrokenPipeError):
         worker.process.stdin.write((json.dumps(order) + "\n").encode())
 
@@ -205,7 +205,7 @@ def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], objec
         return
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = f"the job's process {how}; its last output is in {folder.log(job)}"
-    # With a full disk the job counts as interrupted, and is run again.
+    # With a full disk the job counts as interrupted and will be repeated.
     with contextlib.suppress(OutputError):
         append(folder.journal(job), "failed", error=said)
     on_event(Event("failed", job, seconds=time.monotonic() - worker.since, error=said))

@@ -252,7 +252,7 @@ class _Pair:
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """Log densities by author and kernel, number of rows, and priors that the kernel lacks."""
-        if self.weights not in self.author.names:  # which the author's program knows nothing of
+        if self.weights not in self.author.names:  # which the author's program does not use
             chunk = {name: value for name, value in chunk.items() if name != self.weights}
         if self.share < 1:
             length = row_count(chunk)
