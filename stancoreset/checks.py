@@ -47,7 +47,7 @@ def shown(value: object) -> str:
     """
     try:
         words = " ".join(repr(value).split())
-    except Exception:  # whatever a stranger's object does; and integers of too many digits
+    except Exception:  # any error of a foreign object; and integers of too many digits
         words = f"a {type(value).__name__}"
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
@@ -112,8 +112,8 @@ def check_flag(name: str, value: object) -> None:
         raise OptionError(f"{name} is {shown(value)}, expected True or False")
 
 
-def check_text(name: str, value: object, meaning: str = "a text") -> None:
-    """Raise unless `value` is a text that is not empty.
+def check_text(name: str, value: object, meaning: str = "a string") -> None:
+    """Raise unless `value` is a non-empty string.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_text(name: str, value: object, meaning: str = "a text") -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless `value` is one of the known texts.
+    """Raise unless `value` is one of the known strings.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected:
 
 
 def check_names(name: str, value: object, meaning: str = "names") -> None:
-    """Raise unless `value` is a list of texts.
+    """Raise unless `value` is a list of strings.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def understood(
         yield
     except StancoresetError:
         raise
-    except Exception as odd:  # whatever a stranger's object does
+    except Exception as odd:  # any error of a foreign object
         raise error(f"{name} is {shown(value)}, expected {expected}") from odd
 
 
@@ -235,7 +235,7 @@ def check_path(name: str, value: Any) -> Path:
     Raises
     ------
     OptionError
-        If `value` is not a text or path, or no file can have this path.
+        If `value` is not a string or path, or no file can have this path.
     """
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise OptionError(f"{name} is {shown(value)}, expected a path")

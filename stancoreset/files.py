@@ -36,7 +36,7 @@ __all__ = [
 
 
 def content_key(*parts: Any) -> str:
-    """Compute a short hash of texts and plain values, for names and fingerprints.
+    """Compute a short hash of strings and plain values, for names and fingerprints.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def is_alive(pid: int, birth: str | None) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's
+    except OSError:  # another user's process
         return True
     return True
 
@@ -251,7 +251,7 @@ def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:
     """Read a CSV file of numbers exactly; `options` are passed to ``pandas.read_csv``."""
     import pandas as pd
 
-    # From version 3 on that is what pandas does by itself, and the option is deprecated.
+    # The default from pandas 3 on, where the option is deprecated.
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"
     return pd.read_csv(source, **options)

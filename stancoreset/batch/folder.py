@@ -96,7 +96,7 @@ class WorkFolder:
                     ) from None
             time.sleep(0.05)
         os.ftruncate(self.lock, 0)
-        with suppress(OSError):  # it is for the message alone
+        with suppress(OSError):  # only the message uses it
             os.pwrite(self.lock, str(os.getpid()).encode(), 0)
 
     def _release(self) -> None:

@@ -160,7 +160,7 @@ def _give(
     }
     worker.job, worker.last, worker.since = job, _subject(job), time.monotonic()
     on_event(Event("start", job))
-    # A worker that is gone already is noticed when it is listened to.
+    # A worker that has ended is noticed when its output is read.
     with contextlib.suppress(BrokenPipeError):
         worker.process.stdin.write((json.dumps(order) + "\n").encode())
 
@@ -198,14 +198,14 @@ def _event(line: bytes) -> dict[str, Any] | None:
 def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], object]) -> None:
     """Handle a worker that ended by itself, which crashed if it had a job."""
     if hasattr(os, "waitid"):
-        # Not reaped before its group is ended: until then nobody else can have its number.
+        # Reaped only after its group is ended: until then no other process gets its number.
         os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     code, job = _end(worker), worker.job
     if job is None:
         return
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = f"the job's process {how}; its last output is in {folder.log(job)}"
-    # With a full disk the job counts as interrupted, and is run again.
+    # With a full disk the job counts as interrupted and will be repeated.
     with contextlib.suppress(OutputError):
         append(folder.journal(job), "failed", error=said)
     on_event(Event("failed", job, seconds=time.monotonic() - worker.since, error=said))
@@ -215,7 +215,7 @@ def _end(worker: _Worker) -> int:
     """End a worker and everything that it started; return its exit code."""
     process = worker.process
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.close()  # it goes by itself, should it not lead its group yet
+        process.stdin.close()  # it ends on its own if it does not lead its group yet
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     code = int(process.wait())

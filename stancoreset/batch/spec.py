@@ -216,7 +216,7 @@ class _Reader:
             "int": (whole, "a whole number"),
             "float": (whole or isinstance(value, float), "a number"),
             "bool": (isinstance(value, bool), "true or false"),
-            "str": (isinstance(value, str), "a text"),
+            "str": (isinstance(value, str), "a string"),
         }
         right, words = expected.get(base, (True, ""))
         if key == "size":
@@ -359,7 +359,7 @@ class _Reader:
     def _filled(self, place: str, template: Any, parts: Mapping[str, Any]) -> str:
         """Fill a template with the settings that it names in braces."""
         if not isinstance(template, str):
-            raise self._error(place, "name", f"is {shown(template)}, expected a text")
+            raise self._error(place, "name", f"is {shown(template)}, expected a string")
         try:
             named = [
                 name for _, name, _, _ in string.Formatter().parse(template) if name is not None

@@ -47,7 +47,7 @@ def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
     """The planned work for each job: the table of ``--dry-run``."""
     import pandas as pd
 
-    does = {"done": "nothing: done", "new": "run", "begun": "go on"}
+    does = {"done": "nothing: done", "new": "run", "begun": "continue"}
     rows = []
     for job in jobs:
         state, given = folder.state(job), {**default_settings(), **job.settings}
@@ -153,7 +153,7 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
     try:
         table = compare({"full": arviz.load(full / "full.nc"), "coreset": load_fit(fit)})
-    except StancoresetError:  # nothing in common that can be compared: times all the same
+    except StancoresetError:  # no shared parameters to compare; times are still valid
         return row
     worst = summarise(table).loc["coreset"]
     return row | {

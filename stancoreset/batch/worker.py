@@ -80,7 +80,7 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         stages = _Told(tell, journal)
         model = models.get(job["model"], job["engine"], job["obs"])
         settings, data = dict(job["settings"]), described(job["data"], job["columns"])
-        if settings.get("engine_output_dir") is not None:  # of each job in a folder of its own
+        if settings.get("engine_output_dir") is not None:  # in a separate folder for each job
             settings["engine_output_dir"] = str(Path(settings["engine_output_dir"], job["name"]))
         if job["kind"] == "full":
             _full(model, data, settings, folder, stages)
@@ -97,7 +97,7 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         with suppress(OSError):
             traceback.print_exc()
         tell("failed", error=words)
-        # With a full disk the job counts as interrupted, and is run again.
+        # With a full disk the job counts as interrupted and will be repeated.
         with suppress(OutputError):
             append(journal, "failed", error=words)
         return

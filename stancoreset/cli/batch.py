@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "batch"]
 
 _EPILOG = """\
-a file with six fits and two runs on the full data:
+example with six fits and two runs on the full data:
 
   [defaults]                        # for keys that a job does not set
   model = "model.stan"              # relative to this file; or the name of a ready program
@@ -51,7 +51,7 @@ def add_arguments(
     """Add the subcommand ``batch`` to a parser's subcommands."""
     parser = commands.add_parser(
         "batch",
-        help="many fits from one file, resumable",
+        help="run many fits from one file, resumable",
         description="Run the jobs of a TOML file, each in its own folder. Exit code 0: all jobs "
         "are done, whatever their verdicts; 1: some failed; 2: bad input, nothing was run.",
         epilog=_EPILOG,

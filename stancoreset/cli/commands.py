@@ -50,7 +50,7 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
         where = getattr(args, "out", None)
         hint = f"; finished stages are in {where}, continue with --resume" if where else ""
         how = f"ended by {received[0].name}" if received else "interrupted"
-        with contextlib.suppress(OSError):  # after a SIGHUP there may be no terminal
+        with contextlib.suppress(OSError):  # the terminal may be gone after a SIGHUP
             print(f"\nstancoreset: {how}{hint}", file=sys.stderr)
         return 128 + int(received[0] if received else SIGINT)
     except BrokenPipeError:  # the reader of a pipe has ended
@@ -123,7 +123,7 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
     folder = Path(args.out)
     say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
     say(f"Certificate: {fit.certificate}")
-    against = fit.certificate.against  # is in the line above
+    against = fit.certificate.against  # printed above
     for reason in fit.certificate.reasons:
         if not (against and reason.endswith(against)):
             say(f"  because {reason}")

@@ -111,7 +111,7 @@ def _engine() -> Finding:
     from stancoreset.engines import resolve_engine
 
     try:
-        with warnings.catch_warnings():  # what is wrong with CmdStan is a finding of its own
+        with warnings.catch_warnings():  # a broken CmdStan is a separate finding
             warnings.simplefilter("ignore")
             return Finding("engine in use", resolve_engine("auto").version)
     except StancoresetError as error:

@@ -47,13 +47,13 @@ def add_arguments(
     )
     parser.add_argument("model", metavar="MODEL.stan", help="the Stan program of the runs")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
-    parser.add_argument("--data", nargs="+", metavar="DATA", help="their data, in the same order")
+    parser.add_argument("--data", nargs="+", metavar="DATA", help="data of the runs, in order")
     parser.add_argument(
         "--columns",
         metavar="FILE",
         help="TOML or JSON that maps columns of DATA to Stan variables, as in stancoreset fit",
     )
-    parser.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    parser.add_argument("--obs", help="data integer that counts observations, if ambiguous")
     add_options(parser)
     parser.set_defaults(run=handler)
 

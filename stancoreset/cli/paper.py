@@ -35,9 +35,9 @@ def add_arguments(
     # Not called "out": this folder cannot be resumed.
     add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="output folder")
     add("--trials", type=int, metavar="N", help="repetitions; default: the paper's")
-    add("--seed", type=int, default=1, help="random seed (1)")
+    add("--seed", type=int, default=1, help="seed of all random numbers (1)")
     add("--sizes", type=int, nargs="+", metavar="K", help="coreset sizes (vectors: iterations)")
-    add("--rows", type=int, metavar="N", help="observations")
+    add("--rows", type=int, metavar="N", help="number of observations")
     add("--draws", type=int, metavar="S", help="draws of the projection, if it is not exact")
     add("--iterations", type=int, metavar="N", help="most iterations of the IHT family")
     add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")

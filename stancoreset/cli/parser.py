@@ -80,7 +80,7 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
     fit.add_argument(
-        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz, .csv or .parquet; later ones win"
+        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz, .csv or .parquet; the last wins"
     )
     fit.add_argument(
         "--columns",
@@ -89,7 +89,7 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         "they need not fit in memory) to Stan variables, in the tables columns, values, levels, "
         "counts",
     )
-    fit.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    fit.add_argument("--obs", help="data integer that counts observations, if ambiguous")
     add_fit_options(fit)
     fit.set_defaults(run=handler)
 
@@ -107,7 +107,7 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("--data", help="Stan JSON, .npz, .csv or .parquet, for --check")
     weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
     weave.add_argument("--seed", type=int, default=0)
-    weave.add_argument("--obs", help="the data integer that counts observations, if ambiguous")
+    weave.add_argument("--obs", help="data integer that counts observations, if ambiguous")
     weave.add_argument("--engine", default="auto", choices=("auto", "cmdstan", "stanli"))
     weave.set_defaults(run=handler)
 
@@ -132,8 +132,8 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot = commands.add_parser(
         "plot",
         help="draw a picture of a finished run",
-        description="density and forest: the run's posterior beside its reference, full.nc in its "
-        "folder, and others; weights: in order, or as dots over two columns of the data; "
+        description="density and forest: the run's posterior, its reference, full.nc in its folder "
+        "and others; weights: in descending order, or as dots over two columns of the data; "
         "certificate: the log importance weights; path: error against size; refinement: the "
         "rounds of a refined run.",
     )

@@ -119,7 +119,7 @@ def climb(
     [0.0, 0.0]
     """
     largest = 1.0
-    tried: dict[bytes, Step] = {}  # since the last point that was gone on from
+    tried: dict[bytes, Step] = {}  # since the last accepted point
 
     def tell(xk: Float) -> None:
         step = tried.get(xk.tobytes())
@@ -131,14 +131,14 @@ def climb(
         nonlocal largest
         value, gradient = density(theta)
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
-            # A wall: finite, so that the line search can interpolate its way back.
+            # A wall of finite height, from which the line search can interpolate back.
             return 1e3 * largest, np.zeros_like(theta)
         largest = max(largest, abs(value))
         if visit is not None:
             tried[theta.tobytes()] = Step(theta.copy(), value, gradient)
         return -value, -gradient
 
-    from scipy.optimize import minimize  # half a second, which `stancoreset --help` need not take
+    from scipy.optimize import minimize  # slow: half a second
 
     theta, evaluations, before = np.array(start, dtype=np.float64), 0, np.inf
     if visit is not None:
@@ -154,7 +154,7 @@ def climb(
             options={"maxiter": max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": slope},
         )
         theta, evaluations = result.x, evaluations + result.nfev
-        # A line search that ends in rounding is taken up again with a fresh memory.
+        # A line search that ends in rounding is restarted with an empty memory.
         small = np.max(np.abs(result.jac), initial=0.0) <= slope
         if small or result.nit >= max_iter or not result.fun < before - 1e-10 * abs(before):
             break

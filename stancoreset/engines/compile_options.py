@@ -121,6 +121,6 @@ def _require_options(name: str, options: object) -> None:
         for one in value if isinstance(value, list | tuple) else [value]:
             if one is not None and not isinstance(one, bool | int | str | os.PathLike):
                 raise OptionError(
-                    f"{name}: {key} is {shown(value)}, expected True, a whole number, a text or a "
-                    "list of texts"
+                    f"{name}: {key} is {shown(value)}, expected True, a whole number, a string or "
+                    "a list of strings"
                 )

@@ -327,7 +327,7 @@ class StanliBound:
                     delta=nuts.adapt_delta,
                     max_depth=nuts.max_treedepth,
                     metric=nuts.metric,
-                    adapt_engaged=nuts.iter_warmup > 0,  # as CmdStan, which cannot in no time
+                    adapt_engaged=nuts.iter_warmup > 0,  # none without warm-up
                     step_size=None if size is None else float(size),  # type: ignore[arg-type]
                     parallel_chains=nuts.parallel_chains or min(nuts.chains, self._threads),
                     refresh=nuts.refresh if speaks else 0,

@@ -47,7 +47,7 @@ class _Listener(io.TextIOBase):
             text == "\n" and getattr(self._line, "was_progress", False)
         ):
             self._out.write(text)
-        self._line.was_progress = found is not None  # print writes a line's end apart
+        self._line.was_progress = found is not None  # print writes line ends separately
         return len(text)
 
     def flush(self) -> None:

@@ -22,7 +22,7 @@ EXPERIMENT = Experiment(
     name="logistic",
     title="Logistic regression",
     source="Zhang et al. 2021, section 5.3, figures 3 and 8",
-    note="votes stand in for phishing, insurance for chemical reactions",
+    note="votes replace phishing, insurance replaces chemical reactions",
     trial=regression_trial(LOGISTIC),
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
     quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),

@@ -17,7 +17,7 @@ EXPERIMENT = Experiment(
     name="poisson",
     title="Poisson regression",
     source="Zhang et al. 2021, appendix G, figure 9",
-    note="two tables of visits to doctors stand in for bike trips and airport delays",
+    note="two tables of visits to doctors replace bike trips and airport delays",
     trial=regression_trial(POISSON),
     paper=Settings(trials=20, sizes=SIZES, rows=ROWS, draws=DRAWS),
     quick=Settings(trials=2, sizes=(10, 30, 60, 100), rows=ROWS, draws=DRAWS),

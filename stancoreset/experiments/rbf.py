@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
     name="rbf",
     title="Radial basis function regression",
     source="Zhang et al. 2021, section 5.2, figure 1b",
-    note="2,930 house sales in Ames, Iowa, stand in for the UK's",
+    note="2,930 house sales in Ames, Iowa, replace the UK's",
     trial=_trial,
     paper=Settings(trials=10, sizes=tuple(range(20, 301, 20)), rows=1000),
     quick=Settings(trials=2, sizes=(50, 100, 200, 300), rows=1000),

@@ -82,7 +82,7 @@ def _steps(
         steps.append((error, rows, perf_counter() - began))
 
     solve(phi, target, size, algorithm.method, seed, callback=note, **algorithm.options)
-    for iteration in settings.sizes:  # after its end an algorithm stays where it is
+    for iteration in settings.sizes:  # an ended algorithm keeps its state
         yield iteration, *steps[min(iteration, len(steps)) - 1]
 
 

@@ -81,18 +81,18 @@ _ESS_ALONE = 0.99
 # Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
 _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
-# Share of divergent transitions above which NUTS may have missed a part of its own target: along
-# curved ridges 0.18 % of them (7 of 4,000) went with a standard deviation too small by 24 %, while
-# fits that are right have hardly any (3 of 8,000 at most).
+# Share of divergent transitions above which NUTS may have missed part of its target: along
+# curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
+# while correct fits have hardly any (3 of 8,000 at most).
 _DIVERGENT = 0.0005
 # In short runs this many may be due to chance.
 _STRAY = 2
-#: R̂ above which the chains tell of different posteriors, or of a mean that is not known to 0.1
-# standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot mend
-# that, for they compare densities where draws are, not how many draws are where.
+#: R̂ above which the chains represent different posteriors, or leave a mean uncertain by 0.1
+# standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot correct
+# that, since they compare densities at draws, not the number of draws in each region.
 RHAT_MIXED = 1.05
-# Share of the full posterior's mass, as the reference sees it, that may lie where the coreset's
-# draws never go, and of its draws that may lie in modes without any.
+# Share of the full posterior's mass, estimated from the reference, that may lie beyond the
+# coreset's draws, and of the reference's draws that may lie in modes without coreset draws.
 _UNSEEN = 0.02
 
 
@@ -239,7 +239,7 @@ class Certificate:
         values = as_numbers("values", values, "an array (n_draws, …)", CertificateError)
         if len(values) != self.n_draws:
             raise CertificateError(
-                f"values have {len(values)} draws, the certificate looked at {self.n_draws}: "
+                f"values have {len(values)} draws, the certificate has {self.n_draws}: "
                 "take the draws of certificate.draw_index"
             )
         return np.tensordot(self.weights, values, axes=1)
@@ -324,8 +324,8 @@ def certify(
             float(share)
     with understood("moved", moved, "a pair of numbers"):
         shift, change = map(float, moved)
-    check_is("against", against, str, "a text")
-    check_is("witness", witness, str, "a text")
+    check_is("against", against, str, "a string")
+    check_is("witness", witness, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)

@@ -206,7 +206,7 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
         bulk, efficiency = chain["bulk"], chain["mean"] / n
     else:
         weights, looked_at = posterior.weights, posterior.weighted_draws
-        # a thinned chain is worth what the chain is worth, but not more than its length
+        # a thinned chain has the chain's effective size, but at most its own length
         bulk = min(looked_at, chain["bulk"]) / looked_at / float(weights @ weights)
         efficiency = min(1.0, chain["mean"] / looked_at)
     mean = float(weights @ x)

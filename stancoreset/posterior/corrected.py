@@ -60,7 +60,7 @@ def corrected_posterior(
     total = groups["posterior"].sizes["chain"] * groups["posterior"].sizes["draw"]
     if np.max(certificate.draw_index) >= total:
         raise DataError(
-            f"the certificate looked at draw {int(np.max(certificate.draw_index))}, but the "
+            f"the certificate uses draw {int(np.max(certificate.draw_index))}, but the "
             f"posterior has {total} draws: it is not the posterior that was certified"
         )
     index, weights = certificate.draw_index, certificate.weights

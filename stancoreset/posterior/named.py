@@ -77,7 +77,7 @@ def read_posteriors(
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise OptionError(
             'give at least one posterior by name, for example {"full": full, "coreset": fit}; '
-            f"got {type(posteriors).__name__} of nothing to compare"
+            f"got {type(posteriors).__name__} without posteriors"
         )
     names = [str(name) for name in posteriors]
     for i, name in enumerate(names):
@@ -242,8 +242,8 @@ def scalars(
             label = f"{name}[{shown}]" if cell else name
             if label in columns:
                 raise DataError(
-                    f"two parameters are both labelled {label!r}; give their dimension labels "
-                    "that differ, or rename one"
+                    f"two parameters are both labelled {label!r}; give their dimensions different "
+                    "labels, or rename one"
                 )
             columns[label] = values[(..., *cell)]
     return columns

@@ -94,7 +94,7 @@ class Distributed:
         workers.require_package()
         opened = self.table.open_parts(_parts(self.table.rows), program, workers)
         assert isinstance(opened, StoredRows)
-        if client is not self.client:  # our own connection ends with the rows
+        if client is not self.client:  # a connection made here ends with the rows
             weakref.finalize(opened, client.close)
         return opened
 
@@ -241,10 +241,10 @@ def _client(client: Any) -> Any:
 
     try:
         # Asked before Dask is: a client that cannot start is ended by the garbage collector, and
-        # if that is while another one starts, it waits for ever for a lock that it holds itself.
+        # if that is while another one starts, it deadlocks on a lock that it holds itself.
         socket.create_connection(get_address_host_port(client), timeout=5).close()
         return Client(client, timeout="5s")
-    except Exception as error:  # Dask has many, an AssertionError among them
+    except Exception as error:  # Dask raises many types, even AssertionError
         why = str(error) or type(error).__name__
         raise OptionError(f"client is {shown(client)}: no Dask scheduler answers: {why}") from None
 

@@ -252,7 +252,7 @@ class _Pair:
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """Log densities by author and kernel, number of rows, and priors that the kernel lacks."""
-        if self.weights not in self.author.names:  # which the author's program knows nothing of
+        if self.weights not in self.author.names:  # which the author's program does not use
             chunk = {name: value for name, value in chunk.items() if name != self.weights}
         if self.share < 1:
             length = row_count(chunk)
@@ -396,7 +396,7 @@ class WitnessedDensity:
             found = self._witness.compare(few, ours)
         self.comparison = found
         if not found.error <= self._tolerance:
-            by = self._full.passes.likelihood or "Stan, on the rows that differ"
+            by = self._full.passes.likelihood or "Stan, on the distinct rows"
             raise IdentityError(
                 f"the log density of '{self._name}' as it is written and as stancoreset evaluates "
                 f"it ({by}) differ by a relative {found.error:.1e} at {found.draws} draws on "

@@ -192,7 +192,7 @@ def test_the_examples_of_readme_and_help_are_jobs(place):
         ("[[jobs]]\nname = 'a-{size:q}'\n", "name is 'a-{size:q}': Unknown format code 'q'"),
         ("[[jobs]]\nname = 'a-{size'\n", "name is 'a-{size': expected '}'"),
         (f"[[jobs]]\nname = '{'n' * 300}'\n", "name is 'nnn.* of 300 characters, expected at most"),
-        ("[[jobs]]\nname = 3\n", "name is 3, expected a text"),
+        ("[[jobs]]\nname = 3\n", "name is 3, expected a string"),
         ("[[jobs]]\nname = '..'\n", "not a valid folder name"),
         ("[job]\nsize = 3\n", "there is no table 'job'"),
         ("[jobs]\nsize = 3\n", r"write \[\[jobs\]\]"),

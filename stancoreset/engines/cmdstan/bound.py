@@ -148,7 +148,7 @@ class CmdStanBound:
     def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
         """See `BoundModel.generated`; CmdStan's method ``generate_quantities``."""
         blocks = self._in_blocks(draws)
-        # Every run has a stream of random numbers of its own.
+        # Every run has its own stream of random numbers.
         seeds = np.random.SeedSequence([self._seed, seed]).generate_state(len(blocks)) // 2
         parts = side_by_side(
             lambda block: self._generate(block[0], names, int(block[1])),

@@ -50,7 +50,7 @@ def compile_program(
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            # What a compiler that is killed leaves goes with the folder of the build.
+            # Leftovers of a killed compiler are removed with the folder of the build.
             "TMPDIR": str(stan_file.parent),
         },
         text=True,

@@ -169,7 +169,7 @@ class Fitter:
         )
         seconds = time.perf_counter() - started
         native = _chains(files, what)
-        if temporary is not None:  # the files stay as long as the object that reads them
+        if temporary is not None:  # the files live as long as the object that reads them
             weakref.finalize(native, temporary.cleanup)
         return sample_result(
             {name: _by_chain(native, name, nuts) for name in native.metadata.stan_vars},

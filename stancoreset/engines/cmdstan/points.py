@@ -68,12 +68,12 @@ def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
     """
     if len(points) == 1 or points.shape[1] <= 1:
         return Order.ROWS
-    with _LOCK:  # of the threads that would ask, one does
+    with _LOCK:  # one thread tests for all
         identity = _identity(executable)
         found = _KNOWN.get(identity) or _noted(executable, identity)
         if found is None:
             found = _asked(points, evaluate)
-            if found is Order.ALONE:  # at other data it may be told
+            if found is Order.ALONE:  # other data may determine it
                 return found
             _note(executable, identity, found)
         _KNOWN[identity] = found
@@ -114,14 +114,14 @@ def _same(values: Float, others: Float) -> bool:
     return bool(np.all(difference <= _SAME * np.linalg.norm(others, axis=1)))
 
 
-# What is known, beside the executable ----------------------------------------------------
+# The cached result beside the executable ----------------------------------------------------
 
 
 def _identity(executable: Path) -> str:
     """Identity of the present executable; a replacement must be tested again."""
     try:
         status = executable.stat()
-    except OSError:  # running it says what is wrong
+    except OSError:  # running it reports the fault
         return str(executable)
     return f"{executable} {status.st_size} {status.st_mtime_ns}"
 

@@ -113,7 +113,7 @@ def _bound_to_parent(executable: str) -> tuple[str, ...]:
     It sets Linux' ``PR_SET_PDEATHSIG`` through util-linux' ``setpriv``, which then executes the
     command: Python code between fork and exec (``preexec_fn``) may deadlock if there are threads.
     """
-    return _pdeathsig() if os.access(executable, os.X_OK) else ()  # else Popen says what is wrong
+    return _pdeathsig() if os.access(executable, os.X_OK) else ()  # else Popen reports the error
 
 
 @cache
@@ -121,7 +121,7 @@ def _pdeathsig() -> tuple[str, ...]:
     found = shutil.which("setpriv") if sys.platform == "linux" else None
     if found is None:
         return ()
-    command = (found, "--pdeathsig", "KILL")  # not known to every setpriv, as to busybox'
+    command = (found, "--pdeathsig", "KILL")  # not every setpriv supports it, for example busybox'
     tried = subprocess.run([*command, "true"], capture_output=True, check=False)
     return command if tried.returncode == 0 else ()
 

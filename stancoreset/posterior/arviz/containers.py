@@ -268,7 +268,7 @@ def _netcdf(container: Container) -> bytes:
             }
             store = H5NetCDFStore(file, group=name, mode="a")
             dataset.dump_to_store(store, encoding=encoding)
-    return buffer.getvalue()  # of a view that outlives the buffer Python may die
+    return buffer.getvalue()  # a view that outlives the buffer may crash Python
 
 
 def load(path: str | os.PathLike[str]) -> Container:

@@ -273,7 +273,7 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
         raise DataError(f"{int(bad.sum())} of {flat.size} log weights are NaN or +inf")
     if not flat.size or not np.isfinite(flat).any():
         raise DataError("no log weight is finite: every draw has weight zero")
-    # a weight of e^-800 is as good as zero and keeps ArviZ's arithmetic finite
+    # a weight of e^-800 is practically zero and keeps ArviZ's arithmetic finite
     flat = np.maximum(flat - flat.max(), -800.0)
     plain = flat - np.log(np.exp(flat).sum())
     if np.ptp(flat) < 1e-8:

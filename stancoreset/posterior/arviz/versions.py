@@ -27,7 +27,7 @@ _LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
 def quiet() -> Iterator[None]:
     """Silence ArviZ's banner on import, and warnings about documented behaviour."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    # 0.23 also writes to a logger of its own, outside logging's tree
+    # 0.23 also writes to its own logger, outside logging's tree
     module = sys.modules.get("arviz")
     own = getattr(module, "_log", None)
     if isinstance(own, logging.Logger):

@@ -215,7 +215,7 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     color = VERDICTS.get(certificate.verdict, COLORS[5])
     if np.ptp(shifted) > 1e-9:
         ax.hist(shifted, bins=40, color=color, alpha=0.75)
-    else:  # equal weights: rounding is not worth bins
+    else:  # equal weights: do not bin rounding errors
         ax.hist(shifted, bins=[-0.02, 0.02], color=color, alpha=0.75)
         ax.set_xlim(-1, 1)
     ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")

@@ -147,7 +147,7 @@ def plot_density(
         panel.set_yticks([])
         panel.spines["left"].set_visible(False)
         panel.tick_params(labelsize=9)
-        panel.locator_params(axis="x", nbins=4)  # as many as long numbers leave room for
+        panel.locator_params(axis="x", nbins=4)  # as many ticks as long numbers leave room for
     figure = panels[0].figure
     if ax is None:
         handles = _handles(names, colors)

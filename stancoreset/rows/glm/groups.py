@@ -48,7 +48,7 @@ class Parameters:
 
     @cached_property
     def free(self) -> dict[str, tuple[int, ...]]:
-        """Those of each real variable without constraints other than offset and multiplier."""
+        """Positions of each real variable without constraints other than offset and multiplier."""
         return {
             d.name: self._columns(d.name)
             for d in self.program.program.parameters
@@ -58,7 +58,7 @@ class Parameters:
 
     @cached_property
     def positive(self) -> dict[str, tuple[int, ...]]:
-        """Those of each variable whose unconstrained value is its logarithm."""
+        """Positions of each variable whose unconstrained value is its logarithm."""
         return {
             d.name: self._columns(d.name)
             for d in self.program.program.parameters

@@ -44,7 +44,7 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
     tree = program.program.tree
     steps = (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
     sources: dict[str, set[str]] = defaultdict(set)
-    for declared in program.program.parameters:  # of a multiplier or a bound that is a parameter
+    for declared in program.program.parameters:  # in a multiplier or bound
         sources[declared.name] |= variables(declared.constraint)
     terms: list[set[str]] = []
     for statement in steps:

@@ -89,7 +89,7 @@ def find_glm(
         for kernel in proposals(program, bound.param_names, part):
             try:
                 error = _up_to_constants(kernel.log_lik(rows, points), expected)
-            except DataError:  # what is no outcome of the family, or no group
+            except DataError:  # not an outcome of the family, or not a group
                 continue
             if error <= TOLERANCE:
                 error = max(error, _sums_error(kernel, program, density, part, points, rng))

@@ -346,7 +346,7 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
 
 
 def _is_data_file(path: Path) -> bool:
-    """Whether a name does not begin with a dot or underscore, as other readers also require."""
+    """Whether a file is named as data; as in other readers, names with a leading . or _ are not."""
     hidden = any(name.startswith((".", "_")) for name in path.parts)
     return path.suffix.lower() in _SUFFIXES and not hidden
 

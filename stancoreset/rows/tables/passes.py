@@ -91,7 +91,7 @@ def sum_part(
 
 
 def fold(several: Iterable[Sums]) -> Sums:
-    """Add sums member by member, from the first to the last."""
+    """Add sums member by member, from the first to the last; return () for none."""
 
     def add(one: Sums, other: Sums) -> Sums:
         return tuple(a + b for a, b in zip(one, other, strict=True))

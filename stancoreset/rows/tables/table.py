@@ -113,7 +113,7 @@ class Table:
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
                 raise OptionError(
-                    f"{name} are a {type(value).__name__}, expected a mapping of texts, "
+                    f"{name} are a {type(value).__name__}, expected a mapping with string keys, "
                     f"{_SHAPES[name]}"
                 )
         for variable, columns in self.columns.items():

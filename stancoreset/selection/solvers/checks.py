@@ -134,7 +134,7 @@ def check_arrays(
         b = np.array(b, dtype=np.float64)
     except SolverError:
         raise
-    except Exception as error:  # whatever a stranger's object does
+    except Exception as error:  # any error of a foreign object
         raise SolverError(f"phi and target must be arrays of real numbers: {error}") from error
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise SolverError(f"phi has shape {matrix.shape}; expected (S, M), both at least 1")

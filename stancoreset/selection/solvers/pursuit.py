@@ -53,7 +53,7 @@ class Pool:
 
     def best_alone(self, active: ActiveSet, barred: int) -> int | None:
         """Return the column that, entering alone, lowers the error most."""
-        self.best(active, 1)  # see that the pool is near the residual
+        self.best(active, 1)  # make sure that the pool is near the residual
         gains = active.gains(self._block)
         gains[active.holds(self._indices) | (self._indices == barred)] = 0.0
         if len(gains) == 0 or not gains.max() > 0:
