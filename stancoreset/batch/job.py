@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stancoreset.engines import NUTS
+from stancoreset.engines import NUTS, EngineName
 from stancoreset.files import content_key
 from stancoreset.rows.tables import data_files
 
@@ -65,7 +65,7 @@ class Job:
     name: str
     model: str
     data: Any
-    engine: str = "auto"
+    engine: EngineName = "auto"
     obs: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: str | None = None

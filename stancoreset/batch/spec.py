@@ -20,6 +20,7 @@ from stancoreset.batch.job import (
     short,
 )
 from stancoreset.checks import check_path, shown
+from stancoreset.engines import ENGINES
 from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import AUTO, Plan, own_options, refuse_former
@@ -31,7 +32,6 @@ __all__ = ["read_jobs"]
 
 _OWN = ("model", "data", "columns", "engine", "obs", "full", "name", "options")
 _TABLES = ("defaults", "grid", "jobs")
-_ENGINES = ("auto", "cmdstan", "stanli")
 _RESERVED = {"summary.csv", "summary.md"}
 # Longest name of a folder; names of journals and temporary files extend it.
 _LONGEST_NAME = 200
@@ -180,9 +180,9 @@ class _Reader:
                 place, f"options.{twice[0]}", "is not an option of a method: move it out of options"
             )
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
-        if not isinstance(engine, str) or engine not in _ENGINES:
+        if not isinstance(engine, str) or engine not in ENGINES:
             raise self._error(
-                place, "engine", f"is {shown(engine)}, expected one of {_listed(_ENGINES)}"
+                place, "engine", f"is {shown(engine)}, expected one of {_listed(ENGINES)}"
             )
         self._plan(place, settings, options, engine)
         if obs is not None and not isinstance(obs, str):

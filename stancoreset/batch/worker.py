@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stancoreset.batch.journal import append
+from stancoreset.engines import EngineName
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
 from stancoreset.model import CoresetModel
@@ -61,7 +62,7 @@ class _Models:
         self._key: tuple[Any, ...] = ()
         self._model: CoresetModel | None = None
 
-    def get(self, path: str, engine: str, obs: str | None) -> CoresetModel:
+    def get(self, path: str, engine: EngineName, obs: str | None) -> CoresetModel:
         stamp = os.stat(path).st_mtime_ns
         if self._model is None or self._key != (path, stamp, engine, obs):
             if self._model is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Never
 
-from stancoreset.engines import NUTS
+from stancoreset.engines import ENGINES, NUTS
 from stancoreset.model import AUTO, MERGE_SIZE, fit_options, merge_options
 
 __all__ = ["add_fit_options", "add_merge_options", "asked", "sampler_options"]
@@ -81,7 +81,7 @@ def _add_all(
 ) -> None:
     add = parser.add_argument
     add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
-    add("--engine", default="auto", choices=("auto", "cmdstan", "stanli"), help="Stan engine")
+    add("--engine", default="auto", choices=ENGINES, help="Stan engine")
     for name, option in options.items():
         if name not in _PYTHON_ONLY:
             _add(parser, option, {"seed": _SEED, **defaults}.get(name, option.default))

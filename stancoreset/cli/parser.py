@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from stancoreset.cli.options import add_fit_options, add_merge_options
+from stancoreset.engines import ENGINES
 from stancoreset.version import __version__
 
 __all__ = ["make_parser"]
@@ -108,7 +109,7 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help="data integer that counts observations, if ambiguous")
-    weave.add_argument("--engine", default="auto", choices=("auto", "cmdstan", "stanli"))
+    weave.add_argument("--engine", default="auto", choices=ENGINES)
     weave.set_defaults(run=handler)
 
 

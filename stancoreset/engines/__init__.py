@@ -22,11 +22,12 @@ from stancoreset.engines.climbing import Climbable, Step, climb, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
-from stancoreset.engines.nuts import NUTS, fresh_seed, refuse
+from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
-from stancoreset.engines.resolve import resolve_engine
+from stancoreset.engines.resolve import ENGINES, EngineName, resolve_engine
 
 __all__ = [
+    "ENGINES",
     "NUTS",
     "SAMPLER_STATS",
     "TOLERANCE",
@@ -37,7 +38,9 @@ __all__ = [
     "CompiledWithControl",
     "Density",
     "Engine",
+    "EngineName",
     "Float",
+    "Metric",
     "RowModel",
     "SampleResult",
     "StanData",

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
 from stancoreset.spelling import near_misses
 
-__all__ = ["NUTS", "fresh_seed", "refuse"]
+__all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
 
-_METRICS = {
+#: Names of mass matrices, cmdstanpy's short ones too.
+Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
+_METRICS: dict[Metric, Metric] = {
     "diag_e": "diag_e",
     "diag": "diag_e",
     "dense_e": "dense_e",
@@ -101,7 +103,7 @@ class NUTS:
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
     adapt_delta: float = option(0.8, "target acceptance rate of NUTS")
     max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
-    metric: str = option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
+    metric: Metric = option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
     step_size: float | Sequence[float] | None = option(None, "initial step size")
     adapt_init_phase: int | None = option(
         None, "iterations of warm-up's first phase; CmdStan only", least=0, cmdstan=True

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal, TypeAlias, get_args
 
 from stancoreset.checks import check_whole, shown
 from stancoreset.engines.base import Engine
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
 from stancoreset.parallel import available_cores
 
-__all__ = ["resolve_engine"]
+__all__ = ["ENGINES", "EngineName", "resolve_engine"]
+
+#: The names of engines; ``"auto"`` is whichever is installed.
+EngineName: TypeAlias = Literal["auto", "cmdstan", "stanli"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 _HOW_TO = (
     'install the embedded engine with  pip install "stancoreset[embedded]"  or CmdStan with  '

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import OptionError
-from stancoreset.selection.solvers import METHODS, SolverResult, single_threaded, solve
+from stancoreset.selection.solvers import (
+    METHODS,
+    SolverName,
+    SolverResult,
+    single_threaded,
+    solve,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +60,7 @@ class Algorithm:
     'aiht'
     """
 
-    method: str
+    method: SolverName
     options: dict[str, Any] = field(default_factory=dict)
     name: str = ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,11 +30,12 @@ from stancoreset.selection import (
     select,
     stable_share,
 )
+from stancoreset.selection.solvers import SolverName
 
 __all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection"]
 
 #: What ``method="auto"`` chooses from, by the held-out error of the corrected density.
-AUTO_METHODS = ("pursuit", "importance")
+AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
 #: These draw rows by chance, whatever the penalty.
 BY_CHANCE = ("uniform", "importance")
 # Relative agreement of Stan's quadratic with ours.
@@ -73,7 +74,7 @@ class ControlledSelection:
 
         `fewer` is one of fewer rows, if there was one: no smaller penalty is tried than it took.
         """
-        methods = AUTO_METHODS if method == "auto" else (method,)
+        methods = AUTO_METHODS if method == "auto" else (cast("SolverName", method),)
         least = 0.0
         if fewer is not None and fewer.control is not None and fewer.method == method:
             least = fewer.control.penalty
@@ -89,7 +90,7 @@ class ControlledSelection:
         self,
         projection: TaylorProjection,
         size: int,
-        method: str,
+        method: SolverName,
         seed: int,
         options: Mapping[str, Any],
         least: float,

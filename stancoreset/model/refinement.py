@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from stancoreset.checks import check_flag, check_is, check_whole
-from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate
+from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate, Verdict
 from stancoreset.selection import Coreset
 
 __all__ = [
@@ -63,7 +63,8 @@ _REFERENCES = ("pilot", "pathfinder")
 _GROWTH = 2
 _MAX_GROWTH = 8
 _MAX_DRAWS = 4_000
-_VERDICTS = ("rejected", "corrected", "certified")
+#: From the worst to the best.
+_VERDICTS = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Round:
     ess: float
     n_draws: int
     divergences: int
-    verdict: str
+    verdict: Verdict
     seconds: float
     rhat: float = float("nan")
     unmixed: bool = False
@@ -135,7 +136,7 @@ class Round:
                 check_whole(name, value, 0)
             elif member.type == "bool":
                 check_flag(name, value)
-            elif member.type == "str":
+            elif member.type in ("str", "Verdict"):
                 check_is(name, value, str, "a text")
             else:
                 check_is(name, value, Real, "a number")

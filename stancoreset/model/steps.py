@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from stancoreset.selection import (
     default_candidates,
     select,
 )
+from stancoreset.selection.solvers import SolverName
 
 __all__ = ["Attempt", "Pipeline"]
 
@@ -221,7 +222,8 @@ class Pipeline:
                         projection, size, plan.method, plan.seed, plan.options, fewer=coreset
                     )
                 else:
-                    coreset = select(projection, size, plan.method, seed=plan.seed, **plan.options)
+                    method = cast("SolverName", plan.method)  # those in the loop went another way
+                    coreset = select(projection, size, method, seed=plan.seed, **plan.options)
                 if best is None or coreset.heldout_error < best.heldout_error:
                     best = coreset
                 if is_adequate(coreset, projection):

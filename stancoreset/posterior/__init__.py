@@ -11,6 +11,7 @@ from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     RHAT_MIXED,
     Certificate,
+    Verdict,
     certify,
     leaves_no_doubt,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "LEAST_DRAWS",
     "RHAT_MIXED",
     "Certificate",
+    "Verdict",
     "certify",
     "compare",
     "corrected_posterior",

@@ -50,7 +50,7 @@ Journal of Machine Learning Research 25(72).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,7 +61,10 @@ from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 
-__all__ = ["Certificate", "certify", "leaves_no_doubt"]
+__all__ = ["Certificate", "Verdict", "certify", "leaves_no_doubt"]
+
+#: What a certificate can say, from the worst to the best.
+Verdict: TypeAlias = Literal["rejected", "corrected", "certified"]
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = KHAT_USABLE
@@ -167,7 +170,7 @@ class Certificate:
     ess: float
     n_draws: int
     heldout_error: float
-    verdict: str
+    verdict: Verdict
     log_weights: Float = field(repr=False)
     weights: Float = field(repr=False)
     draw_index: np.ndarray = field(repr=False)
@@ -469,7 +472,7 @@ def _verdict(
     heldout: float,
     moved: tuple[float, float],
     monte_carlo: MonteCarlo,
-) -> tuple[str, tuple[str, ...]]:
+) -> tuple[Verdict, tuple[str, ...]]:
     reasons = list(_together(moved, monte_carlo))
     wanted = next(share for bound, share in _ESS_CERTIFIED if khat <= bound)
     if np.isnan(moved).any():

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from stancoreset.reference.base import GaussianFit, Reference, evaluated
 from stancoreset.reference.laplace import curvature_width, gaussian_at
-from stancoreset.reference.methods import METHODS, check_reference, fit_reference
+from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 
 __all__ = [
     "METHODS",
     "GaussianFit",
     "Reference",
+    "ReferenceName",
     "check_reference",
     "curvature_width",
     "evaluated",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from stancoreset.reference.pathfinder import pathfinder
 from stancoreset.reference.pilot import pilot
 from stancoreset.rows import FullData
 
-__all__ = ["METHODS", "Method", "check_reference", "fit_reference"]
+__all__ = ["METHODS", "Method", "ReferenceName", "check_reference", "fit_reference"]
+
+#: The keys of `METHODS`, for type checkers.
+ReferenceName: TypeAlias = Literal["laplace", "pathfinder", "advi", "pilot"]
 
 
 @dataclass(frozen=True)

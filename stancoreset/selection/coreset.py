@@ -18,7 +18,7 @@ from stancoreset.files import atomic_path, read_numbers, reading
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.projection import Projection, heldout_error
-from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers import SolverName, solve
 from stancoreset.selection.taylor import PENALTIES, TaylorProjection
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _require_rows(coreset: Coreset, size: object) -> None:
 def select(
     projection: Projection | TaylorProjection,
     size: int,
-    method: str = "pursuit",
+    method: SolverName = "pursuit",
     *,
     seed: int = 0,
     penalty: float = PENALTIES[0],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stancoreset.checks import understood
+from stancoreset.posterior.certificate import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,11 @@ __all__ = ["COLORS", "LINES", "VERDICTS", "check_axes", "new_axes", "tidy"]
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LINES = ("-", "--", "-.", ":")
 #: Colours of the verdicts.
-VERDICTS = {"certified": "#009E73", "corrected": "#E69F00", "rejected": "#D55E00"}
+VERDICTS: dict[Verdict, str] = {
+    "certified": "#009E73",
+    "corrected": "#E69F00",
+    "rejected": "#D55E00",
+}
 
 
 def new_axes(width: float, height: float) -> Axes:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from stancoreset.selection.in_the_loop.base import CoresetPosterior, Tangent, kl_gradient, tangent
 from stancoreset.selection.in_the_loop.greedy import sparse_vi
-from stancoreset.selection.in_the_loop.methods import METHODS
+from stancoreset.selection.in_the_loop.methods import METHODS, InTheLoopName
 from stancoreset.selection.in_the_loop.newton import quasi_newton
 
 __all__ = [
     "METHODS",
     "CoresetPosterior",
+    "InTheLoopName",
     "Tangent",
     "kl_gradient",
     "quasi_newton",

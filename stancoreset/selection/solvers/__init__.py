@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from stancoreset.selection.solvers.base import METHODS, SolverResult
+from stancoreset.selection.solvers.base import METHODS, SolverName, SolverResult
 from stancoreset.selection.solvers.blas import single_threaded
 from stancoreset.selection.solvers.checks import check_count, check_method, is_finite
 from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
@@ -27,6 +27,7 @@ from stancoreset.selection.solvers.subsampling import importance, uniform
 
 __all__ = [
     "METHODS",
+    "SolverName",
     "SolverResult",
     "aiht",
     "aiht2",

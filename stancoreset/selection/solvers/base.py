@@ -15,13 +15,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.selection.solvers.columns import Columns
 
-__all__ = ["HONOURS", "METHODS", "Fit", "Problem", "SolverResult", "own_options", "register"]
+__all__ = [
+    "HONOURS",
+    "METHODS",
+    "Callback",
+    "Fit",
+    "Problem",
+    "SolverName",
+    "SolverResult",
+    "own_options",
+    "register",
+]
 
 Callback = Callable[[int, float, int], object]
 
@@ -142,13 +153,25 @@ class Problem:
 
 
 Method = Callable[..., Iterator[Fit]]
-METHODS: dict[str, Method] = {}
+#: The keys of `METHODS`, for type checkers.
+SolverName: TypeAlias = Literal[
+    "aiht",
+    "aiht2",
+    "frank_wolfe",
+    "giga",
+    "iht",
+    "importance",
+    "orthogonal_pursuit",
+    "pursuit",
+    "uniform",
+]
+METHODS: dict[SolverName, Method] = {}
 
 # Which of the options ``groups``, ``start`` and ``weights_sum`` each method supports.
-HONOURS: dict[str, frozenset[str]] = {}
+HONOURS: dict[SolverName, frozenset[str]] = {}
 
 
-def register(name: str, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
+def register(name: SolverName, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
     """Return a decorator that adds an algorithm to `METHODS`.
 
     Parameters
@@ -167,6 +190,6 @@ def register(name: str, honours: Sequence[str] = ()) -> Callable[[Method], Metho
     return enter
 
 
-def own_options(method: str) -> tuple[str, ...]:
+def own_options(method: SolverName) -> tuple[str, ...]:
     """Return the names of the options specific to one method."""
     return tuple(list(inspect.signature(METHODS[method]).parameters)[1:])

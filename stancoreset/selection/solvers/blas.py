@@ -20,7 +20,7 @@ T = TypeVar("T")
 @cache
 def _controller() -> Any:
     try:
-        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+        from threadpoolctl import ThreadpoolController
     except ImportError:  # only slower on a busy machine
         return None
     return ThreadpoolController().select(user_api="blas")

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import check_is, shown, understood
 from stancoreset.errors import SolverError
-from stancoreset.selection.solvers.base import HONOURS, METHODS, SolverResult, own_options
+from stancoreset.selection.solvers.base import (
+    HONOURS,
+    METHODS,
+    SolverName,
+    SolverResult,
+    own_options,
+)
 from stancoreset.selection.solvers.columns import column_norms
 
 __all__ = [
@@ -56,21 +62,24 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
     ------
     SolverError
     """
-    _require_known(method, others)
+    known = _known(method, others)
     check_is("options", options, Mapping, "a dict of options")
     shared = {name: options.get(name) for name in ("groups", "start", "weights_sum")}
     own = {name: value for name, value in options.items() if name not in SHARED}
-    check_options(method, own, reweight=bool(options.get("reweight", False)), **shared)
+    check_options(known, own, reweight=bool(options.get("reweight", False)), **shared)
 
 
-def _require_known(method: str, others: Sequence[str] = ()) -> None:
-    if not isinstance(method, str) or method not in METHODS:
-        known = ", ".join([*METHODS, *map(str, others)])
-        raise SolverError(f"method={shown(method)} is not known; expected one of {known}")
+def _known(method: object, others: Sequence[str] = ()) -> SolverName:
+    if isinstance(method, str):
+        for name in METHODS:
+            if name == method:
+                return name
+    known = ", ".join([*METHODS, *map(str, others)])
+    raise SolverError(f"method={shown(method)} is not known; expected one of {known}")
 
 
 def check_options(
-    method: str,
+    method: SolverName,
     options: Mapping[str, Any],
     groups: object,
     start: object,
@@ -78,7 +87,7 @@ def check_options(
     reweight: bool,
 ) -> None:
     """Raise unless the method is known and supports these options."""
-    _require_known(method)
+    _known(method)
     own = own_options(method)
     unknown = sorted(set(options) - set(own))
     if unknown:
@@ -99,7 +108,7 @@ def check_options(
         )
 
 
-def _check_values(method: str, options: Mapping[str, Any]) -> None:
+def _check_values(method: SolverName, options: Mapping[str, Any]) -> None:
     """Raise unless options have the types of their defaults; methods check their ranges."""
     parameters = inspect.signature(METHODS[method]).parameters
     for name, value in options.items():

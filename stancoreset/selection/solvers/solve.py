@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import check_flag, check_is, check_whole
-from stancoreset.selection.solvers.base import METHODS, Callback, Problem, SolverResult
+from stancoreset.selection.solvers.base import (
+    METHODS,
+    Callback,
+    Problem,
+    SolverName,
+    SolverResult,
+)
 from stancoreset.selection.solvers.blas import single_threaded
 from stancoreset.selection.solvers.checks import (
     check_arrays,
@@ -35,7 +41,7 @@ def solve(
     phi: ArrayLike,
     target: ArrayLike,
     size: int,
-    method: str = "pursuit",
+    method: SolverName = "pursuit",
     seed: int = 0,
     *,
     tol: float = 1e-12,
@@ -132,7 +138,11 @@ def solve(
 
 
 def _run(
-    problem: Problem, method: str, reweight: bool, options: Mapping[str, Any], began: float
+    problem: Problem,
+    method: SolverName,
+    reweight: bool,
+    options: Mapping[str, Any],
+    began: float,
 ) -> list[SolverResult]:
     results = []
     for fit in METHODS[method](problem, **options):

@@ -1,0 +1,60 @@
+"""Names that a user may give, as types: each `Literal` is the list that is looked into."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset.cli.options import fit_options
+from stancoreset.engines import ENGINES, EngineName, Metric
+from stancoreset.engines.nuts import _METRICS
+from stancoreset.posterior import Verdict
+from stancoreset.posterior.plots.figures import VERDICTS
+from stancoreset.reference import ReferenceName
+from stancoreset.reference.methods import METHODS as REFERENCES
+from stancoreset.selection.in_the_loop import InTheLoopName
+from stancoreset.selection.solvers import SolverName
+
+
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (SolverName, sc.solvers.METHODS),
+        (InTheLoopName, sc.in_the_loop.METHODS),
+        (ReferenceName, REFERENCES),
+        (EngineName, ENGINES),
+        (Metric, _METRICS),
+        (Verdict, VERDICTS),
+    ],
+)
+def test_a_literal_is_the_list(names, known):
+    assert sorted(get_args(names)) == sorted(known)
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+def test_every_engine_is_known(engine):
+    """Known, whether it is installed or not: only another name is an `OptionError`."""
+    with suppress(sc.errors.EngineNotFoundError):
+        assert sc.engines.resolve_engine(engine).name in get_args(EngineName)
+
+
+@pytest.mark.parametrize("verdict", get_args(Verdict))
+def test_every_verdict_is_given(verdict):
+    spread = {"certified": 0.01, "corrected": 0.5, "rejected": 5.0}[verdict]
+    draws = spread * np.random.default_rng(0).standard_normal(1000)
+    assert sc.certify(draws, heldout_error=0.01).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("option", "names"), [("engine", EngineName), ("reference", ReferenceName)]
+)
+def test_the_command_line_takes_every_name(option, names):
+    parser = argparse.ArgumentParser()
+    fit_options(parser, size="auto", out="run")
+    for name in get_args(names):
+        assert getattr(parser.parse_args([f"--{option}", name]), option) == name
