@@ -46,7 +46,8 @@ A batch may be killed at any moment: --resume continues and repeats no finished 
 
 
 def add_arguments(
-    commands: argparse._SubParsersAction, handler: Callable[[argparse.Namespace], int]
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    handler: Callable[[argparse.Namespace], int],
 ) -> None:
     """Add the subcommand ``batch`` to a parser's subcommands."""
     parser = commands.add_parser(

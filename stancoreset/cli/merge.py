@@ -32,7 +32,7 @@ quoted pattern.
 
 
 def add_arguments(
-    commands: argparse._SubParsersAction,
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
     handler: Callable[[argparse.Namespace], int],
     add_options: Callable[[argparse.ArgumentParser], None],
 ) -> None:

@@ -16,7 +16,8 @@ __all__ = ["add_arguments", "paper", "write"]
 
 
 def add_arguments(
-    commands: argparse._SubParsersAction, handler: Callable[[argparse.Namespace], int]
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    handler: Callable[[argparse.Namespace], int],
 ) -> None:
     """Add the subcommand ``paper`` to a parser's subcommands."""
     listed = "\n".join(f"  {e.name:<12} {e.title} ({e.source})" for e in EXPERIMENTS.values())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stancoreset.checks import check_flag, check_number, check_path, check_whole, shown
 from stancoreset.engines import Float
@@ -20,6 +20,9 @@ from stancoreset.posterior import Certificate, arviz, corrected_posterior
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 from stancoreset.stan.data import json_text, read_data
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CoresetFit", "load_fit"]
 
@@ -64,10 +67,10 @@ class CoresetFit:
     """
 
     coreset: Coreset
-    posterior: Any = field(repr=False)
+    posterior: arviz.Container = field(repr=False)
     certificate: Certificate
     reference: Reference = field(repr=False)
-    laplace: Any = field(repr=False)
+    laplace: arviz.Container = field(repr=False)
     timings: Mapping[str, float] = field(repr=False)
     settings: Mapping[str, Any] = field(repr=False)
     provenance: Mapping[str, Any] = field(repr=False)
@@ -98,7 +101,7 @@ class CoresetFit:
             name: value.reshape(-1, *value.shape[2:])[index] for name, value in variables.items()
         }
 
-    def corrected(self, resample: bool | int = True) -> Any:
+    def corrected(self, resample: bool | int = True) -> arviz.Container:
         """The posterior with its importance weights applied, if the verdict asks for them.
 
         Parameters
@@ -122,10 +125,19 @@ class CoresetFit:
             check_whole("resample", resample, 1)
         return corrected_posterior(self.posterior, self.certificate, resample)
 
-    def summary(self, **options: Any) -> Any:
-        """ArviZ's summary table; of the `corrected` posterior where the verdict asks for it."""
+    def summary(self, var_names: Sequence[str] | None = None, *, prob: float = 0.9) -> pd.DataFrame:
+        """ArviZ's summary table; of the `corrected` posterior where the verdict asks for it.
+
+        Parameters
+        ----------
+        var_names : sequence of str, optional
+            All parameters by default.
+        prob : float
+            Mass of the central interval; 0.9 gives the columns ``q5`` and ``q95``.
+        """
         wanted = self.certificate.verdict == "corrected"
-        return arviz.summary(self.corrected() if wanted else self.posterior, **options)
+        posterior = self.corrected() if wanted else self.posterior
+        return arviz.summary(posterior, var_names, prob=prob)
 
     def report(self) -> dict[str, Any]:
         """Everything worth telling, as plain values: what ``report.json`` holds.
@@ -276,7 +288,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _markdown_table(table: Any) -> list[str]:
+def _markdown_table(table: pd.DataFrame) -> list[str]:
     """A DataFrame as Markdown."""
     lines = ["| parameter | " + " | ".join(map(str, table.columns)) + " |"]
     lines.append("|---" * (1 + len(table.columns)) + "|")

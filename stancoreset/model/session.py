@@ -443,7 +443,9 @@ class Session:
         with self.bind(checked, coreset) as bound:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
 
-    def draws_container(self, draws: Float, full: FullData, labels: Mapping[str, Any]) -> Any:
+    def draws_container(
+        self, draws: Float, full: FullData, labels: Mapping[str, Any]
+    ) -> arviz.Container:
         """Unconstrained draws as an ArviZ container of one chain."""
         values = full.prior.constrain(draws)
         rows = {name: value[None] for name, value in values.items()}
@@ -466,7 +468,7 @@ class Session:
         coreset: Coreset | None,
         provenance: Mapping[str, Any],
         labels: Mapping[str, Any],
-    ) -> Any:
+    ) -> arviz.Container:
         """An ArviZ container without the variables that have one value per row."""
         dropped = self.program.row_parameters
         kept = {k: v for k, v in result.variables.items() if k not in dropped}
@@ -488,7 +490,7 @@ class Session:
 
     def reference_container(
         self, reference: Reference, full: FullData, labels: Mapping[str, Any]
-    ) -> Any:
+    ) -> arviz.Container:
         """The reference on the parameters' own scale, with enough draws to compare."""
         draws = reference.draws
         if reference.spare is None:

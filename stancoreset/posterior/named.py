@@ -245,5 +245,6 @@ def scalars(
                     f"two parameters are both labelled {label!r}; give their dimensions different "
                     "labels, or rename one"
                 )
-            columns[label] = values[(..., *cell)]
+            position: tuple[Any, ...] = (..., *cell)
+            columns[label] = values[position]
     return columns

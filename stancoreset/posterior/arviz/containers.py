@@ -295,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Container:
             f"{path} holds no group 'posterior'; it has {listing(groups)}. "
             "Expected a file written by stancoreset or ArviZ"
         )
-    return build(groups, {key: _native(value) for key, value in tree.attrs.items()})
+    return build(groups, {str(key): _native(value) for key, value in tree.attrs.items()})
 
 
 def _native(value: Any) -> Any:

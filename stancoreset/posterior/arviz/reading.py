@@ -48,7 +48,7 @@ def is_container(obj: Any) -> bool:
     return type(obj).__name__ == "InferenceData" and callable(getattr(obj, "groups", None))
 
 
-def groups_of(container: Container) -> dict[str, xr.Dataset]:
+def groups_of(container: Container | xr.DataTree) -> dict[str, xr.Dataset]:
     """The groups of a container by name, each an xarray ``Dataset``."""
     import xarray as xr
 
@@ -318,14 +318,14 @@ def sample_stats_of(posterior: Any) -> dict[str, NDArray[Any]]:
     if type(posterior).__name__ == "CmdStanMCMC":
         # cmdstanpy keeps these as (draws, chains)
         columns = posterior.method_variables()
-        stats = {
+        found = {
             name: np.asarray(columns[key]).T
             for key, name in SAMPLER_STATS.items()
             if key in columns
         }
-        if "diverging" in stats:
-            stats["diverging"] = stats["diverging"].astype(bool)
-        return stats
+        if "diverging" in found:
+            found["diverging"] = found["diverging"].astype(bool)
+        return found
     if getattr(posterior, "posterior", None) is not None:
         return sample_stats_of(posterior.posterior)
     return {}

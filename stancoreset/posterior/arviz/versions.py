@@ -8,17 +8,24 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     import xarray as xr
+    from arviz import InferenceData  # type: ignore[attr-defined]  # ArviZ 1.x: taken for Any
+
+    class Container(InferenceData):  # type: ignore[misc]
+        """For type checkers: what functions of the installed ArviZ take, groups as attributes."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    #: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
+    Container = Any
 
 __all__ = ["Container", "arviz", "build", "is_v1", "quiet"]
-
-#: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
-Container: TypeAlias = Any
 
 _LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
 
@@ -64,6 +71,6 @@ def build(groups: Mapping[str, xr.Dataset], attrs: Mapping[str, Any]) -> Contain
 
     if not is_v1():
         return arviz().InferenceData(attrs=dict(attrs), **groups)
-    tree = xr.DataTree.from_dict({f"/{name}": ds for name, ds in groups.items()})
+    tree: Any = xr.DataTree.from_dict({f"/{name}": ds for name, ds in groups.items()})
     tree.attrs = dict(attrs)
     return tree

@@ -12,7 +12,15 @@ from stancoreset.checks import check_number, check_whole
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.corrected import systematic_resample
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
-from stancoreset.posterior.plots.figures import COLORS, LINES, check_axes, new_axes, tidy
+from stancoreset.posterior.plots.figures import (
+    COLORS,
+    LINES,
+    LineStyle,
+    Panels,
+    check_axes,
+    new_axes,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,11 +100,11 @@ def plot_forest(
 def plot_density(
     posteriors: Mapping[str, Any],
     var_names: Sequence[str] | None = None,
-    ax: Any = None,
+    ax: Axes | Panels | Sequence[Axes] | None = None,
     *,
     max_parameters: int = 12,
     weights: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Panels:
     """Plot overlaid marginal densities of several posteriors, one panel per parameter.
 
     Parameters
@@ -196,7 +204,7 @@ def _equally_weighted(posterior: NamedPosterior) -> Any:
     return systematic_resample(weights, max(1, round(1 / float(weights @ weights))))
 
 
-def _grid(panels: int) -> Any:
+def _grid(panels: int) -> Panels:
     """An array of axes, at most four per row; unused axes of the last row are removed."""
     import matplotlib.pyplot as plt
 
@@ -216,7 +224,7 @@ def _grid(panels: int) -> Any:
     return flat[:panels]
 
 
-def _given_axes(ax: Any, panels: int) -> Any:
+def _given_axes(ax: Axes | Panels | Sequence[Axes], panels: int) -> Panels:
     flat = np.ravel(np.asarray(ax, dtype=object))
     if flat.size < panels:
         raise OptionError(
@@ -238,7 +246,7 @@ def _colors(count: int) -> list[str]:
 
 
 def _handles(
-    names: Sequence[str], colors: Sequence[str], lines: Sequence[str] = LINES
+    names: Sequence[str], colors: Sequence[str], lines: Sequence[LineStyle] = LINES
 ) -> list[Any]:
     from matplotlib.lines import Line2D
 

@@ -11,7 +11,7 @@ import numpy as np
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.certificate import HELDOUT_CERTIFIED
-from stancoreset.posterior.plots.figures import COLORS, VERDICTS, check_axes, tidy
+from stancoreset.posterior.plots.figures import COLORS, VERDICTS, Panels, check_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ _KHAT_SHOWN = 1.5
 _LEAST_ERROR = 1e-12
 
 
-def plot_refinement(records: Sequence[Any], ax: Any = None) -> Any:
+def plot_refinement(records: Sequence[Any], ax: Panels | Sequence[Axes] | None = None) -> Panels:
     """Plot Pareto k̂ and held-out error of every round, labelled with its action.
 
     Parameters

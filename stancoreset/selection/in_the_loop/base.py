@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,9 @@ class CoresetPosterior:
 
     n_candidates: int
     total_weight: float
-    draw: Callable[[Columns, Float, int, np.random.Generator], NDArray] = field(repr=False)
-    log_lik: Callable[[NDArray, Columns | None], Float] = field(repr=False)
-    target: Callable[[NDArray, np.random.Generator], Float] = field(repr=False)
+    draw: Callable[[Columns, Float, int, np.random.Generator], NDArray[Any]] = field(repr=False)
+    log_lik: Callable[[NDArray[Any], Columns | None], Float] = field(repr=False)
+    target: Callable[[NDArray[Any], np.random.Generator], Float] = field(repr=False)
     exact: bool = True
 
 
@@ -89,7 +90,7 @@ class Tangent:
         b − Σ_n w_n f_n.
     """
 
-    draws: NDArray = field(repr=False)
+    draws: NDArray[Any] = field(repr=False)
     features: Float = field(repr=False)
     target: Float = field(repr=False)
     residual: Float = field(repr=False)
@@ -182,8 +183,8 @@ def advance(
 
 def kl_gradient(
     model: CoresetPosterior,
-    columns: NDArray,
-    weights: NDArray,
+    columns: NDArray[Any],
+    weights: NDArray[Any],
     draws: int,
     seed: int = 0,
 ) -> Float:

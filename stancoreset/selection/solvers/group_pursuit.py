@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,11 +117,11 @@ class _Groups:
         self.inside[label] = False
         self._solve()
 
-    def snapshot(self) -> tuple:
+    def snapshot(self) -> tuple[Any, ...]:
         """Return the state for `restore`; its last item is the squared residual."""
         return self.inside, self.rows, self.weights, self.residual, self.error, self.squared
 
-    def restore(self, snapshot: tuple) -> None:
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
         """Return to the state of a snapshot."""
         self.inside, self.rows, self.weights, self.residual, self.error, self.squared = snapshot
 
