@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.cli.options import fit_options
+from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES, EngineName, Metric
 from stancoreset.engines.nuts import _METRICS
 from stancoreset.posterior import Verdict
@@ -55,6 +55,6 @@ def test_every_verdict_is_given(verdict):
 )
 def test_the_command_line_takes_every_name(option, names):
     parser = argparse.ArgumentParser()
-    fit_options(parser, size="auto", out="run")
+    add_fit_options(parser, out="run")
     for name in get_args(names):
         assert getattr(parser.parse_args([f"--{option}", name]), option) == name

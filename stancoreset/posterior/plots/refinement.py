@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,18 @@ _KHAT_SHOWN = 1.5
 _LEAST_ERROR = 1e-12
 
 
-def plot_refinement(records: Sequence[Any], ax: Panels | Sequence[Axes] | None = None) -> Panels:
+class Refined(Protocol):
+    """A fit that tells what it has tried."""
+
+    @property
+    def rounds(self) -> Sequence[Any]:
+        """One record for each round."""
+        ...
+
+
+def plot_refinement(
+    records: Sequence[Any] | Refined, ax: Panels | Sequence[Axes] | None = None
+) -> Panels:
     """Plot Pareto k̂ and held-out error of every round, labelled with its action.
 
     Parameters
@@ -56,7 +67,8 @@ def plot_refinement(records: Sequence[Any], ax: Panels | Sequence[Axes] | None =
     'rejected after 2 s → certified after 4 s'
     """
     with understood("records", records, "the rounds of a fit, or a fit"):
-        rows = [_fields(record) for record in getattr(records, "rounds", records)]
+        tried: Any = getattr(records, "rounds", records)
+        rows = [_fields(record) for record in tried]
     check_axes(ax, several=True)
     if not rows:
         raise DataError("no rounds to draw: the fit was not refined")
