@@ -75,7 +75,7 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def _entered(name: str) -> Any:
     if name in ("engines", "errors"):
         return importlib.import_module(f"stancoreset.{name}")
     if name not in _ROOM_OF:
@@ -85,6 +85,10 @@ def __getattr__(name: str) -> Any:
         return getattr(room, name)
     except AttributeError:  # a room
         return importlib.import_module(f"{room.__name__}.{name}")
+
+
+if not TYPE_CHECKING:  # by which a type checker would take any name for one of ours
+    __getattr__ = _entered
 
 
 def __dir__() -> list[str]:
