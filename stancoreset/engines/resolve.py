@@ -23,7 +23,7 @@ _HOW_TO = (
 )
 
 
-def resolve_engine(engine: str | Engine = "auto", threads: int | None = None) -> Engine:
+def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = None) -> Engine:
     """The engine by name: ``"auto"``, ``"cmdstan"`` or ``"stanli"``; engines pass through.
 
     ``"auto"`` is CmdStan if it is installed, else stanli; a variable CMDSTAN that names no

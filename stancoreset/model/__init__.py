@@ -9,15 +9,20 @@ from __future__ import annotations
 from stancoreset.model.fit import CoresetFit, load_fit
 from stancoreset.model.folder import enlist, load_part, results_in
 from stancoreset.model.model import CoresetModel
+from stancoreset.model.passes import PassesName
 from stancoreset.model.plan import (
     MERGE_SIZE,
+    Method,
     Plan,
+    ProjectionName,
     Selection,
+    Size,
     fit_options,
     merge_options,
     own_options,
     refuse_former,
 )
+from stancoreset.model.session import Data
 from stancoreset.model.sizes import AUTO
 
 __all__ = [
@@ -25,8 +30,13 @@ __all__ = [
     "MERGE_SIZE",
     "CoresetFit",
     "CoresetModel",
+    "Data",
+    "Method",
+    "PassesName",
     "Plan",
+    "ProjectionName",
     "Selection",
+    "Size",
     "enlist",
     "fit_options",
     "load_fit",

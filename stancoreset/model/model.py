@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.checks import (
     check_choice,
@@ -24,6 +25,7 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import (
     Engine,
+    EngineName,
     StanData,
     check_inits,
     fresh_seed,
@@ -50,13 +52,16 @@ from stancoreset.model.identities import (
 )
 from stancoreset.model.merging import keep_rows, merge_parts
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
-from stancoreset.model.passes import check_passes
+from stancoreset.model.passes import PassesName, check_passes
 from stancoreset.model.plan import (
     HELDOUT_DRAWS,
     MERGE_SIZE,
     PROJECTIONS,
     TAYLOR,
+    Method,
     Plan,
+    ProjectionName,
+    Size,
     nuts_of,
 )
 from stancoreset.model.pointwise import (
@@ -67,12 +72,12 @@ from stancoreset.model.pointwise import (
 )
 from stancoreset.model.projector import Projector
 from stancoreset.model.rounds import Rounds
-from stancoreset.model.session import Session
+from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.posterior import LEAST_DRAWS, Certificate
-from stancoreset.posterior.arviz import variables_of
+from stancoreset.posterior.arviz import Container, Posterior, variables_of
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, check_reference
+from stancoreset.reference import Reference, ReferenceName, check_reference
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset, Projection, TaylorProjection
 from stancoreset.stan import StanProgram
@@ -156,11 +161,11 @@ class CoresetModel:
         stan_file: str | Path | None = None,
         *,
         stan_code: str | None = None,
-        engine: str | Engine = "auto",
+        engine: EngineName | Engine = "auto",
         obs: str | None = None,
         threads: int | None = None,
         glm: bool = True,
-        passes: str = "auto",
+        passes: PassesName = "auto",
         cpp_options: Mapping[str, Any] | None = None,
         stanc_options: Mapping[str, Any] | None = None,
         **others: Never,
@@ -196,11 +201,11 @@ class CoresetModel:
 
     def fit(
         self,
-        data: Any,
+        data: Data,
         *,
-        size: int | str = Plan.size,
-        method: str = Plan.method,
-        reference: Any = Plan.reference,
+        size: Size = Plan.size,
+        method: Method = Plan.method,
+        reference: ReferenceName | Posterior | NDArray[Any] = Plan.reference,
         max_rounds: int = Plan.max_rounds,
         seed: int | None = Plan.seed,
         chains: int | None = None,
@@ -326,8 +331,8 @@ class CoresetModel:
         self,
         parts: Sequence[Any],
         *,
-        size: int | str = MERGE_SIZE,
-        method: str = Plan.method,
+        size: Size = MERGE_SIZE,
+        method: Method = Plan.method,
         max_rounds: int = Plan.max_rounds,
         seed: int | None = Plan.seed,
         chains: int | None = None,
@@ -428,7 +433,7 @@ class CoresetModel:
             overwrite=overwrite,
         )
 
-    def keep(self, data: Any, fit: CoresetFit) -> CoresetFit:
+    def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
         """The fit together with its coreset's rows, so that the full data may go.
 
         Parameters
@@ -449,7 +454,7 @@ class CoresetModel:
         """
         return keep_rows(self._session, data, fit)
 
-    def read(self, data: Any) -> Mapping[str, Any]:
+    def read(self, data: Data) -> Mapping[str, Any]:
         """Read and check the full data; weights need not be there.
 
         Raises
@@ -460,7 +465,12 @@ class CoresetModel:
         return self._session.read(data)
 
     def reference(
-        self, data: Any, method: Any = "laplace", *, draws: int = 500, seed: int = 0
+        self,
+        data: Data,
+        method: ReferenceName | Posterior | NDArray[Any] = "laplace",
+        *,
+        draws: int = 500,
+        seed: int = 0,
     ) -> Reference:
         """Draws from the reference distribution.
 
@@ -484,12 +494,36 @@ class CoresetModel:
         full = self._session.full_data(self.read(data))
         return self._session.reference(full, method, draws, seed)
 
+    @overload
     def project(
         self,
-        data: Any,
+        data: Data,
         reference: Reference,
         *,
-        projection: str = "loglik",
+        projection: Literal["loglik", "fisher"] = "loglik",
+        candidates: int = 20_000,
+        heldout: int = HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> Projection: ...
+
+    @overload
+    def project(
+        self,
+        data: Data,
+        reference: Reference,
+        *,
+        projection: Literal["taylor"],
+        candidates: int = 20_000,
+        heldout: int = HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> TaylorProjection: ...
+
+    def project(
+        self,
+        data: Data,
+        reference: Reference,
+        *,
+        projection: ProjectionName = "loglik",
         candidates: int = 20_000,
         heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
@@ -527,7 +561,7 @@ class CoresetModel:
         with pool:
             return Projector(projection, full, rows, pool, reference, expansion).first(heldout)
 
-    def add_control_variate(self, data: Any, coreset: Coreset, reference: Reference) -> Coreset:
+    def add_control_variate(self, data: Data, coreset: Coreset, reference: Reference) -> Coreset:
         """The coreset with the quadratic that completes it to second order.
 
         `sample` and `certify` then use both.
@@ -560,7 +594,7 @@ class CoresetModel:
 
     def sample(
         self,
-        data: Any,
+        data: Data,
         coreset: Coreset | None = None,
         *,
         inits: Any = None,
@@ -570,7 +604,7 @@ class CoresetModel:
         show_progress: bool | None = None,
         output_dir: str | Path | None = None,
         **options: Unpack[SampleOptions],
-    ) -> Any:
+    ) -> Container:
         """NUTS on the coreset, or on the full data if `coreset` is None.
 
         Parameters
@@ -630,9 +664,9 @@ class CoresetModel:
 
     def certify(
         self,
-        data: Any,
+        data: Data,
         coreset: Coreset,
-        posterior: Any,
+        posterior: Posterior,
         *,
         draws: int = CERTIFIED_DRAWS,
         reference: Reference | None = None,
@@ -669,7 +703,9 @@ class CoresetModel:
         references = () if reference is None else (reference,)
         return Judge(self._session, checked, coreset, references).certificate(posterior, draws)
 
-    def log_likelihood(self, data: Any, posterior: Any, *, draws: int | None = None) -> Any:
+    def log_likelihood(
+        self, data: Data, posterior: Posterior, *, draws: int | None = None
+    ) -> Container:
         """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
 
         Parameters
@@ -709,8 +745,8 @@ class CoresetModel:
 
     def generate_quantities(
         self,
-        data: Any,
-        posterior: Any,
+        data: Data,
+        posterior: Posterior,
         names: Sequence[str] | None = None,
         *,
         draws: int | None = None,
@@ -756,13 +792,13 @@ class CoresetModel:
 
     def posterior_predictive(
         self,
-        data: Any,
-        posterior: Any,
+        data: Data,
+        posterior: Posterior,
         replicated: Mapping[str, str],
         *,
         draws: int | None = 100,
         seed: int = 0,
-    ) -> Any:
+    ) -> Container:
         """Replicated outcomes of all rows beside the observed ones: for predictive checks.
 
         Parameters
@@ -818,7 +854,7 @@ class CoresetModel:
         """
         return self._session.controlled.code
 
-    def stan_data(self, data: Any, coreset: Coreset | None = None) -> dict[str, Any]:
+    def stan_data(self, data: Data, coreset: Coreset | None = None) -> dict[str, Any]:
         """Data for `stan_code`: a coreset with its control variate, or all rows.
 
         Parameters
@@ -848,7 +884,7 @@ class CoresetModel:
         table = pd.DataFrame(rows, columns=["line", "text", "role", "why"])
         return table.rename(columns={"text": "statement"})
 
-    def identities(self, data: Any, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
+    def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
         """Check numerically that the weights do what weights must do.
 
         Parameters

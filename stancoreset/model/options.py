@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from stancoreset.engines import NUTS
-from stancoreset.model.plan import Selection
+from stancoreset.engines import NUTS, Metric
+from stancoreset.model.plan import ProjectionName, Selection
 from stancoreset.progress import Stages
 
 __all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "SampleOptions"]
@@ -24,7 +24,7 @@ class NUTSOptions(TypedDict, total=False):
     save_warmup: bool
     adapt_delta: float
     max_treedepth: int
-    metric: str
+    metric: Metric
     step_size: float | Sequence[float] | None
     adapt_init_phase: int | None
     adapt_metric_window: int | None
@@ -89,6 +89,6 @@ class MergeOptions(NUTSOptions, MethodOptions, total=False):
 class FitOptions(MergeOptions, total=False):
     """Options of `CoresetModel.fit` besides its arguments."""
 
-    projection: str | None
+    projection: ProjectionName | None
     draws: int | None
     candidates: int | None

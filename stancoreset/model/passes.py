@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from stancoreset.errors import StancoresetError
 from stancoreset.model.identities import random_points
 from stancoreset.stan import Controlled, WeightedProgram
 
-__all__ = ["PASSES", "Passes", "check_passes", "choose_passes"]
+__all__ = ["PASSES", "Passes", "PassesName", "check_passes", "choose_passes"]
 
 #: Who evaluates: stanli where it equals the engine, or always the engine.
-PASSES = ("auto", "engine")
+PassesName: TypeAlias = Literal["auto", "engine"]
+PASSES: tuple[PassesName, ...] = get_args(PassesName)
 
 _POINTS = 5
 # Rows whose log likelihoods are compared one by one; their sum is compared on all rows.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -37,7 +37,8 @@ from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
 from stancoreset.reference import check_reference
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
-from stancoreset.selection.solvers import METHODS, check_method
+from stancoreset.selection.in_the_loop import InTheLoopName
+from stancoreset.selection.solvers import METHODS, SolverName, check_method
 from stancoreset.spelling import near_misses
 
 __all__ = [
@@ -45,8 +46,11 @@ __all__ = [
     "MERGE_SIZE",
     "PROJECTIONS",
     "TAYLOR",
+    "Method",
     "Plan",
+    "ProjectionName",
     "Selection",
+    "Size",
     "fit_options",
     "is_in_the_loop",
     "merge_options",
@@ -65,6 +69,12 @@ MERGE_SIZE = 200
 PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
+#: All of them by name, for type checkers.
+ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor"]
+#: Selection algorithms on a projection, the best of several, and those in the loop.
+Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName]
+#: Rows of a coreset.
+Size: TypeAlias = int | Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +113,7 @@ class Selection:
     stancoreset.errors.OptionError: draws is 1, expected a whole number of at least 2
     """
 
-    projection: str | None = option(
+    projection: ProjectionName | None = option(
         None,
         "quantity to match: the log likelihood beyond second order (taylor; the default with a "
         "control variate), its values (loglik; the default without), or its gradient (fisher)",
@@ -139,12 +149,12 @@ class Plan:
         What the selection algorithm takes.
     """
 
-    size: int | str = option(
+    size: Size = option(
         AUTO,
         "rows in the coreset; auto: the fewest whose held-out error is small enough",
         least=1,
     )
-    method: str = option(
+    method: Method = option(
         "pursuit",
         f"selection algorithm: auto, {', '.join(METHODS)}, on a projection; or "
         f"{' or '.join(IN_THE_LOOP)}, with the model in the loop",

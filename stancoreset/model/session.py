@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -52,9 +52,13 @@ from stancoreset.rows.glm import FoundGlm, find_glm, rows_of
 from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
 from stancoreset.selection import ControlVariate, Coreset, Expansion, control_variate, expand
 from stancoreset.stan import NOT_ONE_TO_ONE, Controlled
+from stancoreset.stan.data import DataSource
 from stancoreset.version import __version__
 
-__all__ = ["Session"]
+__all__ = ["Data", "Session"]
+
+#: What stands for the data of a program: by name, in files, or rows that can be opened.
+Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
 _CORESET_DIM = "coreset_dim"
@@ -119,7 +123,7 @@ class Session:
         """The program's density with room for a control variate."""
         return controlled_for(self.program, self.engine)
 
-    def read(self, data: Any) -> StanData:
+    def read(self, data: Data) -> StanData:
         """The full data, checked; see `CoresetModel.read`."""
         if isinstance(data, type) or not isinstance(data, Source):
             return self.adopted.complete(self.program.check(data), self.engine)

@@ -13,6 +13,9 @@ import stancoreset as sc
 from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES, EngineName, Metric
 from stancoreset.engines.nuts import _METRICS
+from stancoreset.model import Method, PassesName, ProjectionName
+from stancoreset.model.passes import PASSES
+from stancoreset.model.plan import PROJECTIONS, TAYLOR
 from stancoreset.posterior import Verdict
 from stancoreset.posterior.plots.figures import VERDICTS
 from stancoreset.reference import ReferenceName
@@ -29,6 +32,9 @@ from stancoreset.selection.solvers import SolverName
         (ReferenceName, REFERENCES),
         (EngineName, ENGINES),
         (Metric, _METRICS),
+        (PassesName, PASSES),
+        (ProjectionName, {*PROJECTIONS, TAYLOR}),
+        (Method, {*sc.solvers.METHODS, *sc.in_the_loop.METHODS, "auto"}),
         (Verdict, VERDICTS),
     ],
 )
@@ -51,7 +57,8 @@ def test_every_verdict_is_given(verdict):
 
 
 @pytest.mark.parametrize(
-    ("option", "names"), [("engine", EngineName), ("reference", ReferenceName)]
+    ("option", "names"),
+    [("engine", EngineName), ("reference", ReferenceName), ("projection", ProjectionName)],
 )
 def test_the_command_line_takes_every_name(option, names):
     parser = argparse.ArgumentParser()

@@ -20,7 +20,7 @@ from stancoreset.posterior import Verdict
 from stancoreset.selection.solvers import SolverName
 
 SOLVERS: list[SolverName] = ["pursuit", "giga"]
-SHORT: dict[str, Any] = {"chains": 2, "iter_warmup": 200, "iter_sampling": 700, "seed": 1}
+SHORT = sc.NUTS(chains=2, iter_warmup=200, iter_sampling=700)
 
 
 def simulated(rows: int, seed: int = 0) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def fitted(model: sc.CoresetModel, data: dict[str, Any], folder: Path) -> sc.Cor
     """A fit, kept in a folder and read back."""
     fit = model.fit(
         data, size=40, method="pursuit", reference="laplace", max_rounds=1, show_progress=False,
-        **SHORT,
+        selection=sc.Selection(candidates=1_000), sampler=SHORT, seed=1,
     )  # fmt: skip
     fit.save(folder / "fit")
     again: sc.CoresetFit = sc.load_fit(folder / "fit")
@@ -90,13 +90,12 @@ def step_by_step(model: sc.CoresetModel, data: dict[str, Any]) -> sc.Certificate
     weights: float = smallest.weights.sum().item()
     print(f"{smallest.size} rows of {smallest.n_obs}, weights {weights:.0f}")
     print(smallest.to_frame().head(), smallest.subset(data)["X"].shape)
-    phi = np.random.default_rng(1).standard_normal((50, 300))
     for method in ("aiht", "orthogonal_pursuit"):
-        result = sc.solvers.solve(phi, phi.sum(axis=1), 20, method=method)
+        result = sc.solvers.solve(projection.phi, projection.target, 20, method=method)
         print(method, result.relative_error, len(result.indices))
     print(sorted({*sc.solvers.METHODS, *sc.in_the_loop.METHODS}))
     completed = model.add_control_variate(data, smallest, reference)
-    posterior = model.sample(data, completed, **SHORT)
+    posterior = model.sample(data, completed, sampler=SHORT, seed=1)
     distance = sc.divergences.wasserstein(
         posterior["posterior"]["alpha"].to_numpy().ravel(), reference.draws[:, 0]
     )
@@ -112,10 +111,10 @@ def merged(model: sc.CoresetModel) -> sc.CoresetFit:
     days: list[sc.CoresetFit] = []
     for day in range(2):
         data = simulated(600, seed=day)
-        fit = model.fit(data, size=30, max_rounds=1, show_progress=False, **SHORT)
+        fit = model.fit(data, size=30, max_rounds=1, show_progress=False, sampler=SHORT, seed=1)
         days.append(model.keep(data, fit))
     union: sc.Coreset = sc.merge([day.coreset for day in days])
-    week = model.merge(days, size=30, show_progress=False, **SHORT)
+    week = model.merge(days, size=30, show_progress=False, sampler=SHORT, seed=1)
     assert week.coreset.n_obs == union.n_obs
     return week
 

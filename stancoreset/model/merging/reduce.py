@@ -52,7 +52,7 @@ from stancoreset.model.merging.reduction import Reduction
 from stancoreset.model.merging.sessions import PartsSession, UnionSession, WholeSession
 from stancoreset.model.plan import Plan
 from stancoreset.model.rounds import Rounds
-from stancoreset.model.session import Session
+from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import content_hash
@@ -61,7 +61,7 @@ from stancoreset.selection import Coreset, merge
 __all__ = ["keep_rows", "merge_parts"]
 
 
-def keep_rows(session: Session, data: Any, fit: CoresetFit) -> CoresetFit:
+def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
     """The fit together with its coreset's rows, so that the full data may go.
 
     Parameters

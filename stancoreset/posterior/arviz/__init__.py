@@ -31,6 +31,7 @@ from stancoreset.posterior.arviz.diagnostics import (
 )
 from stancoreset.posterior.arviz.plotting import draw_density, draw_forest
 from stancoreset.posterior.arviz.reading import (
+    Posterior,
     attrs_of,
     dataset_of,
     finite_variables_of,
@@ -46,6 +47,7 @@ from stancoreset.posterior.arviz.versions import Container, build
 __all__ = [
     "Container",
     "MonteCarlo",
+    "Posterior",
     "add_group",
     "attrs_of",
     "build",

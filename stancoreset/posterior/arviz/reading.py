@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLE_DIMS",
+    "Posterior",
     "attrs_of",
     "counts",
     "dataset_of",
@@ -37,6 +38,29 @@ __all__ = [
 Float = NDArray[np.float64]
 
 SAMPLE_DIMS = ("chain", "draw")
+
+
+class _HasPosterior(Protocol):
+    """A fit of ours, or whatever else holds a posterior."""
+
+    @property
+    def posterior(self) -> Any: ...
+
+
+class _CmdStanPyFit(Protocol):
+    @property
+    def stan_variables(self) -> Callable[..., Any]: ...
+
+
+class _StanliFit(Protocol):
+    @property
+    def sampler_stats(self) -> Any: ...
+
+
+#: What `dataset_of` reads, for type checkers; containers and xarray's datasets are mappings.
+Posterior: TypeAlias = (
+    "Mapping[Any, Any] | pd.DataFrame | _HasPosterior | _CmdStanPyFit | _StanliFit"
+)
 
 
 def is_container(obj: Any) -> bool:

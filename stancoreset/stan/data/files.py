@@ -13,9 +13,9 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,17 @@ __all__ = [
     "to_json",
 ]
 
+
+class _ArrowTable(Protocol):
+    """A table of polars, pyarrow, DuckDB, …"""
+
+    @property
+    def __arrow_c_stream__(self) -> Callable[..., object]: ...
+
+
+_OneSource: TypeAlias = "Mapping[str, Any] | pd.DataFrame | _ArrowTable | str | os.PathLike[str]"
 #: What `read_data` accepts: a mapping, a table, a path, or several of these.
-DataSource = Any
+DataSource: TypeAlias = "_OneSource | Sequence[_OneSource]"
 
 _TABLE_READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv"}
 
@@ -91,7 +100,7 @@ def raw_data(source: DataSource) -> dict[str, Any]:
     return found
 
 
-def _load(source: DataSource) -> Mapping[str, Any]:
+def _load(source: Any) -> Mapping[str, Any]:
     """One source as a mapping of still unchecked values."""
     if isinstance(source, Mapping):
         return source
