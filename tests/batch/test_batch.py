@@ -648,7 +648,7 @@ def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
     workers = workers_of(work, process.pid)
     assert len(workers) == 1
     before = stamps(work)
-    with pytest.raises(OutputError, match=f"process {process.pid}\\) is at work"), impatient():
+    with pytest.raises(OutputError, match=f"process {process.pid}\\) is using"), impatient():
         sc.run_batch(path, work, resume=True)
     process.kill()
     process.wait()
