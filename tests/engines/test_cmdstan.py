@@ -345,7 +345,7 @@ def test_how_processes_end_badly(tmp_path):
     with pytest.raises(EngineError, match=r"cannot be started: .*nowhere: No such file"):
         cmdstan_process.run([str(tmp_path / "nowhere")], what)
     ended = cmdstan_process.run(stand_in(tmp_path, "echo fine"), what)
-    assert "full disk" in str(cmdstan_process.failure(what, ended))
+    assert "disk is full" in str(cmdstan_process.failure(what, ended))
 
 
 def test_temporary_files_that_cannot_be_written(model, data, tmp_path, monkeypatch):
