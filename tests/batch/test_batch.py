@@ -630,7 +630,7 @@ def same_draws(one: Any, two: Any) -> None:
 
 
 @pytest.mark.fit
-def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
+def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place, request):
     """kill -9 of the batch alone: its worker is in the middle of endless sampling."""
     text = DEFAULTS + "seed = 1\nmax_rounds = 1\n[[jobs]]\nsize = 10\n"
     text += "iter_sampling = 50_000_000\nname = 'a'\n"
@@ -639,6 +639,7 @@ def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place):
         [sys.executable, "-m", "stancoreset", "batch", str(path), "--quiet"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    request.addfinalizer(process.kill)  # endless, if something fails
     until = time.monotonic() + 300
     while not (work / "a" / "coreset.json").exists():
         assert process.poll() is None
