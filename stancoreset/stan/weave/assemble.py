@@ -116,7 +116,7 @@ class Weaver:
         self.data_deps = data_dependences(program, obs)
         self.frozen: dict[str, n.Decl] = {}
         self.row_data: dict[str, int] = {}
-        self.weighted: set[tuple[int, str]] = set()
+        self.weighted: set[n.Stmt] = set()  # the user's statements
         self.walked = False
 
     # ---- the walk -----------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Weaver:
         self.point = [*needed(without(before, outer), {self.names.log_lik}), *point]
         self.model = unread(model, set(flow.terms.definitions))
         self.check_accumulators()
-        self.weighted = {(e.line, e.text) for k, e in flow.entries.items() if k in flow.weighted}
+        self.weighted = flow.weighted
         if not self.weighted:
             raise NoLikelihoodError(
                 0,
@@ -304,7 +304,7 @@ class Weaver:
 
     def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
         """What was done, for whoever reads the woven program."""
-        lines = sorted({line for line, _ in self.weighted})
+        lines = sorted({s.line for s in self.weighted})
         where = ", ".join(map(str, lines))
         rows = ", ".join(name for name in self.row_data if name not in self.frozen)
         text = [

@@ -1,4 +1,19 @@
-"""Which data integer counts the observations, and which data carry them."""
+"""Which data integer counts the observations, and which data carry them.
+
+Several integers may count the same rows: brms declares ``N`` and, for each of several outcomes,
+``N_y1``, ``N_y2``, …, which are equal unless the outcomes were observed on different rows. Read as
+one count, row n is everything observed on unit n. The woven program declares all of it with the
+one size, so data of different sizes are refused when they are read.
+
+Or the program writes the number of observations as a number, as generated programs do:
+
+    data { array[504] int y; array[504] int g; }          // ulam, of the package rethinking
+    model { vector[504] p; for (i in 1:504) p[i] = a[g[i]]; y ~ bernoulli_logit(p); }
+
+A coreset has fewer rows, so the number becomes data, ``int N;``, which users need not give.
+Parameters keep their sizes, for there may be as many groups as observations; then transformed
+parameters keep theirs too.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +109,7 @@ def _follows_itself(name: str, program: n.Program) -> str:
 
 
 def check_parameters(program: n.Program, counts: set[str]) -> None:
-    """Refuse parameters that come with the observations.
+    """Refuse parameters whose number grows with the observations.
 
     Raises
     ------

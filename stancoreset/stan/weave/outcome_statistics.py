@@ -1,4 +1,4 @@
-"""Statistics of the outcomes inside ``log_lik``: what makes it no pointwise likelihood.
+"""Statistics of the outcomes inside ``log_lik``, with which it is no pointwise likelihood.
 
 ``y ~ normal(mu + mean(y), s)`` is woven with the mean of all outcomes as a number. The density is
 that of the program, but leaving a row out would change the number: ``log_lik`` does not say what
