@@ -96,7 +96,7 @@ def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
 
 
 def _follows_itself(name: str, program: n.Program) -> str:
-    """Where elements of a parameter are tied to each other: ``x[t - 1]``, ``x[2:N]``; or empty."""
+    """An expression that links elements of a parameter, ``x[t - 1]``, ``x[2:N]``; or empty."""
     for s in (*program.transformed_parameters, *program.model):
         for e in n.walk(s):
             if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
@@ -140,7 +140,7 @@ def check_parameters(program: n.Program, counts: set[str]) -> None:
 
 
 def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
-    """Count → the other data integers that the program treats as the same count.
+    """Each count, and the other data integers that the program treats as the same count.
 
     That is so where a count that sizes no data itself runs a loop over what is declared with
     other sizes (``for (n in 1:N) Y[n] = [Y_y1[n], Y_y2[n]]'``), and where the sizes are those
@@ -216,7 +216,7 @@ _BLOCKS = (
 
 
 def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
-    """The program with the number of observations as data, and the number that it wrote.
+    """The program with its written number of observations as data, and that number.
 
     A program that counts its data by data integers is returned as it is.
 

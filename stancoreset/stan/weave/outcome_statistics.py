@@ -23,7 +23,7 @@ def outcome_statistics(
     log_lik: Iterable[n.Stmt],
     rows: Collection[str],
 ) -> tuple[str, ...]:
-    """Names of the frozen variables that ``log_lik`` uses and outcomes have gone into.
+    """Names of the frozen variables in ``log_lik`` that are computed from outcomes.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def outcome_statistics(
 
 
 def outcomes(node: n.Node) -> set[str]:
-    """Names in what the densities below `node` are densities of."""
+    """Names in the outcomes of the densities below `node`."""
     found: set[str] = set()
     for x in n.walk(node):
         if isinstance(x, n.Tilde):

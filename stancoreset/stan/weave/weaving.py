@@ -1,4 +1,4 @@
-"""Any Stan program → its weighted twin, or a refusal with line and reason.
+"""The weighted version of any Stan program, or a refusal with line and reason.
 
 The log density of a program is a sum of terms. `weave` finds those that belong to single
 observations (rows), multiplies each by the row's weight, and defines their values without
@@ -93,7 +93,7 @@ def weave(
 
 
 def _weave(program: n.Program, obs: str | None) -> Woven:
-    """Along `obs`, or along the one axis that can be meant."""
+    """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
         if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
@@ -126,7 +126,7 @@ def _weave(program: n.Program, obs: str | None) -> Woven:
 def _choose(
     program: n.Program, found: Mapping[str, Weaver], refused: Mapping[str, WeaveError]
 ) -> Weaver:
-    """The axis that weights most, then the one with most data; refuse if none dominates."""
+    """The weaver that weights most statements, then most data; refuse if none dominates."""
     found = {
         name: inner
         for name, inner in found.items()
@@ -266,7 +266,7 @@ def _outside_indices(node: n.Node) -> set[str]:
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
-    """The refusal of the integer that sizes an outcome, and most data variables."""
+    """The refusal along the integer that sizes an outcome, and most data variables."""
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
