@@ -89,6 +89,8 @@ class Rows:
         Dependence of a call of a user's function.
     pure_sums : bool
         Whether a sum over rows must have no other addend, as in a user's function.
+    optional : frozenset of str
+        Data that have one entry per row, or none at all.
     """
 
     def __init__(
@@ -98,10 +100,11 @@ class Rows:
         call: Callable[[n.Call, Sequence[Dep]], Dep],
         *,
         pure_sums: bool = False,
+        optional: frozenset[str] = frozenset(),
     ) -> None:
         self.pure_sums = pure_sums
+        self.optional = optional
         self.frozen: set[str] = set()  # frozen variables that are not rows
-        self.optional: frozenset[str] = frozenset()
         self.env = env
         self.data = data
         self.call_user = call
