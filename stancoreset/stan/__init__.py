@@ -1,7 +1,7 @@
 """A Stan program as text, tree and data; nothing is run here.
 
-May import the ground floor. Hands out `WeightedProgram`, the contract that it keeps, and the
-term that a quadratic is in it; syntax, data, transforms and weaving are rooms within.
+May import the ground floor. Hands out `WeightedProgram`, the observation contract and
+the control variate's term; syntax, data, transforms and weaving are rooms within.
 """
 
 from __future__ import annotations

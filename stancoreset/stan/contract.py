@@ -1,4 +1,4 @@
-"""The observation contract, read from declarations: which data are rows, what cannot be cut.
+"""The observation contract, read from declarations: data with rows, and data that cannot be cut.
 
 Refusals name the variable and its line, and say what to write instead. What declarations
 cannot show (functions that couple rows, a likelihood left unweighted) is for the numerical
@@ -139,7 +139,7 @@ def _refuse_tuples_of_rows(decl: n.Decl, obs: str) -> None:
 
 
 def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
-    """Refuse what would go wrong when data are cut to a few weighted rows.
+    """Refuse programs whose data cannot be cut to a few weighted rows.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _refuse_row_parameter(decl: n.Decl, obs: str, rows: Mapping[str, int]) -> No
 
 
 def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
-    """Transformed data that are not per row, but computed from rows (means, counts, sorts)."""
+    """Refuse transformed data that are computed from rows but not row by row (means, counts)."""
     unweighted = set(rows) - {WEIGHTS}
     weighted = derived(tree.transformed_data, {WEIGHTS}) | {WEIGHTS}
     decls = {s.name: s for s in tree.transformed_data if isinstance(s, n.Decl)}

@@ -46,7 +46,7 @@ Rows = slice | ArrayLike
 
 @runtime_checkable
 class RowStore(Protocol):
-    """Data whose rows are not in memory: a mapping of all else that can fetch some of them."""
+    """Data whose rows are not in memory: a mapping of all else, which fetches rows on demand."""
 
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Row variables at these row numbers."""
@@ -55,7 +55,7 @@ class RowStore(Protocol):
 
 @dataclass(frozen=True)
 class WeightedProgram:
-    """A program whose rows can be weighted, and how its data are cut to rows.
+    """A program whose rows can be weighted, and its data variables with rows.
 
     Attributes
     ----------

@@ -281,3 +281,28 @@ def test_log_mix_of_vectors_is_a_sum_over_them():
     data = make_data(code.replace("data {", '// data: {"N": 11, "K": 3}\ndata {', 1).strip())
     errors = identities(plain, data, woven=weave(code))
     assert max(errors.values()) < 1e-9, errors
+
+
+def test_equal_statements_of_one_line_are_told_apart():
+    code = """data { int N; vector[N] y; } parameters { real m; }
+model { real l = normal_lpdf(y | m, 1); target += l; l = 0; target += l; }"""
+    entries = [(e.text, e.role) for e in weave(code).explanation]
+    assert entries == [("target += l;", "likelihood"), ("target += l;", "prior")]
+
+
+def test_truncated_rows_are_computed_one_by_one():
+    code = """// data: {"N": 9, "y": "np.exp(rng.normal(size=N))"}
+data { int N; vector[N] y; vector[N] x; } parameters { real a; real b; real<lower=0> s; }
+model { a ~ normal(0, 1); b ~ normal(0, 1); s ~ exponential(1);
+  y ~ normal(exp(a + b * x), s) T[0, ]; }"""
+    assert "exp(a + b * x[n])" in weave(code).code
+    errors = identities(code, make_data(code))
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_a_written_count_sizes_containers_of_zeros():
+    code = """data { vector[11] y; vector[11] x; } parameters { real a; }
+model { vector[11] mu = zeros_vector(11); mu += a * x; y ~ normal(mu, 1); }"""
+    woven = weave(code)
+    assert woven.written == {"N": 11}
+    assert "zeros_vector(N)" in woven.code

@@ -1,4 +1,4 @@
-"""Evaluate the simple Stan expressions that sizes, bounds, offsets and multipliers are.
+"""Values of simple Stan expressions: sizes, bounds, offsets and multipliers.
 
 Everything has a leading axis of draws: data have one "draw", parameters have S, and numpy's
 broadcasting does the rest. What is not simple (user functions, loops, indices with gaps) is
@@ -47,7 +47,7 @@ class Scope:
         self._definitions = _definitions(transformed_data)
 
     def fork(self) -> Scope:
-        """A scope of its own with the same values so far."""
+        """An independent scope that starts with the same values."""
         other = Scope({})
         other.values = dict(self.values)
         other._definitions = dict(self._definitions)
@@ -191,7 +191,7 @@ def _not(x: Array) -> Array:
 
 
 def _align(a: Array, b: Array) -> tuple[Array, Array]:
-    """Scalars per draw stand beside containers: (S,) → (S, 1, …)."""
+    """Give scalars per draw the dimensions of containers: (S,) → (S, 1, …)."""
     ndim = max(a.ndim, b.ndim)
     return (
         a.reshape(*a.shape, *(1,) * (ndim - a.ndim)),

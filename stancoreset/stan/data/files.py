@@ -1,4 +1,4 @@
-"""Data for Stan programs: read from mappings, tables and files, hash, write as Stan JSON.
+"""Data for Stan programs: reading mappings, tables and files, hashing, writing Stan JSON.
 
 Data are a plain dict of a variable's name to its value (`stancoreset.stan.data.values`). What a
 program's data block asks of them is checked by `stancoreset.stan.data.check`, before Stan sees
@@ -93,7 +93,7 @@ def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[
 
 
 def raw_data(source: DataSource) -> dict[str, Any]:
-    """The source's variables by name, values as they come: what `read_data` then checks."""
+    """The source's variables by name with unchecked values; `read_data` checks them."""
     found: dict[str, Any] = {}
     for part in source if isinstance(source, list | tuple) else (source,):
         found.update(_load(part))

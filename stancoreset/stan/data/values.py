@@ -84,7 +84,7 @@ def _holds_rows(array: NDArray[Any]) -> bool:
 
 
 def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """A column of equally long lists as a matrix; other object arrays stay what they are."""
+    """A column of equally long lists as a matrix; other object arrays unchanged."""
     if array.ndim == 1 and _holds_rows(array):
         lengths = [np.shape(row) for row in array]
         odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)

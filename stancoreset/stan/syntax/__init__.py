@@ -1,4 +1,4 @@
-"""Stan's syntax: source, tree and print.
+"""Stan's syntax: source text, syntax tree and printer.
 
 May import the ground floor. Hands out `StanProgram`, `parse`, the `nodes` of the tree, the
 `printer`, and queries of the tree.

@@ -93,7 +93,7 @@ class Names:
         return name
 
     def loop(self) -> str:
-        """A loop variable: ``n`` where it is free; loops of their own may share it."""
+        """A loop variable: ``n`` where it is free; separate loops may share it."""
         if "n" not in self.used:
             return "n"
         for name in ("i", "row", "obs_n"):

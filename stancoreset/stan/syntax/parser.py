@@ -64,7 +64,7 @@ def parse_sexp(text: str) -> Sexp:
 
 
 def unknown(what: str, seen: Sexp) -> ProgramError:
-    """The refusal of a form that no known release prints."""
+    """The error for a form that no known release prints."""
     text = str(seen)
     text = text if len(text) < 200 else text[:200] + " …"
     release = ".".join(map(str, stanc.version()))

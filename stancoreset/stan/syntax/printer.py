@@ -1,4 +1,4 @@
-"""From the syntax tree back to readable Stan."""
+"""The syntax tree printed as readable Stan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Stan program as text and tree, from a file, from code, or one that comes with us."""
+"""A Stan program as text and tree, from a file, from code, or from the package."""
 
 from __future__ import annotations
 

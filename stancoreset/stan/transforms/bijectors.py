@@ -1,4 +1,4 @@
-"""Stan's constraining transforms of the types whose numbers hang together, vectorised.
+"""Stan's constraining transforms of the types whose numbers constrain each other, vectorised.
 
 Every transform is a `Bijector`: `constrain` maps unconstrained coordinates (B, m) to values
 (B, *shape), and `unconstrain` is its inverse. The formulas, the order of the coordinates and the

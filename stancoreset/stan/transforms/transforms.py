@@ -1,4 +1,4 @@
-"""Between a program's parameters and Stan's unconstrained coordinates, for many draws at once.
+"""Parameters to unconstrained coordinates and back, for many draws at once.
 
 CmdStan's executables constrain one point at a time and unconstrain none; these do both in
 numpy for a whole array of draws. Coordinates and their order are exactly Stan's: parameters

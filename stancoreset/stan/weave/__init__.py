@@ -1,4 +1,4 @@
-"""Weaving: a program as its author wrote it becomes one with a weight for every row.
+"""Weaving: the author's program becomes one with a weight for every row.
 
 May import stan.syntax, stan.data and the ground floor. Hands out `weave`, and the
 analyses that other rooms need.

@@ -116,7 +116,7 @@ class Weaver:
         self.data_deps = data_dependences(program, obs)
         self.frozen: dict[str, n.Decl] = {}
         self.row_data: dict[str, int] = {}
-        self.weighted: set[tuple[int, str]] = set()
+        self.weighted: set[n.Stmt] = set()  # the user's statements
         self.walked = False
 
     # ---- the walk -----------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Weaver:
         self.point = [*needed(without(before, outer), {self.names.log_lik}), *point]
         self.model = unread(model, set(flow.terms.definitions))
         self.check_accumulators()
-        self.weighted = {(e.line, e.text) for k, e in flow.entries.items() if k in flow.weighted}
+        self.weighted = flow.weighted
         if not self.weighted:
             raise NoLikelihoodError(
                 0,
@@ -162,7 +162,7 @@ class Weaver:
         self.walked = True
 
     def couples(self, d: n.Decl) -> None:
-        """Data that cannot be cut to rows may only go into what is frozen."""
+        """Refuse data that cannot be cut to rows, unless only frozen variables use them."""
         kept = (*self.transformed_kept, *self.transformed, *self.model)
         if d.name in self.frozen or any(d.name in names_in(s) for s in kept):
             if not any(d.name in names_in(s) for s in kept):
@@ -170,7 +170,7 @@ class Weaver:
             raise WeaveError(d.line, self.flow.env[d.name].why, d.name)
 
     def transformed_data(self, env: dict[str, Dep]) -> None:
-        """Freeze what looks at several rows; the rest is computed from the rows as before."""
+        """Freeze transformed data that depend on several rows; keep the others."""
         program = self.program
         flow = Flow(program, self.obs, env, set(env), Names(program))
         body = program.transformed_data
@@ -224,7 +224,7 @@ class Weaver:
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 
     def check_accumulators(self) -> None:
-        """A variable that adds up rows must reach the target once, linearly."""
+        """Refuse a variable that adds up rows but does not reach the target once and linearly."""
         for name in sorted(self.flow.accumulators):
             everywhere = (*self.program.transformed_parameters, *self.program.model)
             uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
@@ -303,8 +303,8 @@ class Weaver:
         return tuple(sorted((*self.flow.entries.values(), *entries), key=lambda e: e.line))
 
     def comment(self, frozen: Sequence[str], conditioned: Sequence[str]) -> str:
-        """What was done, for whoever reads the woven program."""
-        lines = sorted({line for line, _ in self.weighted})
+        """The comment at the head of the woven program: what weaving did."""
+        lines = sorted({s.line for s in self.weighted})
         where = ", ".join(map(str, lines))
         rows = ", ".join(name for name in self.row_data if name not in self.frozen)
         text = [
@@ -351,7 +351,7 @@ class Weaver:
         return (*block, weights, *(self.as_data(d) for d in frozen))
 
     def relaxed(self, d: n.Decl) -> n.Decl:
-        """Bounds computed from rows or their number do not hold for a few rows."""
+        """The declaration without bounds that are computed from rows or their number."""
         changed: dict[str, Any] = {}
         for key in ("lower", "upper"):
             e = getattr(d.constraint, key)

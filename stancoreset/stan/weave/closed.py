@@ -201,7 +201,7 @@ def has_closed_form(name: str) -> bool:
 
 
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
-    """The log densities of all rows as a sum of parts; empty where a loop must do.
+    """The log densities of all rows as a sum of parts; empty where there is no closed form.
 
     Parameters
     ----------

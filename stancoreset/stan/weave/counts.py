@@ -1,4 +1,19 @@
-"""Which data integer counts the observations, and which data carry them."""
+"""Which data integer counts the observations, and which data carry them.
+
+Several integers may count the same rows: brms declares ``N`` and, for each of several outcomes,
+``N_y1``, ``N_y2``, …, which are equal unless the outcomes were observed on different rows. Read as
+one count, row n is everything observed on unit n. The woven program declares all of it with the
+one size, so data of different sizes are refused when they are read.
+
+Or the program writes the number of observations as a number, as generated programs do:
+
+    data { array[504] int y; array[504] int g; }          // ulam, of the package rethinking
+    model { vector[504] p; for (i in 1:504) p[i] = a[g[i]]; y ~ bernoulli_logit(p); }
+
+A coreset has fewer rows, so the number becomes data, ``int N;``, which users need not give.
+Parameters keep their sizes, for there may be as many groups as observations; then transformed
+parameters keep theirs too.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +96,7 @@ def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
 
 
 def _follows_itself(name: str, program: n.Program) -> str:
-    """Where elements of a parameter are tied to each other: ``x[t - 1]``, ``x[2:N]``; or empty."""
+    """An expression that links elements of a parameter, ``x[t - 1]``, ``x[2:N]``; or empty."""
     for s in (*program.transformed_parameters, *program.model):
         for e in n.walk(s):
             if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
@@ -94,7 +109,7 @@ def _follows_itself(name: str, program: n.Program) -> str:
 
 
 def check_parameters(program: n.Program, counts: set[str]) -> None:
-    """Refuse parameters that come with the observations.
+    """Refuse parameters whose number grows with the observations.
 
     Raises
     ------
@@ -125,7 +140,7 @@ def check_parameters(program: n.Program, counts: set[str]) -> None:
 
 
 def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
-    """Count → the other data integers that the program treats as the same count.
+    """Each count, and the other data integers that the program treats as the same count.
 
     That is so where a count that sizes no data itself runs a loop over what is declared with
     other sizes (``for (n in 1:N) Y[n] = [Y_y1[n], Y_y2[n]]'``), and where the sizes are those
@@ -201,7 +216,7 @@ _BLOCKS = (
 
 
 def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
-    """The program with the number of observations as data, and the number that it wrote.
+    """The program with its written number of observations as data, and that number.
 
     A program that counts its data by data integers is returned as it is.
 

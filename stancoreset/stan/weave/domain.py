@@ -1,4 +1,4 @@
-"""How a quantity depends on the observations: the abstract values that weaving computes.
+"""How a quantity depends on the observations: the abstract values of weaving.
 
 Every expression and variable gets a `Dep`:
 

@@ -81,7 +81,7 @@ class Rows:
     Parameters
     ----------
     env : dict of str to Dep
-        The variables in scope; changed by whoever walks the statements.
+        The variables in scope; changed by the walk through the statements.
     data : set of str
         Names of global data variables, transformed data included: a number computed from
         these alone can be computed once from the full data.
@@ -89,6 +89,8 @@ class Rows:
         Dependence of a call of a user's function.
     pure_sums : bool
         Whether a sum over rows must have no other addend, as in a user's function.
+    optional : frozenset of str
+        Data that have one entry per row, or none at all.
     """
 
     def __init__(
@@ -98,10 +100,11 @@ class Rows:
         call: Callable[[n.Call, Sequence[Dep]], Dep],
         *,
         pure_sums: bool = False,
+        optional: frozenset[str] = frozenset(),
     ) -> None:
         self.pure_sums = pure_sums
+        self.optional = optional
         self.frozen: set[str] = set()  # frozen variables that are not rows
-        self.optional: frozenset[str] = frozenset()
         self.env = env
         self.data = data
         self.call_user = call
@@ -363,7 +366,7 @@ class Rows:
         return ""
 
     def whole(self, index: n.Indexing) -> bool:
-        """``1:N`` is all of the rows."""
+        """Whether an index such as ``1:N`` is all of the rows."""
         match index:
             case n.Between(n.IntLit(text="1"), upper):
                 return self.of(upper).kind == "count"
@@ -432,7 +435,7 @@ class Rows:
         return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
 
     def sizes(self, e: n.Call, deps: list[Dep]) -> Dep | None:
-        """Queries of sizes, and containers filled with one value."""
+        """Dependence of a query of sizes, or of a container filled with one value."""
         if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "rowwise":
             if names_in(e.args[0]) & self.optional:
                 return coupled(f"`{short(e)}` is the number of rows, or 0 without these data")
@@ -467,7 +470,7 @@ class Rows:
         return rowwise(axis, filler.stat)
 
     def builtin(self, e: n.Call, deps: list[Dep]) -> Dep:
-        """One of Stan's functions, its arguments being values that look at rows."""
+        """Dependence of a function of Stan's whose arguments depend on rows."""
         values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
         for dep in values:
             if dep.kind == "coupled":
@@ -484,7 +487,7 @@ class Rows:
         return _not_row_by_row(e)
 
     def entrywise(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
-        """Functions of each entry by itself, or of entries side by side."""
+        """Dependence of a function that acts entry by entry; None for other functions."""
         ranks = [a.type.rank for a in e.args]
         if (e.name in UNARY and len(values) == 1) or e.name == "identity":
             return values[0]
@@ -493,7 +496,7 @@ class Rows:
         return None
 
     def contracted(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
-        """Sums over entries, and products."""
+        """Dependence of a sum over entries, or of a product; None for other functions."""
         name, first, stat = e.name, values[0], max(d.stat for d in values)
         ranks = [a.type.rank for a in e.args]
         if name == "dot_product" and ranks == [1, 1]:
@@ -518,7 +521,7 @@ class Rows:
         return None
 
     def rearranged(self, e: n.Call, values: Sequence[Dep]) -> Dep | None:
-        """Entries in another container: the same, cut out, or put together."""
+        """Dependence of the same entries in another container; None for other functions."""
         name, first, stat = e.name, values[0], max(d.stat for d in values)
         ranks = [a.type.rank for a in e.args]
         if name in ("to_vector", "to_row_vector", "to_array_1d") and ranks[0] == 1:
@@ -553,7 +556,7 @@ class Rows:
     # ---- densities --------------------------------------------------------------------
 
     def density(self, name: str, args: Sequence[n.Expr], deps: Sequence[Dep]) -> Dep:
-        """A density or cdf of Stan's: a sum over rows if any argument has rows."""
+        """Dependence of a density or cdf of Stan's: a sum over rows if any argument has rows."""
         flat = self.flattened(name, args)
         if flat is not None:
             return flat
@@ -642,7 +645,7 @@ def _product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr
 
 
 def distributed(e: n.Expr) -> tuple[n.Expr, str, n.Expr] | None:
-    """a c, the sign, b c of a product ``(a + b) c`` of scalars."""
+    """``a c``, the sign, and ``b c``, for a product ``(a + b) c`` of scalars; else None."""
     if e.type != n.REAL:
         return None
     factors, divisors = _factors_of(e)

@@ -24,7 +24,7 @@ __all__ = ["Statistics", "freezing_block", "frozen_closure", "frozen_values"]
 
 
 class Statistics:
-    """Finds and replaces statistics in expressions.
+    """Replaces statistics of rows in expressions by numbers frozen at the full data.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Statistics:
 
 
 def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:
-    """`frozen` and the transformed data in their declared sizes, which data must precede."""
+    """`frozen`, and the transformed data in their declared sizes, which must be data too."""
     names = {d.name: d for d in declarations}
     closed = set(frozen)
     for d in reversed(declarations):
@@ -98,7 +98,7 @@ def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set
 def freezing_block(
     program: n.Program, frozen: Sequence[n.Decl], added: Sequence[n.Stmt]
 ) -> tuple[str, dict[str, str]]:
-    """Generated quantities of the original program that are the frozen variables.
+    """Generated quantities of the original program that compute the frozen variables.
 
     Parameters
     ----------

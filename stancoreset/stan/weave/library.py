@@ -73,7 +73,7 @@ _DISCRETE_RANKED = (
 
 @dataclass(frozen=True)
 class GLM:
-    """A fused regression density: its base density and where its arguments stand.
+    """A fused regression density: its base density and the order of its arguments.
 
     `args` names the arguments after the outcome; ``x``, ``alpha``, ``beta`` form the linear
     predictor ``alpha + x * beta``; the others are passed on to `base`.

@@ -1,4 +1,4 @@
-"""Statistics of the outcomes inside ``log_lik``: what makes it no pointwise likelihood.
+"""Statistics of the outcomes inside ``log_lik``, with which it is no pointwise likelihood.
 
 ``y ~ normal(mu + mean(y), s)`` is woven with the mean of all outcomes as a number. The density is
 that of the program, but leaving a row out would change the number: ``log_lik`` does not say what
@@ -23,7 +23,7 @@ def outcome_statistics(
     log_lik: Iterable[n.Stmt],
     rows: Collection[str],
 ) -> tuple[str, ...]:
-    """Names of the frozen variables that ``log_lik`` uses and outcomes have gone into.
+    """Names of the frozen variables in ``log_lik`` that are computed from outcomes.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def outcome_statistics(
 
 
 def outcomes(node: n.Node) -> set[str]:
-    """Names in what the densities below `node` are densities of."""
+    """Names in the outcomes of the densities below `node`."""
     found: set[str] = set()
     for x in n.walk(node):
         if isinstance(x, n.Tilde):

@@ -1,4 +1,4 @@
-"""From vectorised expressions to the expression of one row, and to one vector of all rows."""
+"""The expression of one row, from a vectorised expression of all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling statements as expressions: the density, and what truncation subtracts."""
+"""Sampling statements as expressions: the density, and the mass that truncation subtracts."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, 
 
 @dataclass
 class _Passes:
-    """Elements are told apart by their indices as text, ``[1]`` or, after a loop, ``[1:K]``."""
+    """What passes write and read; an element is known by its index's text, ``[1]`` or ``[1:K]``."""
 
     name: str
     sizes: tuple[n.Expr, ...]
@@ -175,7 +175,7 @@ class _Passes:
         return done
 
     def whole(self, done: Parts) -> Parts:
-        """`done`, and all of it if that is every element there is."""
+        """`done`, marked as the whole container if it has every element."""
         sizes = [text(size) for size in self.sizes]
         elements = {f"[{', '.join(f'1:{size}' for size in sizes)}]"}
         if len(sizes) == 1 and sizes[0].isdigit() and not elements <= done:
@@ -202,7 +202,7 @@ class _Passes:
                 self.read(child, done, looped)
 
     def earlier(self, indices: tuple[n.Indexing, ...]) -> bool:
-        """Whether what `indices` read is what a loop around has written some passes ago."""
+        """Whether a loop around wrote the element at `indices` some passes ago."""
         return any(
             _places(read, k, 0) & {x for ago in (1, 2, 3) for x in _places(wrote, k, -ago)}
             for target in self.targets

@@ -136,7 +136,7 @@ class _Spread:
         return loops[0] if len(loops) == 1 else n.Block(tuple(loops), line=s.line)
 
     def parts(self, e: n.Expr, sign: str, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
-        """What is left of a sum, and a loop for each of its densities of selected rows."""
+        """The rest of a sum, and a loop for each of its densities of selected rows."""
         inner = bare(e)
         match inner:
             case n.Binary(left=left, op="+" | "-" as op, right=right) if not inner.type.rank:
@@ -280,7 +280,7 @@ def _declarations(program: n.Program) -> list[n.Decl]:
 
 @dataclass(frozen=True)
 class SelectedLoop:
-    """A loop whose passes are about the rows that an array of numbers names.
+    """A loop over the rows whose numbers are in an array.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class SelectedLoop:
 def selected_loop(
     s: n.For | n.ForEach, pointers: Mapping[str, str], rows: Collection[str]
 ) -> SelectedLoop | None:
-    """What `s` is if it passes over selected rows; None for all other loops.
+    """The loop `s` as one over selected rows; None for all other loops.
 
     Parameters
     ----------

@@ -145,8 +145,9 @@ class Flow:
         self.calls = calls
         self.density_block = density_block
         self.functions = {f.name for f in program.functions if f.body is not None}
-        self.rows = Rows(env, data, self.call_user, pure_sums=bool(calls))
-        self.rows.optional = optional(program)
+        self.rows = Rows(
+            env, data, self.call_user, pure_sums=bool(calls), optional=optional(program)
+        )
         self.statistics = Statistics(self.rows, obs, names)
         self.terms = Terms(self.rows, self.functions, self.statistics, names)
         self.place = Place()

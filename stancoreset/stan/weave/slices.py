@@ -1,4 +1,4 @@
-"""Statements that matter for some variables; the others are left out."""
+"""The statements that some variables depend on, and statements without some variables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
 
 
 def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
-    """A compound statement around what `inside` leaves of its parts, none if that is nothing.
+    """A compound statement with its parts filtered by `inside`; empty if nothing is left.
 
     None for a statement without parts.
     """

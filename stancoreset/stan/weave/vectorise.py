@@ -1,4 +1,4 @@
-"""Loops over observations as vectorised statements, where that says the same.
+"""Loops over observations as vectorised statements, where those are equivalent.
 
 ``for (n in 1:N) y[n] ~ normal(a + b * x[n], s)`` becomes ``y ~ normal(a + b * x, s)``, which
 has a closed weighted form and whose gradient is several times cheaper. What does not fit is

@@ -1,4 +1,4 @@
-"""Any Stan program → its weighted twin, or a refusal with line and reason.
+"""The weighted version of any Stan program, or a refusal with line and reason.
 
 The log density of a program is a sum of terms. `weave` finds those that belong to single
 observations (rows), multiplies each by the row's weight, and defines their values without
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import increments, names_in, parse, printer
+from stancoreset.stan.syntax import increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
 from stancoreset.stan.weave.counts import (
@@ -93,7 +93,7 @@ def weave(
 
 
 def _weave(program: n.Program, obs: str | None) -> Woven:
-    """Along `obs`, or along the one axis that can be meant."""
+    """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
         if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
@@ -126,7 +126,7 @@ def _weave(program: n.Program, obs: str | None) -> Woven:
 def _choose(
     program: n.Program, found: Mapping[str, Weaver], refused: Mapping[str, WeaveError]
 ) -> Weaver:
-    """The axis that weights most, then the one with most data; refuse if none dominates."""
+    """The weaver that weights most statements, then most data; refuse if none dominates."""
     found = {
         name: inner
         for name, inner in found.items()
@@ -155,7 +155,7 @@ def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
     """Whether an outcome has `rows` as an earlier dimension than `columns`.
 
     ``matrix[N, T] y`` with times ``vector[T] x``, the same for all rows, has more data along T,
-    and yet the rows are what was meant: whoever writes it the other way round must say so.
+    and yet its rows are meant; users who mean the columns say so with ``obs``.
     """
     shared = columns.row_data.keys() & rows.row_data.keys()
     modelled = set().union(*map(outcomes, _increments(program)))
@@ -163,19 +163,19 @@ def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
 
 
 def _within(program: n.Program, inner: Weaver, outer: Weaver) -> bool:
-    """Whether rows of `inner` are only added up to single terms of rows of `outer`.
+    """Whether rows of `inner` are only summed within the terms of single rows of `outer`.
 
-    The nodes of a quadrature are, in the integral that is the term of one patient, and the
-    items in the score of one person. They are no observations, unless their data are outcomes
-    that the rows of `outer` do not have.
+    So are the nodes of a quadrature in the integral that is one patient's term, and the items in
+    the score of one person. They are not observations, unless their data are outcomes that the
+    rows of `outer` lack.
     """
-    texts = {(s.line, printer.statement(s)) for s in _increments(program)}
-    entries = inner.flow.entries.values()
-    touched = {(e.line, e.text) for e in entries if e.role in ("likelihood", "mixed")} & texts
+    adding = set(_increments(program))
+    entries = inner.flow.entries.items()
+    touched = adding & {s for s, e in entries if e.role in ("likelihood", "mixed")}
     modelled = set().union(*map(outcomes, program.model))
     return (
         bool(touched)
-        and not inner.weighted & texts
+        and not inner.weighted & adding
         and touched <= outer.weighted
         and modelled & inner.row_data.keys() <= outer.row_data.keys()
     )
@@ -186,8 +186,8 @@ def _refuse_if_another_is_meant(
 ) -> None:
     """Refuse when the outcome that is left unweighted looks more like the observations.
 
-    The edges of a graph can be weighted while the areas' counts cannot; but then the counts
-    are the observations, and why they cannot be weighted is what the user must hear.
+    The edges of a graph can be weighted while the areas' counts cannot; but the counts are the
+    observations, so the user must read why those cannot be weighted.
     """
     for name, error in refused.items():
         if isinstance(error, NoLikelihoodError):
@@ -197,11 +197,7 @@ def _refuse_if_another_is_meant(
         }
         sized = set(axes)
         _refuse_columns(program, chosen, name, axes, error)
-        left = [
-            s
-            for s in _increments(program)
-            if (s.line, printer.statement(s)) not in chosen.weighted and outcomes(s) & sized
-        ]
+        left = [s for s in set(_increments(program)) - chosen.weighted if outcomes(s) & sized]
         if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
             raise WeaveError(
                 error.line,
@@ -220,7 +216,7 @@ def _refuse_columns(
     weighted; but an observation is a row, or a single entry, and never silently a column.
     """
     for s in _increments(program):
-        if (s.line, printer.statement(s)) not in chosen.weighted or _of_vectors(s):
+        if s not in chosen.weighted or _of_vectors(s):
             continue
         for y in sorted(outcomes(s) & axes.keys() & chosen.row_data.keys()):
             if axes[y] < chosen.row_data[y]:
@@ -270,7 +266,7 @@ def _outside_indices(node: n.Node) -> set[str]:
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
-    """The refusal of the integer that sizes an outcome, and most data variables."""
+    """The refusal along the integer that sizes an outcome, and most data variables."""
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
