@@ -1,4 +1,4 @@
-"""What a user does with a Stan program: the model, the steps and rounds of a fit, its folder.
+"""The model: `CoresetModel`, the steps and rounds of its fits, their folders, merging.
 
 May import selection and what lies below it. Hands out `CoresetModel`, `CoresetFit`, `load_fit`,
 the `Plan` of a fit with its options, and what commands and batches need of its folder.

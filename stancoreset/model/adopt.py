@@ -1,4 +1,4 @@
-"""Any Stan program → a weighted one: recognised if it has weights, woven if it has none."""
+"""The weighted version of any Stan program: its own weights are recognised, others are woven in."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from stancoreset.stan.weave import Woven, frozen_values, weave, with_count
 
 __all__ = ["Adopted", "adopt"]
 
-# Parameter values that frozen variables, which do not depend on them, are computed at: tries.
+# Number of points to try for frozen variables, which do not depend on the parameters.
 _POINTS = 8
 
 
 @dataclass(frozen=True)
 class Adopted:
-    """A program as the user gave it, and its weighted twin.
+    """The user's program and its weighted version.
 
     Attributes
     ----------
     original : StanProgram
-        With the number of observations as data, if the user's program writes it as a number.
+        The user's program; a number of observations written as a literal is data here.
     weighted : WeightedProgram
     woven : Woven or None
-        How the twin came about; None if the user wrote the weights.
+        The result of weaving; None if the user wrote the weights.
     """
 
     original: StanProgram
@@ -49,19 +49,19 @@ class Adopted:
 
     @cached_property
     def density(self) -> StanProgram:
-        """The original up to its model block, and what weaving computes of all rows with it.
+        """The original up to its model block, with the frozen variables of weaving.
 
-        One executable for its density, which the weighted twin is compared with, and for the
-        frozen variables.
+        One executable serves for the density, with which the weighted version is compared, and for
+        the frozen variables.
         """
         frozen = "" if self.woven is None else self.woven.frozen_code
         return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
 
     def complete(self, data: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-        """Checked data with the frozen variables, computed from all the rows given.
+        """Add the frozen variables, computed from all given rows, to checked data.
 
-        Transformed data that reduce over rows (centring, scaling) would change if the rows
-        were cut; the woven program takes them as data instead.
+        Transformed data that reduce over rows (centring, scaling) would change with a subset of
+        rows; the woven program takes them as data instead.
         """
         if self.woven is None or not self.woven.frozen:
             return dict(data)
@@ -77,9 +77,9 @@ class Adopted:
 
 
 def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
-    """Generated quantities that do not depend on the parameters, at the first point that serves.
+    """Generated quantities that do not depend on the parameters, at the first valid point.
 
-    Transformed parameters are computed on the way, and may not exist everywhere.
+    They require transformed parameters, which may not exist everywhere.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(-1, 1, (_POINTS, bound.n_params)) * np.linspace(0, 1, _POINTS)[:, None]
@@ -90,10 +90,10 @@ def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
 
 
 def _weighs_its_rows(program: StanProgram) -> bool:
-    """Whether data called ``weights`` are those of the rows, not something of the user's.
+    """Whether data called ``weights`` are weights of the rows.
 
-    The model uses them, and ``log_lik`` has as many entries; survey weights as brms has them
-    come without it, weights of something else (prior, classes) have a size of their own.
+    They are if the model uses them and ``log_lik`` has the same size: survey weights in brms come
+    without ``log_lik``, and other weights (of a prior, of classes) have another size.
     """
     data = {d.name: d for d in program.data}
     log_lik = [d for d in program.generated_quantities if d.name == LOG_LIK]
@@ -115,9 +115,9 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     Raises
     ------
     ProgramError
-        A hand-weighted program does not meet the contract.
+        If a hand-weighted program does not meet the contract.
     WeaveError
-        An unweighted program cannot be weighted row by row; line and reason say why.
+        If an unweighted program cannot be weighted row by row; the message gives line and reason.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     if _weighs_its_rows(program):
         return Adopted(program, weighted_program(program, obs=obs))
     woven = weave(program.tree, obs)
-    if woven.written:  # sizes that are numbers there are data here
+    if woven.written:  # sizes written as literals become data
         counted, _ = with_count(program.tree)
         program = StanProgram.from_code(printer.program(counted), name=program.name)
     weighted = WeightedProgram(

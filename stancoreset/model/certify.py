@@ -1,4 +1,4 @@
-"""A certificate from end to end: the full and the coreset density where either may be wrong."""
+"""Certificates: full and coreset density at draws of the coreset posterior and the references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stancoreset.selection import Coreset
 
 __all__ = ["CERTIFIED_DRAWS", "Judge"]
 
-#: Draws that a certificate looks at, at most.
+#: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
 
 
@@ -40,8 +40,8 @@ class Judge:
         The full data.
     coreset : Coreset
     references : tuple of Reference
-        Where else than at its own draws the coreset posterior is looked at: first the reference
-        that rows were matched at, then those of earlier rounds, whose modes are not forgotten.
+        References whose draws are evaluated too: first the one at which rows were matched, then
+        those of earlier rounds, because of their modes.
     """
 
     session: Session
@@ -63,9 +63,9 @@ class Judge:
         ----------
         posterior : ArviZ container, cmdstanpy fit or dict of arrays
         count : int
-            How many draws are looked at, evenly spaced.
+            Number of draws to evaluate, evenly spaced.
         staged : bool
-            Whether a quarter of them is enough where it leaves no doubt.
+            Whether a quarter of them is enough if it leaves no doubt.
         tick : callable, optional
             Called with the number of draws evaluated since the last call.
         """
@@ -108,16 +108,16 @@ class Judge:
         return judge(everything)
 
     def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
-        """Certified draws moved to where the full posterior is, and their certificate.
+        """Move certified draws to the full posterior by affine maps, and certify them.
 
-        None where affine maps do not make the weights usable, or where the draws have diverged or
-        missed a part of the full posterior, which no map makes up for.
+        None if their weights stay unusable, or if the draws have diverged or missed a part of the
+        full posterior, which no map can repair.
         """
         density = self.session.witnessed(self.checked)
         draws, _ = self.session.unconstrained(self.checked, posterior, certificate.n_draws)
         proposal = self._log_density(draws)
         match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
-        density.check(match.draws)  # which are elsewhere now
+        density.check(match.draws)  # the draws have moved
         matched = certify(
             match.log_weights,
             certificate.heldout_error,
@@ -134,7 +134,7 @@ class Judge:
         return None if matched.verdict == "rejected" else (match.draws, matched)
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
-        """Draws of the program's parameters, chain by chain; whoever drew them."""
+        """Draws of the program's parameters, chain by chain."""
         declared = self.session.program.program.parameters
         return arviz.finite_variables_of(posterior, [d.name for d in declared])
 
@@ -164,16 +164,16 @@ class Judge:
         return ratio, importance
 
     def _unvisited(self, draws: Float, log_p: Float) -> float:
-        """The largest `unvisited_mass`, as references see it that know of modes; NaN without any.
+        """The largest `unvisited_mass` by a reference that knows modes; NaN without any.
 
-        Those are draws, and Gaussians beside which other modes were found.
+        Such references consist of draws, or are Gaussians with other modes found beside them.
         """
         shares = []
         for r in self.references:
             if r.log_q is None:
                 there = self.session.canonical(self.checked, r.draws)
                 shares.append(unvisited_mass(draws, log_p, there, r.log_p))
-            elif r.elsewhere is not None:  # summits all of them, however high
+            elif r.elsewhere is not None:  # modes, each of any height
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
                 there = self.session.canonical(self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
@@ -196,7 +196,7 @@ def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
 
 
 def _as_two_chains(posterior: Any) -> Mapping[str, np.ndarray]:
-    """Draws; of a single chain its halves, which must agree as chains must."""
+    """Draws; a single chain is split into halves, which must agree like chains."""
     variables = arviz.variables_of(posterior)
     if any(len(value) > 1 for value in variables.values()):
         return variables

@@ -1,7 +1,7 @@
-"""Checksums of a folder's files: what was written is what is read.
+"""Checksums of a folder's files, which show that a file is unchanged when it is read.
 
-They stand in a file ``checksums.txt`` of the folder, as ``sha256sum -c checksums.txt`` reads it.
-Folders of earlier versions have none: their files are taken as they are.
+The folder's ``checksums.txt`` holds them in the format of ``sha256sum -c checksums.txt``.
+Folders of earlier versions have none, and their files are not checked.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from stancoreset.files import atomic_path, reading
 
 __all__ = ["CHECKSUMS", "read_checksums", "record", "require_unchanged"]
 
-#: The file that lists them.
+#: Name of the file of checksums.
 CHECKSUMS = "checksums.txt"
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
-    """The checksum of each file that was written whole; None where none were kept.
+    """The checksum of each completely written file; None without a list.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 
 def record(folder: Path, names: Iterable[str]) -> None:
-    """Add files of the folder to its list, as they are now; what is gone leaves the list."""
+    """Add the present files of these names to the folder's list, and drop missing ones."""
     listed = read_checksums(folder) or {}
     listed |= {name: _digest(folder / name) for name in names if (folder / name).is_file()}
     lines = [f"{digest}  {name}\n" for name, digest in listed.items() if (folder / name).is_file()]
@@ -50,7 +50,7 @@ def record(folder: Path, names: Iterable[str]) -> None:
 
 
 def require_unchanged(file: Path, listed: dict[str, str] | None) -> None:
-    """Refuse a file that is not the one that was written; without a list, none.
+    """Raise if a file differs from the one that was written; without a list, never.
 
     Raises
     ------
@@ -60,13 +60,14 @@ def require_unchanged(file: Path, listed: dict[str, str] | None) -> None:
         return
     if file.name not in listed:
         raise OutputError(
-            f"{file} is not in {CHECKSUMS}: it was not written whole; remove it and go on with "
-            "--resume, which computes it anew"
+            f"{file} is not in {CHECKSUMS}: it was not written completely; remove it and continue "
+            "with --resume, which computes it again"
         )
     if _digest(file) != listed[file.name]:
         raise OutputError(
             f"{file} is not the file that was written: its checksum differs from that in "
-            f"{CHECKSUMS}; restore it, or remove it and go on with --resume, which computes it anew"
+            f"{CHECKSUMS}; restore it, or remove it and continue with --resume, which computes it "
+            "again"
         )
 
 

@@ -1,9 +1,8 @@
-"""Rows and quadratic chosen together: the selection for coresets with a control variate.
+"""Joint selection of rows and quadratic, for coresets with a control variate.
 
-Rows that bend the log likelihood more than all the data do leave the quadratic a negative
-curvature to cancel, which outlives theirs far from the centre. A heavier penalty on the
-second-order part, and at last smaller weights, keep the corrected density where the posterior
-is.
+Rows whose log likelihood curves more than that of all data require a quadratic of negative
+curvature, which dominates far from the centre. A heavier penalty on the second-order part, and
+finally smaller weights, keep the corrected density where the posterior is.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from stancoreset.selection.solvers import SolverName
 
 __all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection"]
 
-#: What ``method="auto"`` chooses from, by the held-out error of the corrected density.
+#: Candidates of ``method="auto"``, compared by the held-out error of the corrected density.
 AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
-#: These draw rows by chance, whatever the penalty.
+#: Methods that draw rows at random, whatever the penalty.
 BY_CHANCE = ("uniform", "importance")
-# Relative agreement of Stan's quadratic with ours.
+# Largest relative difference between Stan's quadratic and ours.
 _TOLERANCE = 1e-6
 
 
@@ -70,9 +69,9 @@ class ControlledSelection:
         options: Mapping[str, Any],
         fewer: Coreset | None = None,
     ) -> Coreset:
-        """The coreset of one method, or of the best of `AUTO_METHODS`.
+        """Select by one method, or by the best of `AUTO_METHODS`.
 
-        `fewer` is one of fewer rows, if there was one: no smaller penalty is tried than it took.
+        Penalties start at that of `fewer`, a coreset of fewer rows, if there is one.
         """
         methods = AUTO_METHODS if method == "auto" else (cast("SolverName", method),)
         least = 0.0
@@ -105,12 +104,12 @@ class ControlledSelection:
         return self._lighter(projection, coreset)
 
     def completed(self, coreset: Coreset, reference: Reference) -> Coreset:
-        """The coreset with its control variate and, if that is new, its error measured anew.
+        """Add the control variate, and measure the error with it, unless the coreset has one.
 
         Raises
         ------
         ControlError
-            Stan does not add the quadratic that was computed here.
+            If Stan does not add the same quadratic.
         """
         if coreset.control is None:
             coreset = self.complete(coreset)
@@ -120,19 +119,19 @@ class ControlledSelection:
         return coreset
 
     def error(self, coreset: Coreset, draws: Float) -> float:
-        """Relative error of rows and quadratic together at draws that they were not fitted to."""
+        """Relative error of rows and quadratic together at unseen draws."""
         target = self.full.log_likelihood(draws)
         gap = target - self.session.coreset_log_likelihood(self.checked, coreset, draws)
         return float(np.std(gap) / np.std(target))
 
     def complete(self, coreset: Coreset, penalty: float = 0.0) -> Coreset:
-        """The coreset with its control variate."""
+        """Add the control variate to a coreset."""
         done = self.session.with_control(self.checked, coreset, self.full, self.expansion)
         assert done.control is not None
         return replace(done, control=replace(done.control, penalty=penalty))
 
     def _lighter(self, projection: TaylorProjection, coreset: Coreset) -> Coreset:
-        """Weights times ρ ≤ 1: what fits the draws best, and keeps R well behaved.
+        """Multiply the weights by ρ ≤ 1, which fits the draws best and keeps R well behaved.
 
         ρ = ⟨b̃, Φ̃ w⟩ / ‖Φ̃ w‖² is the least-squares factor beyond second order.
         """
@@ -156,12 +155,12 @@ class ControlledSelection:
         return replace(done, control=replace(done.control, share=share))
 
     def verify(self, coreset: Coreset, draws: Float) -> None:
-        """Raise unless Stan adds the quadratic that was computed here.
+        """Raise unless Stan adds the same quadratic.
 
         Raises
         ------
         ControlError
-            A parameter's coordinates in the program are not those of the engine.
+            If a parameter's coordinates in the program differ from the engine's.
         """
         if coreset.control is None:
             return
@@ -178,6 +177,6 @@ class ControlledSelection:
         if not np.abs(added[worst] - expected[worst]) <= _TOLERANCE * size[worst]:
             raise ControlError(
                 f"the control variate is {added[worst]:.10g} in Stan and should be "
-                f"{expected[worst]:.10g}: an engine whose unconstrained coordinates are not "
-                "Stan's; use control_variate=False, and please report the program"
+                f"{expected[worst]:.10g}: the engine's unconstrained coordinates are not Stan's; "
+                "use control_variate=False, and please report the program"
             )

@@ -1,4 +1,4 @@
-"""The result of a fit: coreset, posterior, certificate, and where they came from."""
+"""The result of a fit: coreset, posterior, certificate, and their provenance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["CoresetFit", "load_fit"]
 
 @dataclass(frozen=True)
 class CoresetFit:
-    """What `CoresetModel.fit` returns.
+    """The result of `CoresetModel.fit` and `CoresetModel.merge`.
 
     Attributes
     ----------
@@ -40,30 +40,29 @@ class CoresetFit:
     certificate : Certificate
         The verdict, computed on the full data.
     reference : Reference
-        Draws that the rows were selected with.
+        Reference draws used for selection.
     laplace : arviz.InferenceData or xarray.DataTree
-        The reference draws on the parameters' own scale, to be compared with.
+        The reference draws on the parameters' own scale, for comparison.
     timings : dict of str to float
         Seconds of each stage.
     settings : dict
-        What `fit` was called with.
+        The options of the fit.
     provenance : dict
         Versions, seeds, hashes of program and data.
     passes : dict
-        How often the full data were evaluated: ``densities`` and ``gradients``; and, where
-        rows stay on disk, how often they were read: ``reads``. ``likelihood`` says by what, if
-        not by Stan alone; ``engines``, who evaluated Stan for CmdStan, and how far they were
-        apart; ``distinct_rows``, how many rows are different, if at most half are:
-        equal rows are evaluated once.
+        Numbers of evaluations of the full data: ``densities`` and ``gradients``; and, if
+        rows stay on disk, the number of times they were read: ``reads``. ``likelihood`` names
+        what evaluated it, if not Stan alone; ``engines`` names the engine that evaluated Stan for
+        CmdStan, with the difference between them; ``distinct_rows`` is the number of distinct
+        rows, if at most half are: equal rows are evaluated once.
     data : dict or None
-        The coreset's rows as data of the weighted program, where the full data are not in
+        The coreset's rows as data of the weighted program, if the full data are not in
         memory; saved as ``coreset_data.json``.
     native : object
         The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
         in this session.
     rounds : tuple of Round
-        What was tried, one record a round; more than one only where the first pass was not
-        certified.
+        One record per round; more than one only if the first pass was not certified.
     """
 
     coreset: Coreset
@@ -81,16 +80,16 @@ class CoresetFit:
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds of all stages together."""
+        """Total wall-clock seconds of all stages."""
         return float(sum(self.timings.values()))
 
     @property
     def weights(self) -> Float | None:
-        """Importance weights of `certified_draws` if the verdict asks for them, else None."""
+        """Importance weights of `certified_draws` if the verdict is ``"corrected"``, else None."""
         return self.certificate.weights if self.certificate.verdict == "corrected" else None
 
     def certified_draws(self) -> dict[str, Float]:
-        """The draws that the certificate looked at, (n_draws, *shape) by name.
+        """The draws that the certificate evaluated, (n_draws, *shape) by name.
 
         With ``fit.certificate.expectation(f(draws))`` they give expectations under the
         full posterior, corrected by the smoothed weights.
@@ -102,13 +101,13 @@ class CoresetFit:
         }
 
     def corrected(self, resample: bool | int = True) -> arviz.Container:
-        """The posterior with its importance weights applied, if the verdict asks for them.
+        """The posterior, with importance weights applied if the verdict is ``"corrected"``.
 
         Parameters
         ----------
         resample : bool or int
-            True: as many draws as the certificate looked at, each as often as its weight says
-            (one chain); a number: that many. False: the draws with their weights as
+            True: draw as many as the certificate evaluated, in proportion to their weights (one
+            chain); a number: that many. False: the draws with their weights as
             ``importance_weight`` in ``sample_stats``.
 
         Returns
@@ -126,7 +125,7 @@ class CoresetFit:
         return corrected_posterior(self.posterior, self.certificate, resample)
 
     def summary(self, var_names: Sequence[str] | None = None, *, prob: float = 0.9) -> pd.DataFrame:
-        """ArviZ's summary table; of the `corrected` posterior where the verdict asks for it.
+        """ArviZ's summary table, of the `corrected` posterior if that is the verdict.
 
         Parameters
         ----------
@@ -140,9 +139,9 @@ class CoresetFit:
         return arviz.summary(posterior, var_names, prob=prob)
 
     def report(self) -> dict[str, Any]:
-        """Everything worth telling, as plain values: what ``report.json`` holds.
+        """The report as plain values, as in ``report.json``.
 
-        Numbers that are not known or not finite are None.
+        Numbers that are unknown or not finite are None.
         """
         certificate = self.certificate
         report = {
@@ -178,7 +177,7 @@ class CoresetFit:
         return {name: _plain(part) for name, part in report.items()}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fit into a folder; `load_fit` reads it back whole.
+        """Write the fit to a folder, from which `load_fit` reads it.
 
         ``coreset.csv`` (row, weight), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
         ``certificate.csv``, ``reference.npz``, ``report.json`` and ``report.md``.
@@ -186,15 +185,14 @@ class CoresetFit:
         Parameters
         ----------
         path : path
-            An empty or new folder; a folder that `fit` has written its stages to is
-            completed.
+            An empty or new folder, or the one to which `fit` has written its stages.
         overwrite : bool
-            Replace an earlier fit of ours, once this one is written whole.
+            Whether to replace an earlier fit, once this one is written.
 
         Raises
         ------
         OutputError
-            If the folder is not ours, or holds another fit.
+            If the folder was not made by stancoreset, or holds another fit.
         """
         path = check_path("path", path)
         check_flag("overwrite", overwrite)
@@ -216,7 +214,7 @@ class CoresetFit:
         return path
 
     def markdown(self) -> str:
-        """The report in prose and tables, what ``report.md`` holds."""
+        """The report in prose and tables, as in ``report.md``."""
         certificate, coreset = self.certificate, self.coreset
         lines = [
             f"# Coreset posterior of {self.provenance.get('program', 'a Stan program')}",
@@ -280,7 +278,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers that are not finite as None, for JSON has no word for them."""
+    """Replace numbers that are not finite by None, because JSON cannot hold them."""
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -299,7 +297,7 @@ def _markdown_table(table: pd.DataFrame) -> list[str]:
 
 
 def load_fit(path: str | Path) -> CoresetFit:
-    """Read a fit that `CoresetFit.save`, ``fit(output_dir=…)`` or the command line wrote.
+    """Read a fit written by `CoresetFit.save`, ``fit(output_dir=…)`` or the command line.
 
     Parameters
     ----------
@@ -313,8 +311,8 @@ def load_fit(path: str | Path) -> CoresetFit:
     Raises
     ------
     OutputError
-        If the folder does not exist, is not ours, the run in it was not finished, or a file is
-        damaged, is missing, or is not the one that was written.
+        If the folder does not exist or was not made by stancoreset, if its run is not finished, or
+        if a file is damaged, missing or changed.
     """
     folder = check_path("path", path)
     if not os.path.isdir(folder):
@@ -346,7 +344,7 @@ def load_fit(path: str | Path) -> CoresetFit:
 
 
 def _read_report(file: Path) -> dict[str, Any]:
-    """A report with everything in it that a fit is made of."""
+    """Read a report and check the parts that a fit needs."""
     report = json.loads(file.read_text(encoding="utf-8"))
     parts = ("certificate", "coreset", "timings", "settings", "provenance", "passes")
     for name in parts:
@@ -362,7 +360,7 @@ def _read_report(file: Path) -> dict[str, Any]:
 
 
 def _require_consistent(fit: CoresetFit, report: Mapping[str, Any], here: Path) -> None:
-    """Refuse files that are whole, each for itself, and do not belong together."""
+    """Raise unless files that are valid one by one belong together."""
     draws = next(iter(arviz.variables_of(fit.posterior).values())).shape
     total, certificate, about = draws[0] * draws[1], fit.certificate, report["coreset"]
     index = certificate.draw_index

@@ -1,10 +1,10 @@
-"""A folder that keeps what is finished, so that an interrupted run can go on.
+"""The folder of a run, which keeps finished stages so that an interrupted run can continue.
 
-Each stage is written once, whole, when it ends (`RunFolder.keep`), and read back by a run that goes
-on (`RunFolder.found`). Without a folder nothing is kept, and nothing found.
+Each stage is written once, when it ends (`RunFolder.keep`), and read by a resumed run
+(`RunFolder.found`). Without a folder nothing is kept, and nothing found.
 
-A run that overwrites another is made in a folder within the other's, and takes its place when it
-is finished: until then the earlier results are there, whole, and afterwards the new ones are.
+A run that overwrites another is made in a folder within the other's, and replaces it when it is
+finished: until then the folder holds the earlier results, and afterwards the new ones.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = [
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"
-# Says that the run in the folder ended with an error: what it left is in nobody's way.
+# Marks a run that ended with an error, which does not block a new one.
 _FAILED = ".failed"
-# A run that is to take the place of the one that it lies in, and what is left when it has.
+# A run that is to replace the one around it, and the same folder once it has.
 _NEXT, _PAST = ".overwriting", ".overwritten"
 # A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
 _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
-# The setting that says how many rounds there may be.
+# The setting that limits the number of rounds.
 _ROUNDS = "max_rounds"
-# Of a value in a message.
+# Longest text of a value in a message.
 _LONGEST = 120
 
 
@@ -58,7 +58,7 @@ def _round(number: int | str) -> str:
     return f"round_{number}"
 
 
-#: The coreset's rows, where the full data are too large to be given again.
+#: The coreset's rows, if the full data are not in memory.
 COMPANION = "coreset_data.json"
 
 
@@ -70,9 +70,9 @@ class RunFolder:
     path : Path or None
         None keeps nothing.
     fingerprint : mapping
-        What the stages depend on: program, data, settings.
+        Everything that the stages depend on: program, data, settings.
     replaces : Path, optional
-        The folder whose run this one takes the place of, see `publish`.
+        The folder whose run this one replaces, see `publish`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RunFolder:
     def check(
         cls, path: str | Path | None, *, resume: bool = False, overwrite: bool = False
     ) -> None:
-        """Raise if there is no way that `open` could use the folder; nothing is changed.
+        """Raise if `open` cannot use the folder; change nothing.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class RunFolder:
         check_flag("overwrite", overwrite)
         if resume and overwrite:
             raise OptionError(
-                "resume keeps the stages that are there and overwrite drops them; give one of them"
+                "resume keeps finished stages and overwrite drops them; give one of them"
             )
         if path is None:
             return
@@ -124,26 +124,25 @@ class RunFolder:
         resume: bool = False,
         overwrite: bool = False,
     ) -> RunFolder:
-        """Take an empty folder, or one of ours.
+        """Open an empty folder, or the folder of a run.
 
-        What a run left that ended with an error is in nobody's way: it is gone on with if it is
-        the same run, else dropped.
+        A run that ended with an error is continued if it is the same run, and dropped otherwise.
 
         Parameters
         ----------
         path : path or None
         fingerprint : mapping
         resume : bool
-            Use the stages that are there; they must come from the same program, data and
-            settings. Of a run that was to overwrite another, they are those of the new one.
+            Whether to use finished stages, which must come from the same program, data and
+            settings. If the run was to overwrite another, the stages are those of the new run.
         overwrite : bool
-            Begin anew; what is there is replaced when the new run is finished, see `publish`.
+            Whether to start again; the new run replaces the old when it is finished, see `publish`.
 
         Raises
         ------
         OutputError
-            If the folder holds something that is not ours, or a run of ours and neither
-            `resume` nor `overwrite` is set, or the run there differs from this one.
+            If the folder was not made by stancoreset, or holds a run and neither `resume` nor
+            `overwrite` is set, or its run differs from this one.
         OptionError
             If both are set.
         """
@@ -168,7 +167,7 @@ class RunFolder:
         return folder
 
     def _begin(self) -> None:
-        """An empty folder with our marker in it."""
+        """Make an empty folder with our marker."""
         assert self.path is not None
         self.clear()
         self.path.mkdir(parents=True, exist_ok=True)
@@ -177,21 +176,21 @@ class RunFolder:
         record(self.path, ())
 
     def _go_on(self) -> None:
-        """Finished stages count, those of a version without checksums too."""
+        """Accept finished stages, even those of a version without checksums."""
         assert self.path is not None
         (self.path / _FAILED).unlink(missing_ok=True)
         if read_checksums(self.path) is None:
             record(self.path, [*_STAGE_FILES, *_RESULTS])
 
     def _is_same(self) -> bool:
-        """Whether there is a run in the folder, and it is this one."""
+        """Whether the folder holds this run."""
         assert self.path is not None
         return (self.path / _MARKER).exists() and not self._differences(self._settings_there())
 
     def _differences(self, there: Mapping[str, Any]) -> list[str]:
-        """In which settings the run in the folder is another than this one.
+        """The settings in which the run in the folder differs from this one.
 
-        Rounds may become more or fewer; but a run of one pass is another than one that goes on.
+        The number of rounds may change, except between one and more.
         """
         asked = self._fingerprint
         different = {k for k in {*there, *asked} if there.get(k) != asked.get(k)}
@@ -222,7 +221,7 @@ class RunFolder:
 
     @contextmanager
     def remembering_failure(self) -> Iterator[None]:
-        """Note in the folder that the run in it ended with an error of ours, if it does."""
+        """Mark the folder if its run ends with an error of ours."""
         try:
             yield
         except StancoresetError as error:
@@ -232,15 +231,15 @@ class RunFolder:
             raise
 
     def publish(self) -> None:
-        """A finished run takes the place of the one that it is to replace.
+        """Move a finished run to the place of the run that it replaces.
 
-        The new results count from the moment that they are whole, see `results_in`: a process that
-        is killed while they are moved leaves the rest to the next.
+        The new results count as soon as they are complete, see `results_in`: if the process is
+        killed while it moves them, the next one moves the rest.
 
         Raises
         ------
         OutputError
-            If there is no room.
+            If the disk is full.
         """
         if self._replaces is not None and self.path is not None:
             with _writing(self._replaces):
@@ -248,7 +247,7 @@ class RunFolder:
             self.path, self._replaces = self._replaces, None
 
     def clear(self) -> None:
-        """Remove the files that a run of ours leaves in the folder, and nothing else."""
+        """Remove the files of a run from the folder, and nothing else."""
         if self.path is None or not self.path.is_dir():
             return
         for name in _written_in(self.path):
@@ -259,7 +258,7 @@ class RunFolder:
                 below.rmdir()
 
     def round(self, number: int, action: str) -> RunFolder:
-        """The folder of one round: this one for the first, one below it for each further one."""
+        """The folder of a round: this one for the first, a folder in it for each further one."""
         if self.path is None:
             return self
         if number == 0:
@@ -269,12 +268,12 @@ class RunFolder:
         return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
 
     def settle(self, best: int) -> None:
-        """Make the stages of the best round those of the run; the first pass is kept aside.
+        """Copy the stages of the best round to the run, after setting the first pass aside.
 
         Raises
         ------
         OutputError
-            If there is no room.
+            If the disk is full.
         """
         if self.path is None or best == 0:
             return
@@ -283,7 +282,7 @@ class RunFolder:
         _copy(self.path / _round(best), self.path, _stage_files(self.path / _round(best)))
 
     def _set_aside(self) -> None:
-        """Keep the stages of the first pass."""
+        """Copy the stages of the first pass to a folder of their own."""
         assert self.path is not None
         aside, partial = self.path / _round(0), self.path / f"{_round(0)}.tmp"
         if aside.exists():
@@ -294,7 +293,7 @@ class RunFolder:
         partial.rename(aside)
 
     def found(self, stage: str) -> Any:
-        """A stage's result as an earlier run has kept it; None if that has not finished it.
+        """Read a stage's result; None if the stage is not finished.
 
         Parameters
         ----------
@@ -305,23 +304,23 @@ class RunFolder:
         return None
 
     def keep(self, stage: str, value: Any) -> None:
-        """Write a stage's result, unless it is there."""
+        """Write a stage's result, unless the stage is finished."""
         if self.path is not None and not self.finished(stage):
             _SAVE[stage](value, self.path)
             record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
 
     @property
     def complete(self) -> bool:
-        """Whether the run in it came to its end: its report is written last."""
+        """Whether the run is finished: its report is written last."""
         return self.path is not None and _is_complete(self.path)
 
     def finished(self, stage: str) -> bool:
-        """Whether every file of a stage is there (each appears only when it is whole)."""
+        """Whether every file of a stage exists (each appears only when it is complete)."""
         return self.path is not None and _all_there(self.path, _FILES[stage])
 
 
 def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as they are called today: earlier versions said whether a fit may `refine`."""
+    """Settings under their present names: `max_rounds` was `refine`, True or False."""
     if "refine" not in settings:
         return settings
     rounds = "more than 1" if settings["refine"] else 1
@@ -329,7 +328,7 @@ def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def results_in(path: Path) -> Path:
-    """The folder that results are read from: that of a finished run about to take this one's place.
+    """The folder of a run's results: within it, those of a finished run that is to replace it.
 
     >>> results_in(Path("run"))
     PosixPath('run')
@@ -338,9 +337,9 @@ def results_in(path: Path) -> Path:
 
 
 def enlist(path: Path, names: Iterable[str]) -> None:
-    """Count further files of a run's folder among those that we wrote.
+    """Add files of a run's folder to the list of those that we wrote.
 
-    A folder without a run of ours is left as it is.
+    A folder without a run is left unchanged.
     """
     if (path / _MARKER).exists():
         record(path, names)
@@ -352,7 +351,7 @@ def load_part(path: Path, name: str, load: Callable[[Path], T]) -> T:
     Raises
     ------
     OutputError
-        If it is missing, damaged, or not the one that was written.
+        If it is missing, damaged or changed.
     """
     require_files(path, (name,))
     with reading(path / name):
@@ -360,7 +359,7 @@ def load_part(path: Path, name: str, load: Callable[[Path], T]) -> T:
 
 
 def require_files(path: Path, names: Iterable[str]) -> None:
-    """Refuse a folder unless files are in it as they were written.
+    """Raise unless a folder holds files, unchanged since they were written.
 
     Raises
     ------
@@ -369,15 +368,15 @@ def require_files(path: Path, names: Iterable[str]) -> None:
     listed = read_checksums(path)
     for name in names:
         if not os.path.exists(path / name):
-            raise OutputError(f"{path} has no {name}: the run in it is not finished, or not whole")
+            raise OutputError(f"{path} has no {name}: its run is not finished, or not complete")
         require_unchanged(path / name, listed)
 
 
 def recorded_seed(path: str | Path | None) -> int | None:
-    """The seed of the run in a folder, if there is one."""
+    """The seed of the run in a folder; None without a run."""
     try:
         found = json.loads((Path(path or "") / _MARKER).read_text()).get("seed")
-    except (OSError, ValueError, AttributeError):  # what is wrong, `RunFolder.open` says
+    except (OSError, ValueError, AttributeError):  # `RunFolder.open` reports the cause
         return None
     return found if isinstance(found, int) else None
 
@@ -388,7 +387,7 @@ def load_stage(path: Path, stage: str) -> Any:
     Raises
     ------
     OutputError
-        If its files are missing, damaged, or not those that were written.
+        If its files are missing, damaged or changed.
     """
     require_files(path, _files_of(path, stage))
     with reading(path / _FILES[stage][0]):
@@ -435,7 +434,7 @@ def _load_reference(path: Path) -> Reference:
 
 
 def _require_shapes(reference: Reference) -> None:
-    """Refuse arrays that do not belong together."""
+    """Raise unless the arrays' shapes agree."""
     count, width = len(reference.draws), len(reference.param_names)
     expected: dict[str, tuple[Any, tuple[int, ...]]] = {
         "draws": (reference.draws, (count, width)),
@@ -483,7 +482,7 @@ def _load_certificate(path: Path) -> Certificate:
     table = read_numbers(path / "certificate.csv")
     draws = table["draw"].to_numpy()
     if draws.dtype.kind != "i" or not np.isfinite(table["weight"].to_numpy(float)).all():
-        raise OutputError("its draws are no whole numbers, or its weights are not finite")
+        raise OutputError("its draws are not whole numbers, or its weights are not finite")
 
     def kept(name: str) -> float:
         return float(table[name].iloc[0]) if name in table else float("nan")
@@ -514,7 +513,7 @@ _FILES: dict[str, tuple[str, ...]] = {
 _BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
 _RESULTS = (COMPANION, "report.json", "report.md", "laplace.nc")
-# What the command line adds. Versions without checksums did not say whether they had.
+# Files of the command line, which versions without checksums did not list.
 _PICTURES = (
     "comparison.csv",
     "density.png",
@@ -537,13 +536,13 @@ _LOAD: dict[str, Callable[[Path], Any]] = {
 
 
 def _files_of(path: Path, stage: str) -> list[str]:
-    """The files of a stage: those that it must have, and those that it may have and has."""
+    """The files of a stage: the required ones, and the optional ones that exist."""
     beside = [name for name in _BESIDE.get(stage, ()) if os.path.exists(path / name)]
     return [*_FILES[stage], *beside]
 
 
 def _all_there(path: Path, names: Iterable[str]) -> bool:
-    """Whether files are there and were written whole."""
+    """Whether files exist and were written completely."""
     if not all(os.path.exists(path / name) for name in names):
         return False
     listed = read_checksums(path)
@@ -555,7 +554,7 @@ def _is_complete(path: Path) -> bool:
 
 
 def _failed(path: Path) -> bool:
-    """Whether the run in a folder ended with an error, and left no results."""
+    """Whether the run in a folder ended with an error and without results."""
     return (path / _FAILED).exists() and not _is_complete(path)
 
 
@@ -564,7 +563,7 @@ def _stage_files(path: Path) -> list[str]:
 
 
 def _holds_run(path: Path) -> bool:
-    """Whether anything was computed, and kept, in a folder."""
+    """Whether a folder holds finished stages."""
     return bool(_stage_files(path)) or _is_complete(path) or (path / _NEXT).is_dir()
 
 
@@ -572,14 +571,14 @@ def _written_in(path: Path) -> list[str]:
     """Names of the files of a folder that we wrote."""
     try:
         listed = read_checksums(path)
-    except OutputError:  # damaged: then by their names
+    except OutputError:  # the list is damaged: use the known names
         listed = None
     others = _PICTURES if listed is None else listed
     return [*dict.fromkeys((_MARKER, CHECKSUMS, _FAILED, *_STAGE_FILES, *_RESULTS, *others))]
 
 
 def _runs_below(path: Path) -> list[Path]:
-    """Folders of rounds, and of a run that was to replace this one."""
+    """Folders of rounds, and of a run that is to replace this one."""
     named = [below for below in path.iterdir() if re.fullmatch(r"round_\d+(\.tmp)?", below.name)]
     # The first round, set aside, was not marked by earlier versions.
     ours = [r for r in named if (r / _MARKER).exists() or r.stem == _round(0)]
@@ -588,7 +587,7 @@ def _runs_below(path: Path) -> list[Path]:
 
 
 def _require_writable(folder: Path) -> None:
-    """A folder, or a place where one can be made."""
+    """Raise unless the folder exists or can be made."""
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir():
         raise OutputError(f"{nearest} is a file; name a folder for the results")
@@ -601,7 +600,7 @@ def _require_writable(folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path, names: Iterable[str]) -> None:
-    """Files of one folder into another, each whole or not at all."""
+    """Copy files from one folder to another, each completely or not at all."""
     names = list(names)
     for name in names:
         with atomic_path(target / name) as temporary:
@@ -610,7 +609,7 @@ def _copy(source: Path, target: Path, names: Iterable[str]) -> None:
 
 
 def _take_place(new: Path, old: Path) -> None:
-    """The files of a finished run become those of the folder that it lies in."""
+    """Move the files of a finished run to the folder around it."""
     kept = RunFolder(old, {})
     for below in _runs_below(old):
         if below != new:
@@ -636,7 +635,7 @@ def _take_place(new: Path, old: Path) -> None:
 
 
 def _tidy(path: Path) -> None:
-    """Finish what a process that was killed has left to be done."""
+    """Finish the work of a process that was killed."""
     remove_leftovers(path)
     shutil.rmtree(path / _PAST, ignore_errors=True)
     if _is_complete(path / _NEXT):
@@ -645,7 +644,7 @@ def _tidy(path: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """What the system refuses, as one error that names the folder."""
+    """Turn errors of the system into one that names the folder."""
     try:
         yield
     except OSError as error:
@@ -653,6 +652,6 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _shown(value: Any) -> str:
-    """For a message: a list of five hundred files need not be in it."""
+    """A value for a message, shortened if it is long."""
     words = repr(value)
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

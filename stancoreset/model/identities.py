@@ -1,15 +1,14 @@
-"""Numerical self-checks of a weighted program: do its weights do what weights must do?
+"""Numerical checks that the weights of a program act as weights.
 
 With lp(w) the log density at row weights w, and ℓ_n the generated ``log_lik``, a weighted
 program satisfies at every parameter value, up to a constant,
 
     lp(0) = log prior,        lp(w) = lp(0) + Σ_n w_n ℓ_n,
 
-and ℓ_n depends on row n alone. Everything the package does with a program rests on this, and
-declarations cannot show it, so it is checked at a few random points on a few random rows
-before anything else: milliseconds in process. That lp(0) is the prior is checked on all rows,
-because a prior may depend on a single one: they are evaluated once at each point, some of the
-rows at a time. A program that fails is not used.
+and ℓ_n depends on row n alone. The whole package relies on this, and declarations cannot show it,
+so it is checked first, at a few random points on a few random rows, which takes milliseconds in
+process. That lp(0) is the prior is checked on all rows, because a prior may depend on a single one:
+they are evaluated once at each point, some of the rows at a time. A program that fails is not used.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ class Identity:
     error : float
         Largest relative error over the points.
     passed : bool
-        Whether that is rounding, below the tolerance.
+        Whether the error is below the tolerance.
     cause : str
-        What makes a program fail it, in plain words.
+        A likely cause of a failure.
     """
 
     name: str
@@ -141,35 +140,35 @@ def check_identities(
     ----------
     weighted : WeightedProgram
     engine : Engine
-        Evaluates densities; in process this costs milliseconds.
+        Evaluates densities; in process this takes milliseconds.
     data : mapping
-        Checked data, any number of rows; at most 50 are used at a time, but for lp(0), which is
-        evaluated on all of them, a few million numbers at a time.
+        Checked data with any number of rows; at most 50 are used at a time, except for lp(0),
+        which is evaluated on all rows, a few million numbers at a time.
     original : StanProgram, optional
-        The program that `weighted` was woven from; with weights one it must be the same.
+        The program from which `weighted` was woven; with weights of one it must be the same.
     freeze : callable, optional
-        Computes the frozen variables of a data set; the original reduces over the very rows
-        it is given, so it is compared on rows whose frozen variables are their own.
+        Computes the frozen variables of a data set; the original reduces over the rows that it
+        is given, so it is compared on rows with their own frozen variables.
     numbered : bool
-        The original picks rows by their numbers in the full data: it is compared on all of them.
+        Whether the original selects rows by number; it is then compared on all rows.
     points : int
-        Parameter values to check at; those without a finite density do not count.
+        Number of parameter values; those without a finite density do not count.
     seed : int
-        Which rows, weights and points.
+        Random seed of rows, weights and points.
     tolerance : float
-        Largest relative error that passes; looser where a numerical solver sits in between.
+        Largest relative error that passes; larger if the program uses a numerical solver.
 
     Returns
     -------
     list of Identity
-        Passed or not; see `require_identities` for a version that raises.
+        Passed and failed ones; `require_identities` raises instead.
 
     Raises
     ------
     IdentityError
-        No two random points have a finite density, so nothing can be checked.
+        If fewer than two random points have a finite density, so that nothing can be checked.
     EngineError, DataError
-        Stan refuses the program or a slice of its data.
+        If Stan refuses the program or a slice of its data.
     """
     rng = np.random.default_rng(seed)
     setting = _Setting.choose(weighted, data, rng)
@@ -198,12 +197,12 @@ def require_identities(
     tolerance: float = TOLERANCE,
     **options: Any,
 ) -> list[Identity]:
-    """`check_identities`, and an error if one fails; parameters are the same.
+    """Check the identities like `check_identities`, and raise if one fails.
 
     Raises
     ------
     IdentityError
-        Naming the first identity that fails, its error and a likely cause.
+        If one fails; the message names it, its error and a likely cause.
     """
     rows = check_identities(weighted, engine, data, tolerance=tolerance, **options)
     failed = [row for row in rows if not row.passed]
@@ -278,7 +277,7 @@ class _Setting:
 
 
 class _BoundTwice:
-    """The weighted program with and without its rows' log likelihoods, as fits use it.
+    """The weighted program with and without its rows' log likelihoods, as in a fit.
 
     It is bound to small data on demand, and closed at the end.
     """
@@ -299,7 +298,7 @@ class _BoundTwice:
         return self.bind(self._density, data)
 
     def briefly(self, data: Mapping[str, Any]) -> Density:
-        """The density on data that need not stay; close it."""
+        """The density on temporary data; the caller closes it."""
         return self._density.bind_density(data)
 
     def complete(self, data: Mapping[str, Any]) -> BoundModel:
@@ -394,9 +393,9 @@ def _errors(setting: _Setting, v: _Values) -> dict[str, float]:
 def _prior_on_all_rows(
     weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice, thetas: Float
 ) -> float:
-    """Relative error of lp(0) of all rows, run by run, against that of one row.
+    """Relative error of lp(0) of all rows, chunk by chunk, against that of one row.
 
-    Points at which a row has no density say nothing: zero times infinity is no number.
+    Points at which a row has no density are skipped: zero times infinity is not a number.
     """
     n_obs = weighted.n_obs(data)
     numbers = sum(np.size(data[name]) for name in weighted.rows)
@@ -446,10 +445,10 @@ def _against_original(
     thetas: Float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """The original program on the same rows, without weights.
+    """Relative errors against the original program on the same rows, without weights.
 
-    Where these rows have fewer groups or categories, and so fewer parameters, than all rows,
-    the points are others.
+    If these rows have fewer groups or categories than all rows, and so fewer parameters, new
+    points are drawn.
     """
     names = {decl.name for decl in original.data}
     data = {name: value for name, value in rows.items() if name in names}

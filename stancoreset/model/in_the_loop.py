@@ -1,8 +1,8 @@
 """Coreset posteriors of a weighted Stan program, for the methods with the model in the loop.
 
-Every change of the weights is a new posterior to draw from: by its Laplace fit (Newton steps
-from the previous mode, exact gradients of k rows, no matter how large the data), or by a
-short NUTS run that starts where the last one ended.
+Every change of the weights gives a new posterior to draw from: by its Laplace fit (Newton steps
+from the previous mode, exact gradients of k rows, however large the data), or by a short NUTS run
+that starts where the last one ended.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def select_in_the_loop(
     draws : int, optional
         Draws of each coreset posterior; default: the method's own.
     candidates : int
-        Rows M that may enter; ``quasi_newton`` looks at `size` of them only.
+        Number of candidate rows, M; ``quasi_newton`` uses only `size` of them.
     seed : int
     sampler : {"laplace", "nuts"}
-        How a coreset posterior is drawn from.
+        The way to draw from a coreset posterior.
     subsample : int, optional
-        Estimate the log likelihood of all rows from so many random ones, new for each
-        posterior, N/B times as heavy; default: all rows, which costs S log densities a step.
+        Number B of random rows, new for each posterior and weighted by N/B, that estimate the log
+        likelihood of all rows; default: all rows, which costs S log densities per step.
     warmup : int
         Warm-up iterations of each NUTS run.
     progress : callable, optional
@@ -83,16 +83,16 @@ def select_in_the_loop(
     Returns
     -------
     Coreset
-        With its errors measured under its own posterior: ``relative_error`` on the last
-        draws of the method, ``heldout_error`` on new ones and all rows.
+        The coreset, with errors under its own posterior: ``relative_error`` on the last draws of
+        the method, ``heldout_error`` on new draws and all rows.
 
     Raises
     ------
     OptionError
-        An unknown method or sampler, or numbers that make no sense.
+        If the method or sampler is unknown, or a number is out of range.
     SolverError
-        An option that the method does not know, a log likelihood that is not finite, or a
-        coreset posterior that cannot be drawn from.
+        If the method does not know an option, a log likelihood is not finite, or a coreset
+        posterior cannot be drawn from.
     """
     check_options(method, options)
     if method == "quasi_newton":
@@ -140,7 +140,7 @@ def select_in_the_loop(
 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Raise unless there is such a method and it knows the options, before any work is done.
+    """Raise unless the method exists and knows the options.
 
     Raises
     ------
@@ -206,7 +206,7 @@ class EnginePosterior:
         self._bound: tuple[bytes, BoundModel] | None = None
 
     def model(self, *, exact: bool = False) -> CoresetPosterior:
-        """What the methods work on; with `exact`, the target is that of all rows."""
+        """The posterior for the methods; with `exact`, the target uses all rows."""
         exact = exact or self._subsample is None
         return CoresetPosterior(
             n_candidates=len(self.rows),
@@ -220,7 +220,7 @@ class EnginePosterior:
     def draw(
         self, columns: np.ndarray, weights: Float, count: int, rng: np.random.Generator
     ) -> Float:
-        """Draws of the posterior of some candidates under weights, (S, P)."""
+        """Draws (S, P) from the posterior of some weighted candidates."""
         if len(columns) == 0:
             return self._draw(self._full.prior, 0, count, rng)
         data = self._session.program.subset(self._checked, self.rows[columns], weights)
@@ -252,7 +252,7 @@ class EnginePosterior:
         return draws
 
     def log_lik(self, draws: Float, columns: np.ndarray | None = None) -> Float:
-        """Unweighted log likelihood of candidates, (S, k); of all of them for None."""
+        """Unweighted log likelihoods (S, k) of candidates; None for all of them."""
         if columns is None or len(columns) == len(self.rows):
             values = self._pool.log_lik(draws)
             return values if columns is None else values[:, columns]
@@ -290,15 +290,15 @@ class EnginePosterior:
 
 
 def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> GaussianFit:
-    """Laplace fit of a bound model, by Newton steps from the fit of one much like it.
+    """Laplace fit of a bound model, by Newton steps from the fit of a similar one.
 
-    Without a start, or where Newton's method does not arrive, the mode is the one that Stan's
-    optimizer finds from a random point.
+    Without a start, or if Newton's method does not converge, Stan's optimizer searches the mode
+    from random points.
 
     Raises
     ------
     EngineError, ReferenceFitError
-        No mode is found, or the Hessian there is not negative definite.
+        If no mode is found, or the Hessian there is not negative definite.
     """
     fit = None if start is None else _newton(bound, start)
     if fit is not None:
@@ -310,7 +310,7 @@ def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> Gaus
 
 
 def _mode(bound: BoundModel, near: Float | None, seed: int) -> Float:
-    """The mode by Stan's optimizer, from the last one and then from random points."""
+    """The mode by Stan's optimizer, started at the last mode and then at random points."""
     starts: list[Float | None] = [None] * _RANDOM_STARTS
     if near is not None:
         starts.insert(0, near)
@@ -324,10 +324,9 @@ def _mode(bound: BoundModel, near: Float | None, seed: int) -> Float:
 
 
 def _newton(bound: BoundModel, start: GaussianFit) -> GaussianFit | None:
-    """Damped Newton ascent; None if it does not arrive at a mode.
+    """Damped Newton ascent; None if it does not converge.
 
-    Where the density is not concave, the curvatures' signs are changed (saddle-free Newton), so
-    that every step goes up.
+    Negative curvatures change sign (saddle-free Newton), so that every step ascends.
     """
     theta, scale = start.mean, start.sd
     for _ in range(_NEWTON_STEPS):
@@ -347,7 +346,7 @@ def _newton(bound: BoundModel, start: GaussianFit) -> GaussianFit | None:
         scale = np.sqrt(np.sum(axes**2 / size, axis=1))
         lengths = 0.5 ** np.arange(12)
         values = bound.log_density(theta + lengths[:, None] * step)
-        # Armijo's rule; the whole ladder at once, because k rows are cheap and calls are not.
+        # Armijo's rule for all step lengths in one call: k rows are cheap and calls are not.
         enough = values >= value + 1e-4 * lengths * decrement
         if not np.any(enough):
             return None

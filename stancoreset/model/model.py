@@ -89,35 +89,34 @@ __all__ = ["CoresetModel"]
 
 
 class CoresetModel:
-    """A Stan program whose posterior is to be had from a few weighted rows.
+    """A Stan program, fitted on a few weighted rows of its data.
 
     Parameters
     ----------
     stan_file : str or Path, optional
-        A Stan program, as it is: every row's contribution to the log density gets a weight.
-        A program that is weighted already (see Notes) is used unchanged.
+        An unmodified Stan program: every row's contribution to the log density gets a weight.
+        A program that has weights already (see Notes) is used unchanged.
     stan_code : str, optional
         The program's text, instead of a file.
     engine : {"auto", "cmdstan", "stanli"} or Engine
-        How Stan is run; ``"auto"`` takes CmdStan if it is installed, else stanli.
+        The engine that runs Stan; ``"auto"`` takes CmdStan if it is installed, else stanli.
     obs : str, optional
-        Name of the data integer that counts observations; found by itself unless
-        ambiguous.
+        Name of the data integer that counts observations; needed only if it is ambiguous.
     threads : int, optional
-        Chunks of the full data that are evaluated at the same time, by threads of this process
-        or by processes of CmdStan; default: the available cores.
+        Number of chunks of the full data that are evaluated at the same time, by threads of this
+        process or by processes of CmdStan; default: the number of available cores.
     glm : bool
-        Evaluate likelihoods that are a GLM (logistic, Poisson with log link, normal; also with
-        effects of groups) on the full data by matrix products, once their values have equalled
-        Stan's; False: always by Stan.
+        Whether to evaluate the likelihood of a GLM (logistic, Poisson with log link, normal; also
+        with group effects) on the full data by matrix products, once their values have equalled
+        Stan's.
     passes : {"auto", "engine"}
-        Who evaluates Stan programs where CmdStan samples: ``"auto"``, stanli, in this process,
-        if it is installed and its densities, gradients and rows' log likelihoods have equalled
-        CmdStan's on your data to 1e-9; ``"engine"``, always CmdStan. `CoresetFit.passes` says
-        what was done.
+        The engine that evaluates the full data when CmdStan samples: ``"auto"`` takes stanli, in
+        this process, if it is installed and its densities, gradients and rows' log likelihoods
+        equal CmdStan's on your data to 1e-9; ``"engine"`` always takes CmdStan. `CoresetFit.passes`
+        reports the choice.
     cpp_options, stanc_options : dict, optional
-        As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` says where
-        ``#include`` looks, besides the program's own folder; all else is for CmdStan only.
+        As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` names folders
+        for ``#include``, besides the program's own; all other options are for CmdStan only.
 
     Attributes
     ----------
@@ -129,10 +128,10 @@ class CoresetModel:
     DataError
         If there is no such file.
     ProgramError
-        If the program's own weights do not meet the contract, or it cannot be cut to rows;
-        a `WeaveError` if its rows cannot be weighted one by one, with line and reason.
+        If the program's own weights do not meet the contract, or its data cannot be cut to rows;
+        a `WeaveError`, with line and reason, if its rows cannot be weighted one by one.
     CompileError
-        If Stan refuses the program; the message carries Stan's line and words.
+        If Stan refuses the program; the message quotes Stan.
     EngineNotFoundError
         If the engine is not installed.
 
@@ -229,46 +228,46 @@ class CoresetModel:
             a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
             they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int or "auto"
-            At most this many rows in the coreset, k; ``"auto"``: the fewest whose held-out
-            error is small enough, see `stancoreset.model.sizes`.
+            Largest number of rows in the coreset, k; ``"auto"``: the smallest number whose
+            held-out error is small enough, see `stancoreset.model.sizes`.
         method : str
-            Selection algorithm, one of ``stancoreset.selection.solvers.METHODS``, which work on a
-            projection; ``"auto"``, the best of several with a control variate; or of
+            Selection algorithm: one of ``stancoreset.selection.solvers.METHODS``, which work on a
+            projection; ``"auto"``, the best of several with a control variate; or one of
             ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"`` and
-            ``"sparse_vi"``, which draw from the coreset's own posterior as it grows: the
-            reference then only starts the chains.
+            ``"sparse_vi"``, which draw from the coreset's own posterior as it grows, so that the
+            reference only starts the chains.
         reference : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
-            Where the log likelihood is matched: a Gaussian at the mode; Gaussians on the way
+            Where the log likelihood is matched: a Gaussian at the mode; Gaussians along paths
             to it; mean-field variational inference (CmdStan only); NUTS on a weighted
-            subsample, moved to the full data; or draws that you have (ArviZ container,
+            subsample, moved to the full data; or your own draws (ArviZ container,
             cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
         max_rounds : int
-            Rounds at most, the first pass included; 1: one pass. While the result is not
-            certified, a further round tries the coreset posterior's own draws as the reference,
-            more rows and draws, a pilot run and Pathfinder; and chains as much longer than
-            `iter_sampling` as their Monte-Carlo error asks for. `CoresetFit.rounds` tells what
-            was tried. See `stancoreset.model.refinement`.
+            Largest number of rounds, the first pass included; 1: one pass. As long as the result
+            is not certified, further rounds try the coreset posterior's own draws as the
+            reference, more rows and draws, a pilot run, Pathfinder, and chains as long as their
+            Monte-Carlo error requires. `CoresetFit.rounds` records them. See
+            `stancoreset.model.refinement`.
         seed : int or None
-            Seed of everything random; None takes one that nobody has chosen, which is in the
-            report, and in `output_dir` for a run that goes on.
+            Random seed; None draws one, which the report gives, and which a resumed run takes
+            from `output_dir`.
         chains, iter_warmup, iter_sampling : int, optional
             As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
         inits : float, dict, list of dict, path, list of path, or ndarray, optional
-            Where the chains start, as in cmdstanpy: constrained values by parameter, from which
-            some may be missing, for all chains or each; a radius; or an array (P,) or
-            (chains, P) of unconstrained points. Default: where the reference has mass.
+            Starting points of the chains, as in cmdstanpy: constrained values by parameter, some
+            of which may be missing, for all chains or for each; a radius; or an array (P,) or
+            (chains, P) of unconstrained points. Default: points where the reference has mass.
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
             ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
             say ``beta[age]``.
         output_dir : path, optional
-            Folder for the results; finished stages are written as they end.
+            Folder for the results; each stage is written when it is finished.
         resume : bool
-            Go on in `output_dir` from the stages that an interrupted run has finished.
+            Whether to continue the interrupted run in `output_dir` after its last finished stage.
         overwrite : bool
-            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
+            Whether to replace an earlier run in `output_dir`, once this one is finished.
         show_progress : bool, optional
-            Bars on standard error; default: only in a terminal.
+            Whether to draw progress bars on standard error; default: only in a terminal.
         **options
             Of NUTS, as in cmdstanpy's ``sample``: ``adapt_delta``, ``max_treedepth``, ``thin``,
             ``save_warmup`` (in the group ``warmup_posterior``), ``metric``, ``step_size``,
@@ -279,10 +278,10 @@ class CoresetModel:
             all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
 
             ``engine_output_dir``: where CmdStan's own CSV files are kept, those of further rounds
-            in ``round_1``, … below it; by default they are temporary. ``stages``: a stopwatch of
-            your own.
+            in ``round_1``, … below it; by default they are temporary. ``stages``: a `Stages` that
+            times the stages.
 
-            All else is passed to the selection algorithm; for methods in the loop also
+            All other options are passed to the selection algorithm; methods in the loop also take
             ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
             `stancoreset.model.in_the_loop.select_in_the_loop`.
 
@@ -293,7 +292,7 @@ class CoresetModel:
         Raises
         ------
         DataError, OptionError, IdentityError, ReferenceFitError, SolverError, EngineError
-            Each names what is at fault and what to do.
+            Each message names the cause and the remedy.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
         stages = Stages.given(options.pop("stages", None), show_progress)
@@ -352,27 +351,28 @@ class CoresetModel:
         Parameters
         ----------
         parts : sequence
-            One for each part, in order: ``(data, coreset)`` or ``(data, fit)``, where `data` are
+            One entry per part, in order: ``(data, coreset)`` or ``(data, fit)``, where `data` are
             the part's full data or, if they are gone, the coreset's rows alone; or a fit that has
-            kept its rows (`keep`, or a fit that was merged itself).
+            kept its rows (see `keep`; a merged fit always has).
         size : int or "auto"
-            At most this many rows, k; ``"auto"``: the fewest whose held-out error is small enough.
+            Largest number of rows, k; ``"auto"``: the smallest number whose held-out error is small
+            enough.
         method, seed
             See `fit`.
         max_rounds : int
-            Rounds at most. Further rounds sample the same rows again: chains that are too short
-            become longer, and steps smaller, as in `fit`.
+            Largest number of rounds. Further rounds sample the same rows again, by longer chains or
+            smaller steps.
         chains, iter_warmup, iter_sampling : int, optional
             As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
         inits, coords, dims
             See `fit`.
         output_dir : path, optional
-            Folder for the results, with the data of the rows; finished stages are written as they
-            end.
+            Folder for the results and the data of the rows; each stage is written when it is
+            finished.
         resume : bool
-            Go on in `output_dir` from the stages that an interrupted merge has finished.
+            Whether to continue the interrupted merge in `output_dir` after its last finished stage.
         overwrite : bool
-            Replace an earlier run of ours in `output_dir`, as soon as this one is finished.
+            Whether to replace an earlier run in `output_dir`, once this one is finished.
         show_progress
             See `fit`.
         **options
@@ -382,22 +382,22 @@ class CoresetModel:
         Returns
         -------
         CoresetFit
-            Its coreset counts rows from the first row of the first part. If every part's full
-            data are given, held-out error and certificate are measured on all of them. If not,
+            Its coreset counts rows from the first row of the first part. If the full data of every
+            part are given, held-out error and certificate are measured on all of them. Otherwise
             the certificate compares with the union of the parts' coresets, the held-out error is
             the bound (2) of `stancoreset.model.merging.reduce`, and ``certificate.against``,
             ``certificate.reasons`` and ``provenance["certified_against"]`` say so. ``fit.data``
-            holds the rows, so that the fit may be merged again.
+            holds the rows, so that the fit can be merged again.
 
         Raises
         ------
         DataError
-            Data that are neither the part's nor its coreset's, or parts whose other data differ;
-            a program that computes something from all rows, and not all are given.
+            If data are neither a part's nor its coreset's, if the parts differ in data that are
+            not rows, or if the program computes something from all rows and some are not given.
         OptionError
-            No parts, or coresets of different programs.
+            If there are no parts, or their coresets belong to different programs.
         OutputError
-            As `fit`.
+            As in `fit`.
 
         Examples
         --------
@@ -434,33 +434,33 @@ class CoresetModel:
         )
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
-        """The fit together with its coreset's rows, so that the full data may go.
+        """Add its coreset's rows to a fit, so that the full data are no longer needed.
 
         Parameters
         ----------
         data : mapping or path
-            The full data that the fit is of.
+            The full data of the fit.
         fit : CoresetFit
 
         Returns
         -------
         CoresetFit
-            With ``fit.data``; ``save`` writes it along.
+            The fit with ``fit.data``, which ``save`` writes too.
 
         Raises
         ------
         DataError
-            These are not the data that the fit is of.
+            If these are not the data of the fit.
         """
         return keep_rows(self._session, data, fit)
 
     def read(self, data: Data) -> Mapping[str, Any]:
-        """Read and check the full data; weights need not be there.
+        """Read and check the full data; weights may be missing.
 
         Raises
         ------
         DataError
-            If something is missing, not finite, or of the wrong type or shape.
+            If a variable is missing, not finite, or of the wrong type or shape.
         """
         return self._session.read(data)
 
@@ -472,7 +472,7 @@ class CoresetModel:
         draws: int = 500,
         seed: int = 0,
     ) -> Reference:
-        """Draws from the reference distribution.
+        """Draw from the reference distribution.
 
         Parameters
         ----------
@@ -481,7 +481,7 @@ class CoresetModel:
         method : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
             See `fit`.
         draws : int
-            How many, S.
+            Number of draws, S.
         seed : int
 
         Returns
@@ -528,7 +528,7 @@ class CoresetModel:
         heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
     ) -> Projection | TaylorProjection:
-        """Target, candidate matrix and held-out pair on a reference.
+        """Compute target, candidate matrix and held-out pair on a reference.
 
         Parameters
         ----------
@@ -536,14 +536,14 @@ class CoresetModel:
             The full data.
         reference : Reference
         projection : {"loglik", "fisher", "taylor"}
-            See `fit`; complete what is selected on ``"taylor"`` by `add_control_variate`.
+            See `fit`; a coreset selected on ``"taylor"`` needs `add_control_variate`.
         candidates : int
-            Rows M that selection may choose from; all rows if there are fewer. Where most of
-            them are equal, `fit` keeps the different ones only, which is faster.
+            Number of candidate rows, M; all rows if there are fewer. If most of them are equal,
+            `fit` keeps only the distinct ones, which is faster.
         heldout : int
-            Draws that measure the held-out error.
+            Number of draws that measure the held-out error.
         seed : int
-            Which rows are candidates.
+            Random seed of the choice of candidates.
 
         Returns
         -------
@@ -562,7 +562,7 @@ class CoresetModel:
             return Projector(projection, full, rows, pool, reference, expansion).first(heldout)
 
     def add_control_variate(self, data: Data, coreset: Coreset, reference: Reference) -> Coreset:
-        """The coreset with the quadratic that completes it to second order.
+        """Add the quadratic that completes a coreset to second order.
 
         `sample` and `certify` then use both.
 
@@ -572,17 +572,17 @@ class CoresetModel:
             The full data.
         coreset : Coreset
         reference : Reference
-            Its centre is where the log likelihood is expanded.
+            The log likelihood is expanded at its centre.
 
         Returns
         -------
         Coreset
-            With `control`; its held-out error is measured anew.
+            The coreset with `control` and its new held-out error.
 
         Raises
         ------
         ControlError
-            The centre lies outside the support, or a derivative is not finite there.
+            If the centre lies outside the support, or a derivative is not finite there.
         """
         _check_coreset(coreset)
         _check_reference(reference)
@@ -605,7 +605,7 @@ class CoresetModel:
         output_dir: str | Path | None = None,
         **options: Unpack[SampleOptions],
     ) -> Container:
-        """NUTS on the coreset, or on the full data if `coreset` is None.
+        """Run NUTS on the coreset, or on the full data if `coreset` is None.
 
         Parameters
         ----------
@@ -613,15 +613,15 @@ class CoresetModel:
             The full data.
         coreset : Coreset, optional
         inits : optional
-            Where the chains start, see `fit`; default: Stan's random inits.
+            Starting points of the chains, see `fit`; default: Stan's random inits.
         seed : int or None
-            None: any, which is kept with the draws.
+            None draws one, which is stored with the draws.
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ.
         show_progress : bool, optional
-            Bars on standard error; default: only in a terminal.
+            Whether to draw progress bars on standard error; default: only in a terminal.
         output_dir : path, optional
-            Where CmdStan's own CSV files are kept; default: they are temporary.
+            Folder for CmdStan's CSV files, which are temporary by default.
         **options
             Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
             ``iter_sampling``, ``thin``, ``adapt_delta``, …; or all of them together,
@@ -635,7 +635,7 @@ class CoresetModel:
         Raises
         ------
         OptionError
-            An option of NUTS that is out of range, or that this engine does not have.
+            If an option of NUTS is out of range, or this engine does not have it.
         """
         nuts = nuts_of(options)
         nuts.require_engine(self.engine.name)
@@ -671,7 +671,7 @@ class CoresetModel:
         draws: int = CERTIFIED_DRAWS,
         reference: Reference | None = None,
     ) -> Certificate:
-        """Judge coreset draws on the full data.
+        """Certify draws of the coreset posterior on the full data.
 
         Parameters
         ----------
@@ -681,9 +681,9 @@ class CoresetModel:
         posterior : ArviZ container, cmdstanpy fit or dict of arrays
             Draws of the coreset posterior, as from `sample`.
         draws : int
-            How many of them are looked at, evenly spaced.
+            Number of draws to evaluate, evenly spaced.
         reference : Reference, optional
-            Its draws tell whether the coreset's have missed a part of the full posterior.
+            A reference whose draws show whether the coreset's miss a part of the full posterior.
 
         Returns
         -------
@@ -706,32 +706,32 @@ class CoresetModel:
     def log_likelihood(
         self, data: Data, posterior: Posterior, *, draws: int | None = None
     ) -> Container:
-        """Every row's log likelihood at coreset draws, beside them: for LOO on the full data.
+        """Add every row's log likelihood to coreset draws, for LOO on the full data.
 
         Parameters
         ----------
         data : mapping or path
             The full data.
         posterior : CoresetFit or ArviZ container
-            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+            A fit whose verdict is ``"corrected"`` contributes its resampled draws.
         draws : int, optional
-            How many draws at most, evenly spaced in each chain; default: as many as take 1 GB
+            Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 · rows bytes each), at least 100.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            What `posterior` holds at these draws, and the groups ``log_likelihood`` (chain,
-            draw, row) and ``observed_data``; ``arviz.loo`` takes it as it is. Weights that
-            came with the data do not count: the log likelihood is that of one row each.
+            The groups of `posterior` at these draws, with ``log_likelihood`` (chain, draw, row)
+            and ``observed_data``; ``arviz.loo`` takes it unchanged. Weights in the data do not
+            count: each log likelihood is that of a single row.
 
         Raises
         ------
         CertificateError
             If the fit was rejected.
         ProgramError
-            If a statistic of all rows' outcomes stands in the density of each: there is no
-            pointwise likelihood then.
+            If the density of each row depends on a statistic of all outcomes, so that there is no
+            pointwise likelihood.
 
         Examples
         --------
@@ -752,23 +752,23 @@ class CoresetModel:
         draws: int | None = None,
         seed: int = 0,
     ) -> dict[str, np.ndarray]:
-        """The program's own generated quantities on the full data, at coreset draws.
+        """Evaluate the program's generated quantities on the full data, at coreset draws.
 
-        They are left out of fitting, where they would see the coreset's rows only.
+        The fit leaves them out, because they would see the coreset's rows only.
 
         Parameters
         ----------
         data : mapping or path
             The full data.
         posterior : ArviZ container, cmdstanpy fit, dict of arrays, or CoresetFit
-            Of a fit whose verdict is ``"corrected"``, the resampled draws are taken.
+            A fit whose verdict is ``"corrected"`` contributes its resampled draws.
         names : sequence of str, optional
-            Which ones; default: all that the program defines.
+            Names of the quantities; default: all that the program defines.
         draws : int, optional
-            How many draws, evenly spaced; default: all. A quantity with one value a row
+            Number of draws, evenly spaced; default: all. A quantity with one value per row
             takes 8 · rows · draws bytes.
         seed : int
-            For quantities that use random numbers.
+            Random seed of quantities that use random numbers.
 
         Returns
         -------
@@ -778,7 +778,7 @@ class CoresetModel:
         Raises
         ------
         OptionError
-            If the program has no generated quantities, or not those.
+            If the program lacks one of these generated quantities, or has none.
         CertificateError
             If the fit was rejected.
         """
@@ -799,34 +799,34 @@ class CoresetModel:
         draws: int | None = 100,
         seed: int = 0,
     ) -> Container:
-        """Replicated outcomes of all rows beside the observed ones: for predictive checks.
+        """Add replicated and observed outcomes of all rows to coreset draws.
 
         Parameters
         ----------
         data : mapping or path
             The full data.
         posterior : CoresetFit or ArviZ container
-            As for `log_likelihood`, whose container serves as well: with ``draws=None`` both
-            groups hold the same draws, as ``arviz.plot_loo_pit`` wants it.
+            As in `log_likelihood`, whose container may be passed too: with ``draws=None`` both
+            groups hold the same draws, as ``arviz.plot_loo_pit`` requires.
         replicated : mapping of str to str
             Data variable → the generated quantity that replicates it: ``{"y": "y_rep"}``.
         draws : int, optional
-            How many draws at most, evenly spaced in each chain; None: as `log_likelihood`.
+            Largest number of draws, evenly spaced in each chain; None: as in `log_likelihood`.
         seed : int
-            Of the replications.
+            Random seed of the replications.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            What `posterior` holds at these draws, and the groups ``posterior_predictive``
-            (chain, draw, row) and ``observed_data``, under the data's own names.
+            The groups of `posterior` at these draws, with ``posterior_predictive`` (chain, draw,
+            row) and ``observed_data``, under the names of the data.
 
         Raises
         ------
         OptionError
-            No such data by row, or no such generated quantity.
+            If there is no such data variable with rows, or no such generated quantity.
         DataError
-            A quantity that has not the shape of the data.
+            If a quantity does not have the shape of the data.
         CertificateError
             If the fit was rejected.
 
@@ -848,9 +848,9 @@ class CoresetModel:
 
     @property
     def stan_code(self) -> str:
-        """The Stan program that NUTS runs on a coreset, control variate and all.
+        """The Stan program that NUTS runs on a coreset, including the control variate.
 
-        With `stan_data` it runs in any Stan.
+        Any Stan runs it with `stan_data`.
         """
         return self._session.controlled.code
 
@@ -869,13 +869,13 @@ class CoresetModel:
         return {**self._session.controlled.nothing(), **rows}
 
     def explain(self) -> pd.DataFrame:
-        """What became of each statement that adds to the log density.
+        """List how each statement that adds to the log density is treated.
 
         Returns
         -------
         pandas.DataFrame
             ``line``, ``statement``, ``role`` (likelihood, prior, …) and ``why``; empty for a
-            program that had its weights already.
+            program with weights of its own.
         """
         import pandas as pd
 
@@ -885,20 +885,20 @@ class CoresetModel:
         return table.rename(columns={"text": "statement"})
 
     def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
-        """Check numerically that the weights do what weights must do.
+        """Check numerically that the program's weights act as weights.
 
         Parameters
         ----------
         data : mapping or path
-            The full data; a few random rows of them are used.
+            The full data, of which a few random rows are used.
         points : int
-            Random parameter values to check at.
+            Number of random parameter values.
         seed : int
 
         Returns
         -------
         pandas.DataFrame
-            ``name``, ``statement``, worst relative ``error`` and ``passed`` of each identity.
+            ``name``, ``statement``, largest relative ``error`` and ``passed`` of each identity.
         """
         check_whole("points", points, 2)  # what is compared is known up to a constant
         check_seed(seed)
@@ -922,7 +922,7 @@ class CoresetModel:
         points: int = 5,
         seed: int = 0,
     ) -> list[Identity]:
-        """A woven program is compared with its original too."""
+        """Check the identities; a woven program is compared with its original too."""
         woven = self._adopted.woven
         if isinstance(checked, StoredRows):  # a random sample of the rows serves as well
             checked = checked.sample

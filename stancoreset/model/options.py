@@ -1,7 +1,7 @@
 """Options of `CoresetModel` by name, for editors and type checkers.
 
-They must be written out to be seen there; `stancoreset.model.plan`, NUTS and the selection
-algorithms say what they mean.
+They are written out because neither sees computed names; `stancoreset.model.plan`, NUTS and the
+selection algorithms define and document them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "Sample
 
 
 class NUTSOptions(TypedDict, total=False):
-    """Options of `stancoreset.NUTS`, but for those that `CoresetModel.fit` has as arguments."""
+    """Options of `stancoreset.NUTS` that are not arguments of `CoresetModel.fit`."""
 
     thin: int
     save_warmup: bool
@@ -44,7 +44,7 @@ class SampleOptions(NUTSOptions, total=False):
 
 
 class MethodOptions(TypedDict, total=False):
-    """Options of selection algorithms; each algorithm has some of them."""
+    """Options of the selection algorithms, each of which takes some."""
 
     batch: int
     callback: Callable[..., object] | None
@@ -77,7 +77,7 @@ class MethodOptions(TypedDict, total=False):
 
 
 class MergeOptions(NUTSOptions, MethodOptions, total=False):
-    """Options of `CoresetModel.merge` besides its arguments."""
+    """Options of `CoresetModel.merge` that are not arguments."""
 
     sampler: NUTS | Literal["laplace", "nuts"] | None
     selection: Selection | None
@@ -87,7 +87,7 @@ class MergeOptions(NUTSOptions, MethodOptions, total=False):
 
 
 class FitOptions(MergeOptions, total=False):
-    """Options of `CoresetModel.fit` besides its arguments."""
+    """Options of `CoresetModel.fit` that are not arguments."""
 
     projection: ProjectionName | None
     draws: int | None

@@ -1,4 +1,4 @@
-"""Which engine evaluates the full data: another than that of NUTS, if both agree on them."""
+"""The choice of the engine that evaluates the full data: NUTS' own, or one that agrees with it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from stancoreset.stan import Controlled, WeightedProgram
 
 __all__ = ["PASSES", "Passes", "PassesName", "check_passes", "choose_passes"]
 
-#: Who evaluates: stanli where it equals the engine, or always the engine.
+#: Choices: stanli if it agrees with the engine, or always the engine.
 PassesName: TypeAlias = Literal["auto", "engine"]
 PASSES: tuple[PassesName, ...] = get_args(PassesName)
 
 _POINTS = 5
-# Rows whose log likelihoods are compared one by one; their sum is compared on all rows.
+# Number of rows whose log likelihoods are compared one by one; the sum of all is compared too.
 _ROWS = 2_000
 
 
 @dataclass(frozen=True)
 class Passes:
-    """What evaluates densities and rows' log likelihoods.
+    """The evaluation of densities and rows' log likelihoods.
 
     Attributes
     ----------
     compiled : CompiledForBoth or None
-        None: the engine that samples does everything.
+        None: the engine that samples evaluates everything.
     said : str
-        Which engines, and how far they were apart, for the report; empty if there is but one.
+        The engines and their difference, for the report; empty if there is only one.
     """
 
     compiled: CompiledForBoth | None = field(default=None, repr=False)
@@ -51,7 +51,7 @@ class Passes:
 
 
 def check_passes(passes: str) -> None:
-    """Refuse what is none of `PASSES`."""
+    """Raise unless `passes` is one of `PASSES`."""
     check_choice("passes", passes, PASSES)
 
 
@@ -63,7 +63,7 @@ def choose_passes(
     data: StanData,
     threads: int,
 ) -> Passes:
-    """Compare stanli with the engine on the data; stanli evaluates if they are equal.
+    """Compare stanli with the engine on the data; choose stanli if they are equal.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def choose_passes(
     program : WeightedProgram
     controlled : Controlled
     data : mapping
-        All rows that are in memory.
+        All rows in memory.
     threads : int
     """
     other = embedded(threads)
@@ -82,7 +82,7 @@ def choose_passes(
     try:
         passes = other.compile(controlled.code, name=chosen.name, log_lik=program.log_lik)
         apart = _apart(chosen, passes, program, controlled, data)
-    except StancoresetError as error:  # what the engine itself refuses, it will say again
+    except StancoresetError as error:  # if the engine refuses it too, it will raise again
         why = str(error).splitlines()[0].rstrip(".")
         return Passes(said=f"{engine.version} alone, since {other.version} cannot: {why}")
     if not apart <= TOLERANCE:
@@ -100,13 +100,13 @@ def _apart(
     controlled: Controlled,
     data: StanData,
 ) -> float:
-    """Largest relative difference: densities and gradients of all rows, some rows one by one."""
+    """Largest relative difference in densities and gradients of all rows, and in some rows."""
     rng = np.random.default_rng(0)
     both = [CompiledWithControl(compiled, controlled) for compiled in (passes, chosen)]
     with both[0].bind(data) as fast, both[1].bind(data) as slow:
         points = random_points(fast, _POINTS, rng)
         apart = agreement(slow, fast, points)
-    if not apart <= TOLERANCE:  # other coordinates: the rows' values would differ as well
+    if not apart <= TOLERANCE:  # with other coordinates the rows would differ as well
         return apart
     n_obs = program.n_obs(data)
     some = program.subset(data, rng.permutation(n_obs)[:_ROWS])

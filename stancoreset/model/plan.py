@@ -1,4 +1,4 @@
-"""What a fit is asked for, and whether it can be done."""
+"""The options of a fit: one list of them, and the check that they can be used."""
 
 from __future__ import annotations
 
@@ -60,12 +60,13 @@ __all__ = [
     "refuse_former",
 ]
 
+#: Draws that measure the held-out error.
 HELDOUT_DRAWS = 200
-#: Rows of a merged coreset, unless a number is given.
+#: Default number of rows of a merged coreset.
 MERGE_SIZE = 200
 
 
-#: What candidate rows may be projected on without a control variate.
+#: Projections of candidate rows that need no control variate.
 PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
@@ -79,7 +80,7 @@ Size: TypeAlias = int | Literal["auto"]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """How rows are selected: what they match, and what they are chosen from.
+    """Options of the selection: what rows match, and which rows are candidates.
 
     Attributes
     ----------
@@ -89,20 +90,20 @@ class Selection:
         without), or its gradient (the weighted Fisher information norm; see
         `stancoreset.selection.fisher`).
     control_variate : bool
-        Add to the rows what they lack up to second order, as a quadratic around the posterior's
-        centre: a hundred rows then do what thousands could not, in many dimensions above all. See
-        `stancoreset.selection.control_variates`.
+        Whether a quadratic around the posterior's centre completes the rows to second order, so
+        that a hundred rows do the work of thousands, above all in many dimensions. See
+        `stancoreset.selection.control_variate`.
     draws : int, optional
-        Reference draws S that selection sees; default: five times the size, at least 250; of a
-        Laplace fit they are doubled until the held-out error stops improving, up to 2,000. With
+        Number of reference draws S for selection; default: five times the size, at least 250; a
+        Laplace fit's are doubled until the held-out error stops improving, up to 2,000. With
         the model in the loop: draws of each coreset posterior.
     candidates : int, optional
-        Rows M that selection may choose from; default: min(N, max(20,000, 50·size)).
+        Number of candidate rows M; default: min(N, max(20,000, 50·size)).
 
     Raises
     ------
     OptionError
-        Names the option, its value and what is expected.
+        If an option is invalid; the message names it, its value and the expected one.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit can be asked for, and what one was asked for.
+    """Options of a fit.
 
     The arguments of `CoresetModel.fit` and `CoresetModel.merge`, the options of the command line
     and the keys of a batch's file are made from these fields and those of `Selection` and `NUTS`.
@@ -146,7 +147,7 @@ class Plan:
     Attributes
     ----------
     options : mapping
-        What the selection algorithm takes.
+        Options of the selection algorithm.
     """
 
     size: Size = option(
@@ -190,18 +191,18 @@ class Plan:
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> Plan:
-        """From options by name: its own, those of `Selection` and `NUTS`, and of the method.
+        """Make a plan from options by name: its own, those of its groups, and the method's.
 
         Parameters
         ----------
         asked : mapping
-            ``sampler`` and ``selection`` stand for all of NUTS' and all of selection's options; a
-            ``seed`` that is None for any.
+            ``sampler`` may hold NUTS' options together, and ``selection`` the selection's; a
+            ``seed`` of None is drawn.
 
         Raises
         ------
         OptionError
-            An option that is given twice, or is out of range, or that makes no sense here.
+            If an option is given twice, is out of range, or has no use here.
         """
         left = dict(asked)
         for name in left:
@@ -218,7 +219,7 @@ class Plan:
 
     @classmethod
     def of_merge(cls, asked: Mapping[str, Any]) -> Plan:
-        """The same for a merge, which matches rows where their parts have matched them.
+        """Make the plan of a merge, which has no options for matching rows anew.
 
         Raises
         ------
@@ -231,13 +232,13 @@ class Plan:
             if given[name] is not None:
                 raise OptionError(
                     f"{name} is {shown(given[name])}, but merge chooses among the rows of the "
-                    f"parts' coresets, where these were matched; leave {name} out"
+                    f"parts' coresets, and takes over how they were matched; leave {name} out"
                 )
         return plan
 
     @property
     def refines(self) -> bool:
-        """Whether there may be rounds after the first."""
+        """Whether further rounds may follow the first."""
         return self.max_rounds > 1
 
     @property
@@ -246,7 +247,7 @@ class Plan:
         return {"coords": self.coords, "dims": self.dims}
 
     def settings(self) -> dict[str, Any]:
-        """What decides the result, as plain values."""
+        """The options that determine the result, as plain values."""
         return {
             "size": self.size,
             "method": self.method,
@@ -261,7 +262,7 @@ class Plan:
         }
 
     def _own_draws(self) -> dict[str, str]:
-        """A hash of the user's draws, by which a run that goes on knows them again."""
+        """A hash of the user's draws, by which a resumed run recognises them."""
         if isinstance(self.reference, str):
             return {}
         draws = self.reference
@@ -273,7 +274,7 @@ class Plan:
         return {"reference_draws": digest.hexdigest()}
 
     def require(self, n_obs: int) -> None:
-        """Refuse what cannot be done before anything is computed.
+        """Raise if the fit is impossible, before anything is computed.
 
         Raises
         ------
@@ -309,7 +310,7 @@ class Plan:
             )
 
     def _require_options(self) -> None:
-        """Refuse what the method does not know: it may be a misspelt argument of `fit`."""
+        """Raise for an option unknown to the method, which may be a misspelt argument of `fit`."""
         try:
             if self.method in IN_THE_LOOP:
                 check_options(self.method, self.options)
@@ -327,7 +328,7 @@ class Plan:
             raise
 
     def _require_numbers(self) -> None:
-        """Refuse numbers out of range, and a word where True or False is expected."""
+        """Raise for options that are out of range or of the wrong type."""
         check_seed(self.seed)
         check_inits(self.inits, self.nuts.chains)
         if self.nuts.chains * self.nuts.draws < LEAST_DRAWS:
@@ -344,18 +345,18 @@ class Plan:
 
 
 def fit_options() -> dict[str, Field[Any]]:
-    """Everything that a fit can be asked for, by name, with default, range and help text."""
+    """All options of a fit by name, with default, range and help text."""
     return options_of(Plan)
 
 
 def merge_options() -> dict[str, Field[Any]]:
-    """Everything that a merge can be asked for."""
+    """All options of a merge by name."""
     apart = ("reference", "projection", "draws", "candidates")
     return {name: about for name, about in fit_options().items() if name not in apart}
 
 
 def refuse_former(name: str) -> None:
-    """Raise if this is the name of an option that is called otherwise now.
+    """Raise if this is the former name of an option.
 
     Raises
     ------
@@ -369,24 +370,24 @@ def refuse_former(name: str) -> None:
 
 
 def is_in_the_loop(method: object) -> bool:
-    """Whether a method draws from the coreset's own posterior, and uses no projection."""
+    """Whether a method draws from the coreset's own posterior instead of using a projection."""
     return isinstance(method, str) and method in IN_THE_LOOP
 
 
 def own_options(method: object) -> Collection[str]:
-    """Options of a method in the loop, one of which (step_size) NUTS has, too."""
+    """Options of a method in the loop, one of which (step_size) is an option of NUTS too."""
     if not is_in_the_loop(method):
         return ()
     return inspect.signature(IN_THE_LOOP[str(method)]).parameters
 
 
 def nuts_of(options: Mapping[str, Any]) -> NUTS:
-    """From options by name; ``sampler`` stands for all of them.
+    """Make NUTS' options from options by name; ``sampler`` may hold them together.
 
     Raises
     ------
     OptionError
-        An unknown option, or one that is given twice or is out of range.
+        If an option is unknown, given twice, or out of range.
     """
     left = dict(options)
     nuts = _together(NUTS, "sampler", left.pop("sampler", None), left)
@@ -400,9 +401,9 @@ T = TypeVar("T")
 def _together(
     kind: type[T], name: str, whole: Any, left: dict[str, Any], apart: Collection[str] = ()
 ) -> T:
-    """Options of one kind, which are given one by one, and taken from `left`, or all together.
+    """Make a group of options from those in `left`, which are removed, or take it as `whole`.
 
-    Those that are `apart` belong to the method, if they have a value.
+    Options `apart` belong to the method if they have a value.
     """
     names = [n for n in options_of(kind) if n in left and (n not in apart or left[n] is None)]
     values = {n: left.pop(n) for n in names}

@@ -1,8 +1,8 @@
-"""What draws of a coreset posterior say of every row, for LOO and predictive checks.
+"""Log likelihoods and replications of every row at coreset draws, for LOO and predictive checks.
 
-Leave-one-out cross-validation and posterior predictive checks are about the full data. The
-draws are those of the coreset posterior (corrected, if its verdict asks for it), which the
-certificate has shown to be draws of the full one.
+Leave-one-out cross-validation and posterior predictive checks concern the full data. The draws
+are those of the coreset posterior (corrected, if that is its verdict), which the certificate has
+shown to represent the full one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "with_replications",
 ]
 
-# What the log likelihoods may take if nothing is said about the number of draws.
+# Largest size of the log likelihoods in bytes, if the number of draws is not given.
 _BYTES = 1_000_000_000
 _MIN_DRAWS = 100
 
@@ -47,13 +47,13 @@ _MIN_DRAWS = 100
 def with_log_likelihood(
     session: Session, original: StanProgram, checked: StanData, posterior: Any, draws: int | None
 ) -> Container:
-    """A container with the log likelihood of every row, and the data that were observed.
+    """Add the log likelihood of every row and the observed data to a container.
 
     Parameters
     ----------
     session : Session
     original : StanProgram
-        The program as the user gave it: says what is observed.
+        The user's program, which names the outcomes.
     checked : mapping
         The full data.
     posterior : ArviZ container or CoresetFit
@@ -66,7 +66,7 @@ def with_log_likelihood(
     """
     if session.program.outcome_statistics:
         raise ProgramError(
-            f"'{original.name}' has no pointwise likelihood: in the density of every row stands "
+            f"'{original.name}' has no pointwise likelihood: the density of every row depends on "
             f"{', '.join(session.program.outcome_statistics)}, computed from the outcomes of all "
             "rows, so LOO would leave no row out; write the model without it, or compare on rows "
             "that were not fitted"
@@ -101,23 +101,23 @@ def with_replications(
     draws: int | None,
     seed: int,
 ) -> Container:
-    """A container with replicated outcomes of every row beside the observed ones.
+    """Add replicated and observed outcomes of every row to a container.
 
     Parameters are those of `stancoreset.CoresetModel.posterior_predictive`; `original` is the
-    program as the user gave it, which alone has generated quantities.
+    user's program, because only it has generated quantities.
     """
     n_obs = _rows_in_memory(session, checked, "a predictive check")
     if not isinstance(replicated, Mapping) or not replicated:
         raise OptionError(
-            f"replicated is {shown(replicated)}, expected a dict of a data variable's name to that "
-            'of the generated quantity that replicates it, {"y": "y_rep"}'
+            f"replicated is {shown(replicated)}, expected a dict from data variables to the "
+            'generated quantities that replicate them, such as {"y": "y_rep"}'
         )
     axes = session.program.rows
     for name in replicated:
         if name not in axes:
             raise OptionError(
-                f"{name!r} is replicated by {replicated[name]!r}, but is no data variable with one "
-                f"value a row; those are {', '.join(axes)}"
+                f"{name!r} is replicated by {replicated[name]!r}, but is not a data variable with "
+                f"one value per row; those are {', '.join(axes)}"
             )
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
@@ -131,8 +131,8 @@ def with_replications(
         shape, value = np.shape(checked[name]), values[quantity][0]
         if value.shape[1:] != shape:
             raise DataError(
-                f"{quantity!r} has shape {value.shape[1:]}, {name!r} has {shape}: it is no "
-                "replication of it"
+                f"{quantity!r} has shape {value.shape[1:]}, but {name!r} has {shape}: it cannot "
+                "replicate it"
             )
         value = np.moveaxis(value, 1 + axes[name], 1)
         copies[name] = value.reshape(drawn.sizes["chain"], drawn.sizes["draw"], *value.shape[1:])
@@ -151,14 +151,14 @@ def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:
     n_obs = session.program.n_obs(checked)
     if not isinstance(checked, dict):
         raise DataError(
-            f"{what} of all {n_obs} rows needs them in memory, and they are on disk: "
-            "load them, or pass the data of some of the rows"
+            f"{what} of all {n_obs} rows needs them in memory, but they are on disk: "
+            "load them, or pass the data of some rows"
         )
     return n_obs
 
 
 def _labels(drawn: Any, n_obs: int) -> dict[str, Any]:
-    """Rows by number, draws as the posterior's are: xarray joins by labels."""
+    """Labels of rows and draws; those of the posterior, because xarray joins by labels."""
     labels = {dim: drawn[dim].values for dim in ("chain", "draw")}
     return {"row": np.arange(n_obs), **labels}
 
@@ -181,12 +181,12 @@ def _with_observed(
 
 
 def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:
-    """Those of the program's generated quantities that are asked for; default: all.
+    """The names of the program's generated quantities to evaluate; default: all.
 
     Raises
     ------
     OptionError
-        If the program has no generated quantities, or not those.
+        If the program lacks one of them, or has none.
     """
     if names is not None:
         check_names("names", names, "generated quantities")
@@ -211,10 +211,10 @@ def generated_quantities(
     draws: int | None,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """Generated quantities on the full data, each (1, draws, *shape).
+    """Evaluate generated quantities on the full data, each (1, draws, *shape).
 
     Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
-    program as the user gave it, since the weighted one has none of its generated quantities.
+    user's program, because the weighted one lacks its generated quantities.
     """
     if isinstance(posterior, CoresetFit):
         posterior = _container(posterior)
@@ -230,15 +230,15 @@ def _container(posterior: Any) -> Container:
     if isinstance(posterior, CoresetFit):
         if posterior.certificate.verdict == "rejected":
             raise CertificateError(
-                "the fit was rejected: its draws are not those of the full posterior, and what "
-                "LOO or predictive checks say of them is not about the model; use a larger size= "
-                "or another reference= (fit.posterior can be passed, at your own risk)"
+                "the fit was rejected: its draws do not represent the full posterior, so LOO and "
+                "predictive checks of them do not judge the model; use a larger size= or another "
+                "reference= (fit.posterior can be passed, at your own risk)"
             )
         return posterior.corrected()
     if not is_container(posterior):
         raise DataError(
-            f"the posterior is a {type(posterior).__name__}, expected a fit of ours or an ArviZ "
-            "container, to which what is said of the rows can be added"
+            f"the posterior is a {type(posterior).__name__}, expected a CoresetFit or an ArviZ "
+            "container, to which groups can be added"
         )
     return posterior
 
@@ -249,14 +249,14 @@ def _draws(draws: int | None, n_obs: int, container: Container) -> int:
     if draws is not None:
         check_whole("draws", draws, 0)
         if draws < sizes["chain"]:
-            raise OptionError(f"draws is {draws}, expected at least one for each chain")
+            raise OptionError(f"draws is {draws}, expected at least one per chain")
         return min(draws, total)
     fit = max(_MIN_DRAWS, _BYTES // (8 * n_obs))
     return min(total, fit)
 
 
 def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
-    """(S, N), rows in chunks: the engine never holds more than one chunk's values."""
+    """Log likelihoods (S, N), computed in chunks to bound the engine's memory."""
     out = np.empty((len(theta), n_obs))
     for rows, log_lik in session.row_log_lik(checked, theta):
         out[:, rows] = log_lik
@@ -264,7 +264,7 @@ def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> F
 
 
 def thinned(container: Container, draws: int) -> Container:
-    """At most `draws` draws, evenly spaced in every chain; groups without draws stay.
+    """Thin to at most `draws` draws, evenly spaced in every chain; keep groups without draws.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def thinned(container: Container, draws: int) -> Container:
 
 
 def outcomes(program: StanProgram, rows: Any) -> tuple[str, ...]:
-    """Data of the rows that a density of the model block is a density of.
+    """Data variables with rows that are outcomes of a density in the model block.
 
     Parameters
     ----------

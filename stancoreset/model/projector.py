@@ -1,4 +1,4 @@
-"""Projections of candidate rows, of whichever kind a fit asks for."""
+"""Projections of candidate rows: of log likelihoods, their derivatives, or their remainders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Tick = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Projector:
-    """Candidate rows, and the draws on which their log likelihoods are projected.
+    """Candidate rows and the draws on which they are projected.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Projector:
         The program bound to them.
     reference : Reference
     expansion : Expansion or None
-        Of the full log likelihood to second order; ``"taylor"`` projects what lies beyond it.
+        Of the full log likelihood to second order; ``"taylor"`` projects the remainder.
 
     Raises
     ------
     OptionError
-        ``"taylor"`` without an expansion.
+        If the kind is ``"taylor"`` and there is no expansion.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Projector:
             )
 
     def first(self, heldout: int, tick: Tick | None = None) -> Projection | TaylorProjection:
-        """The projection on the reference's draws, with `heldout` further ones."""
+        """Project on the reference's draws, and on `heldout` further draws."""
         full, pool, rows, reference = self.full, self.pool, self.rows, self.reference
         if self.expansion is not None and self.kind == TAYLOR:
             return project_taylor(
@@ -79,7 +79,7 @@ class Projector:
     def extended(
         self, projection: Projection | TaylorProjection, draws: Float, tick: Tick | None = None
     ) -> Projection | TaylorProjection:
-        """The same projection on further draws; what was evaluated before is kept."""
+        """Extend a projection by further draws, keeping its values."""
         full, pool = self.full, self.pool
         if isinstance(projection, TaylorProjection):
             assert self.expansion is not None

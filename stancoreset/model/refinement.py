@@ -1,13 +1,12 @@
-"""What to try next when a coreset posterior is not certified.
+"""The next round of a fit whose coreset posterior is not certified.
 
-Each round is a whole fit. What failed says what to change: a large held-out error asks for
-rows and draws; a small one with a bad certificate says that the rows were matched in the wrong
-place, and asks for another reference. The coreset posterior's own draws are the first: they
-lie where the prior and the expanded likelihood put them, funnels and boundaries included,
-where a Gaussian does not. A pilot run on a subsample and Pathfinder come after. Where only the
-chains are at fault, the coreset is left as it is: if they disagree, or are too short for their
-Monte-Carlo error, they become longer, and if they diverge their steps become smaller. Longer
-chains of a few rows are cheap.
+Each round is a whole fit. The failure decides what changes: a large held-out error requires more
+rows and draws; a small one with a bad certificate shows that the rows were matched in the wrong
+place, and requires another reference. The first choice is the coreset posterior's own draws: unlike
+a Gaussian's, they follow the prior and the expanded likelihood into funnels and up to boundaries.
+A pilot run on a subsample and Pathfinder come next. If only the chains are at fault, the coreset
+stays: chains that disagree, or are too short for their Monte-Carlo error, become longer, and chains
+that diverge take smaller steps. Longer chains of a few rows are cheap.
 """
 
 from __future__ import annotations
@@ -35,31 +34,31 @@ __all__ = [
     "next_change",
 ]
 
-#: Rounds at most, the first pass included.
+#: Default largest number of rounds, the first pass included.
 MAX_ROUNDS = 5
-#: The reference that consists of the last coreset posterior's draws.
+#: The reference made of the last coreset posterior's draws.
 OWN_DRAWS = "own draws"
-#: The action that lets the same coreset be sampled by longer chains.
+#: The action that samples the same coreset by longer chains.
 LONGER_CHAINS = "longer chains"
-#: The action that lets the same coreset be sampled by smaller steps.
+#: The action that samples the same coreset by smaller steps.
 SMALLER_STEPS = "smaller steps"
 #: The action that moves the draws of a rejected posterior.
 MATCHING = "moment matching"
-# How often steps may become smaller.
+# How many times steps may become smaller.
 _SMALLER = 2
-# How often chains may become longer, and by which factors at a time: three at least where they
-# disagree. The error of short chains is not well known, hence the margin and the upper bound.
+# How many times chains may become longer, and by which factors: at least three if they disagree.
+# Short chains estimate their own error badly, hence the margin and the upper bound.
 _LENGTHENED = 4
 _UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
-# Chains that would have to be so many times longer than they may become stay as they are.
+# Chains stay as they are if they need more than this multiple of their largest length.
 _HOPELESS = 3.0
-# Chains that were lengthened are so once more unless their effective size, which is noisy, has
-# fallen below this share of what it was: then they have found what shorter ones had not seen.
+# Chains are lengthened again unless their effective size, which is noisy, has fallen below this
+# share of the last one: then they have found a part that shorter chains had missed.
 _HELPED = 0.9
-# Own draws are used again only while they raise the effective sample size by this factor.
+# Own draws are used again only if they have raised the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
-# Rows, draws and candidates grow by this factor; rows to this multiple of the first size.
+# Rows, draws and candidates grow by this factor; rows up to this multiple of the first size.
 _GROWTH = 2
 _MAX_GROWTH = 8
 _MAX_DRAWS = 4_000
@@ -76,9 +75,9 @@ class Round:
     round : int
         Zero for the first pass.
     action : str
-        What was changed, in words.
+        The change, in words.
     reference : str
-        Where the log likelihood was matched.
+        The reference at which the log likelihood was matched.
     size : int
         Rows of the coreset.
     draws : int
@@ -93,7 +92,7 @@ class Round:
     n_transitions : int
         Of NUTS, after warm-up, all chains together.
     lengthened : float
-        How many times as long as the round's before the chains are.
+        Length of the chains relative to those of the previous round.
     """
 
     round: int
@@ -121,12 +120,12 @@ class Round:
 
     @classmethod
     def of_report(cls, record: Mapping[str, Any]) -> Round:
-        """A record as a report holds it, where numbers that are not known are None.
+        """Make a record from a report, where unknown numbers are None.
 
         Raises
         ------
         OptionError
-            A value is of another type than that of the field.
+            If a value does not have the type of its field.
         """
         known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in record.items()}
         found = cls(**known)
@@ -152,7 +151,7 @@ class Round:
         certificate: Certificate,
         seconds: float,
     ) -> Round:
-        """The record of what a round gave."""
+        """Make the record of a round."""
         return cls(
             round=number,
             action=change.action,
@@ -181,7 +180,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Change:
-    """What the next round does differently.
+    """The difference between the next round and the last.
 
     Attributes
     ----------
@@ -191,9 +190,9 @@ class Change:
     settings : mapping
         New values of ``size``, ``draws`` and ``candidates``.
     grows : bool
-        Whether more rows are asked for than the last round had.
+        Whether the next round may have more rows than the last.
     lengthened : float
-        How many times as long as before chains are.
+        Length of the chains relative to those of the last round.
     """
 
     action: str
@@ -210,17 +209,17 @@ def next_change(
     max_rounds: int,
     room: float = _MOST_LONGER,
 ) -> Change | None:
-    """What to try after these rounds; None if certified or the budget is spent.
+    """The change after these rounds; None if one is certified or `max_rounds` are done.
 
     Parameters
     ----------
     rounds : sequence of Round
     candidates : int
-        Rows that the last selection chose from.
+        Number of candidates of the last selection.
     n_obs : int
     max_rounds : int
     room : float
-        How many times as long chains may become at most.
+        Largest factor by which chains may grow.
 
     Examples
     --------
@@ -259,7 +258,7 @@ def next_change(
 
 
 def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
-    """Chains as much longer as their error asks for; None where longer ones were no help."""
+    """Chains as long as their error requires; None if longer ones did not help."""
     last = rounds[-1]
     done = sum(r.action == LONGER_CHAINS for r in rounds)
     helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
@@ -268,7 +267,7 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     hopeless = last.longer > _HOPELESS * room
     if last.short and hopeless:
         return None
-    # Chains that disagree do not know their own error.
+    # Chains that disagree cannot estimate their own error.
     least = 1.0 if last.short else _UNMIXED_LONGER
     wanted = least if hopeless else max(_MARGIN * np.nan_to_num(last.longer), least)
     factor = float(min(wanted, _MOST_LONGER, room))
@@ -288,9 +287,9 @@ def _words(larger: Mapping[str, Any]) -> str:
 
 
 def best_round(rounds: Sequence[Round]) -> int:
-    """Number of the round to keep: the best verdict, then the most effective draws.
+    """Number of the best round: by verdict, then by effective draws.
 
-    Where chains alone were at fault, the longest are kept.
+    If only the chains were at fault, the longest ones win.
     """
 
     def merit(i: int) -> tuple[float, ...]:

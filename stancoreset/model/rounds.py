@@ -1,4 +1,4 @@
-"""Round after round of a fit, until it is certified or the budget is spent."""
+"""The rounds of a fit, until it is certified or `max_rounds` are done."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 
 __all__ = ["Rounds", "influential_rows"]
 
-# Rows found by their influence, for so many random candidates one.
+# Random candidates per row that is added for its influence.
 _INFLUENTIAL = 10
 # Reference draws at which their influence is measured.
 _LOOKED_AT = 32
-# How much closer to one adapt_delta is where steps are to be smaller.
+# Factor by which smaller steps bring adapt_delta closer to one.
 _CLOSER = 10
-# How many times as long warm-up becomes at most where chains become longer.
+# Largest factor by which warm-up grows with longer chains.
 _WARMER = 3
-# Draws of all chains, and numbers in them, that longer chains may come to (160 MB).
+# Largest number of draws of all chains, and of values in them (160 MB).
 _MOST_DRAWS, _MOST_NUMBERS = 100_000, 20_000_000
 
 
@@ -58,14 +58,14 @@ class Rounds:
     pipeline : Pipeline
         The steps, and the plan of the first pass.
     same_rows : bool
-        Whether rounds may only sample again what was selected first, as where parts are merged.
+        Whether further rounds may only sample the first coreset again, as in a merge.
     """
 
     pipeline: Pipeline
     same_rows: bool = False
 
     def run(self) -> CoresetFit:
-        """Round after round until certified or the budget is spent; the best one is the fit."""
+        """Run rounds until one is certified or `max_rounds` are done; return the best one."""
         with self.pipeline.folder.remembering_failure():
             full, complete = self._full_data(), self.pipeline.folder.complete
             asked = reference_name(self.pipeline.plan.reference)
@@ -87,11 +87,11 @@ class Rounds:
             if complete and self.pipeline.folder.path is not None:
                 there = load_fit(self.pipeline.folder.path)
                 if len(there.rounds) == len(attempts):
-                    return there  # with the times that it took, not those of reading it back
+                    return there  # with its original times, not those of reading it
             return self._kept(attempts, full)
 
     def _full_data(self) -> FullData:
-        """The full data, where chains may start as the user wants them to."""
+        """Bind the full data, and check the user's starting points."""
         pipeline, asked = self.pipeline, self.pipeline.plan
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
@@ -107,7 +107,7 @@ class Rounds:
         return replace(self.pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
 
     def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
-        """The best attempt as the fit, written to its folder."""
+        """Make a fit of the best attempt, and write it to its folder."""
         pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
         fit = CoresetFit(
             coreset=best.coreset,
@@ -130,7 +130,7 @@ class Rounds:
         return fit
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:
-        """What was asked for, as a round changes it."""
+        """The plan of a round: the user's, with the round's changes."""
         asked = self.pipeline.plan
         settings: dict[str, Any] = dict(change.settings)
         if asked.size == AUTO and not change.grows:
@@ -157,7 +157,7 @@ class Rounds:
         return replace(asked, selection=replace(asked.selection, **chosen), **settings)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
-        """Moment matching as a last step before rejection: see `moment_matching`."""
+        """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""
         pipeline, best = self.pipeline, _best(attempts)
         refines = pipeline.plan.refines and not self.same_rows
         if not refines or best.certificate.verdict != "rejected":
@@ -168,7 +168,7 @@ class Rounds:
         try:
             judge = Judge(pipeline.session, pipeline.checked, best.coreset)
             moved = judge.matched(best.posterior, best.certificate)
-        except StancoresetError:  # a last attempt: what there is stays as it is
+        except StancoresetError:  # a last attempt, which the fit does not need
             return
         if moved is None:
             return
@@ -186,17 +186,17 @@ class Rounds:
         )
 
     def _instead(self, change: Change, error: StancoresetError) -> Change:
-        """What takes the place of a first pass whose Laplace fit failed; else the error."""
+        """The replacement of a first pass without a Laplace fit; raise any other error."""
         plan = self.pipeline.plan
         failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
-        # Where the mode lies at infinity there may be no posterior, and NUTS would not end.
+        # With a mode at infinity the posterior may be improper, and NUTS would not end.
         other = plan.refines and not self.same_rows
         if isinstance(error, ModeAtInfinityError) or not (failed and other):
             raise error
         return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:
-        """Rows that go along with what the best coreset so far gets wrong."""
+        """Rows that are correlated with the error of the best coreset so far."""
         best = _best(attempts)
         session, checked = self.pipeline.session, self.pipeline.checked
         candidates = plan.selection.candidates or default_candidates(
@@ -213,7 +213,7 @@ class Rounds:
         candidates = plan.selection.candidates or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
-        # What is selected in the loop has no reference that could be another.
+        # Selection in the loop uses no reference that could be replaced.
         fixed = self.same_rows or plan.method in IN_THE_LOOP
         other_rows = change is not None and change.action != LONGER_CHAINS
         return None if fixed and other_rows else change
@@ -224,7 +224,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def _room(posterior: Any) -> float:
-    """How many times as long the chains may become."""
+    """The largest factor by which the chains may grow."""
     variables = arviz.variables_of(posterior).values()
     draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
     numbers = max(1, sum(v.size for v in variables))
@@ -234,10 +234,10 @@ def _room(posterior: Any) -> float:
 def influential_rows(
     session: Session, checked: StanData, coreset: Coreset, draws: Float, count: int
 ) -> NDArray[np.int64]:
-    """The rows that a random pool of candidates should not be without.
+    """The rows that a random pool of candidates should contain.
 
-    With r_s = L(θ_s) − L_w(θ_s), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: how much
-    the coreset's error would change with the row's weight.
+    With r_s = L(θ_s) − L_w(θ_s), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: the rate at
+    which the coreset's error changes with the row's weight.
 
     Parameters
     ----------
@@ -245,16 +245,16 @@ def influential_rows(
     checked : mapping
         The full data.
     coreset : Coreset
-        What came out of the round before.
+        The coreset of the previous round.
     draws : ndarray, shape (S, P)
-        Reference draws, unconstrained; the first few of them are used.
+        Reference draws, unconstrained; the first few are used.
     count : int
-        How many rows.
+        Number of rows.
 
     Returns
     -------
     ndarray of int, ascending
-        None at all where the rows are on disk: each would have to be read.
+        Empty if the rows are on disk, because each would have to be read.
     """
     if not isinstance(checked, dict):
         return np.zeros(0, dtype=np.int64)

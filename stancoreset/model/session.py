@@ -1,4 +1,4 @@
-"""A weighted program joined to an engine: what the workflow asks of Stan, in one place."""
+"""A weighted program together with an engine: everything that a fit asks of Stan."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
 _CORESET_DIM = "coreset_dim"
-# Below, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
+# With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
 _GLM_ROWS = 10_000
-# Parameter values at which one is compared with the author's program on all rows.
+# Number of points at which a GLM is compared with the author's program on all rows.
 _GLM_POINTS = 3
 
 
@@ -74,10 +74,10 @@ class Session:
     Parameters
     ----------
     adopted : Adopted
-        The program as its author wrote it, and with weights.
+        The author's program, and its version with weights.
     engine : Engine
     threads : int, optional
-        Chunks of the full data evaluated at the same time; default: as the engine has it.
+        Number of chunks of the full data evaluated at the same time; default: the engine's.
     glm : bool
         Whether generalised linear models are evaluated by `stancoreset.rows.glm`.
     passes : {"auto", "engine"}
@@ -105,7 +105,7 @@ class Session:
 
     @property
     def against(self) -> str:
-        """What stands for the full data, where it is not all their rows; see `Certificate`."""
+        """What the certificate compares with, if not all rows; see `Certificate`."""
         return ""
 
     @property
@@ -115,7 +115,7 @@ class Session:
 
     @property
     def processes(self) -> int:
-        """How many processes evaluate rows at the same time; 0 if this one does it itself."""
+        """The number of processes that evaluate rows; 0 if this one does."""
         return 0 if self.in_process else self.threads
 
     @cached_property
@@ -124,7 +124,7 @@ class Session:
         return controlled_for(self.program, self.engine)
 
     def read(self, data: Data) -> StanData:
-        """The full data, checked; see `CoresetModel.read`."""
+        """Read and check the full data; see `CoresetModel.read`."""
         if isinstance(data, type) or not isinstance(data, Source):
             return self.adopted.complete(self.program.check(data), self.engine)
         opened = data.open_for(self.program, threads=self.threads)
@@ -151,14 +151,14 @@ class Session:
         )
 
     def original(self) -> Compiled:
-        """The author's program, without generated quantities, by the engine of NUTS."""
-        if self._weighted_by_author:  # the same text, and a term that is absent
+        """The author's program, without generated quantities, compiled by NUTS' engine."""
+        if self._weighted_by_author:  # the same program, without the control variate
             return CompiledWithControl(self._compiled, self.controlled)
         return self._original
 
     @property
     def _weighted_by_author(self) -> bool:
-        """Whether one executable is both programs; in process a second one costs nothing."""
+        """Whether one executable serves as both programs; in process a second one is free."""
         return self.adopted.woven is None and not self.engine.in_process
 
     @cached_property
@@ -167,12 +167,12 @@ class Session:
         return self.engine.compile(original.code, name=original.name)
 
     def compile(self) -> None:
-        """Compile side by side, now instead of on first use."""
+        """Compile all programs in parallel, now instead of on first use."""
         ways = [self.density] if self._weighted_by_author else [self.density, self.original]
         side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
-        """The full data bound to the engine; kept until other data come."""
+        """The full data bound to the engine; cached until the data change."""
         key = content_hash(checked)
         if self._full is None or self._full[0] != key:
             self.close()
@@ -202,7 +202,7 @@ class Session:
         )
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
-        """The likelihood as a matrix product, if it is one and there are rows enough."""
+        """The likelihood as a matrix product, if it is one and there are enough rows."""
         if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
             return None
         if self._glm is None or self._glm[0] is not checked:
@@ -212,9 +212,9 @@ class Session:
         return self._glm[1]
 
     def _confirmed(self, found: FoundGlm, checked: StanData) -> FoundGlm:
-        """A GLM that was found on some of the rows, compared with the author's program on all."""
+        """Compare a GLM found on some rows with the author's program on all rows."""
         if found.kernel is None or not self.engine.in_process:
-            return found  # processes read all rows anew: the certificate compares
+            return found  # processes would read all rows again; the certificate compares them
         witness = self.witness(checked)
         rng = np.random.default_rng(29)
         points = rng.uniform(-0.3, 0.3, size=(_GLM_POINTS, witness.prior.n_params))
@@ -232,7 +232,7 @@ class Session:
         return found
 
     def witness(self, checked: StanData) -> Witness | StoredWitness:
-        """The author's program on all rows; kept until other data come."""
+        """The author's program on all rows; cached until the data change."""
         if self._witness is None or self._witness[0] is not checked:
             one = checked.sample if isinstance(checked, StoredRows) else checked
             prior = self.density().bind(self.program.prior_data(one))
@@ -257,7 +257,7 @@ class Session:
         return self._witness[1]
 
     def witnessed(self, checked: StanData) -> FullDensity:
-        """The full log density, by the author's program or checked by it."""
+        """The full log density, computed or checked by the author's program."""
         full, witness = self.full_data(checked), self.witness(checked)
         unit = None
         if isinstance(witness, Witness) and witness.data is not checked:
@@ -281,17 +281,17 @@ class Session:
         *,
         different: bool = False,
     ) -> tuple[np.ndarray, RowModel]:
-        """A random pool of candidate rows and some others, and the whole program bound to them.
+        """A random pool of candidate rows, with some `extra` ones, bound to the whole program.
 
-        Of rows that are equal, those that are `different` are enough: a weight stands for any
-        number of them. Not so for methods that draw rows, as often as they stand there.
+        With `different`, one of several equal rows is enough, because its weight can stand for all
+        of them; methods that draw rows at random need every copy.
         """
         n_obs = self.program.n_obs(checked)
         if candidates < 1:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
         count = min(candidates, n_obs)
         rng = np.random.default_rng([seed, 7])
-        # Rows on disk: those of the random sample that is in memory, where it is large enough.
+        # For rows on disk: the random sample in memory, if it is large enough.
         sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
         among = n_obs if len(sampled) < count else sampled
         rows = np.sort(rng.choice(among, size=count, replace=False)).astype(np.int64)
@@ -303,7 +303,7 @@ class Session:
         return rows, self.bind_rows(checked, rows)
 
     def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
-        """The whole program bound to some rows, without weights; of a GLM, what equals it."""
+        """Bind the whole program, or an equal GLM, to some rows without weights."""
         found = self.glm_of(checked)
         return bind_rows(
             self.with_log_lik(),
@@ -316,13 +316,13 @@ class Session:
         )
 
     def row_log_lik(self, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
-        """Rows in memory and their unweighted log likelihoods, (S, rows), run by run."""
+        """Unweighted log likelihoods (S, rows) of rows in memory, chunk by chunk."""
         return row_log_lik(
             self.with_log_lik(), self.program, checked, draws, processes=self.processes
         )
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
-        """The coreset's rows, or all rows as they came."""
+        """Data of the coreset's rows, or of all rows."""
         n_obs = self.program.n_obs(checked)
         if coreset is None and isinstance(checked, StoredRows):
             raise DataError(
@@ -340,12 +340,12 @@ class Session:
         return rows if coreset.control is None else {**rows, **self.control_data(coreset.control)}
 
     def bind(self, checked: StanData, coreset: Coreset | None) -> BoundModel:
-        """The coreset's rows with its control variate, or all rows, bound to the engine.
+        """Bind the coreset's rows with its control variate, or all rows, to the engine.
 
         Raises
         ------
         ControlError
-            The control variate belongs to other parameters.
+            If the control variate belongs to other parameters.
         """
         bound = self.density().bind(self.rows(checked, coreset))
         control = None if coreset is None else coreset.control
@@ -357,7 +357,7 @@ class Session:
     def control_data(self, control: ControlVariate) -> StanData:
         """A control variate as data of the program."""
         columns, start = self.controlled.coordinates(control.param_names)
-        if len(columns) != len(control.gradient):  # Stan would say it of sizes that nobody knows
+        if len(columns) != len(control.gradient):  # Stan's message would name sizes only
             raise _other_parameters(
                 control, [declared.name for declared in self.program.program.parameters]
             )
@@ -373,13 +373,13 @@ class Session:
         )
 
     def expand(self, full: FullData, reference: Reference) -> Expansion:
-        """The full log likelihood to second order around the reference's centre."""
+        """Expand the full log likelihood to second order at the reference's centre."""
         return expand(full, reference, self.controlled.coordinates(full.param_names)[0])
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
     ) -> Coreset:
-        """The coreset together with the quadratic that completes it to second order."""
+        """Add the quadratic that completes a coreset to second order."""
         bare = replace(coreset, control=None)
         with self.bind(checked, bare) as bound:
             control = control_variate(
@@ -388,7 +388,7 @@ class Session:
         return replace(coreset, control=control)
 
     def kept(self, checked: StanData, coreset: Coreset) -> StanData | None:
-        """The coreset's rows, if the full data are not in memory and cannot give them again."""
+        """The coreset's rows, if the full data are not in memory."""
         return self.rows(checked, coreset) if isinstance(checked, StoredRows) else None
 
     def sample(
@@ -402,7 +402,7 @@ class Session:
         output_dir: str | Path | None = None,
         show_progress: bool = False,
     ) -> SampleResult:
-        """NUTS on the coreset, or on all rows."""
+        """Run NUTS on the coreset, or on all rows."""
         folder = None if output_dir is None else str(check_path("output_dir", output_dir))
         with (
             self.bind(checked, coreset) as bound,
@@ -417,7 +417,7 @@ class Session:
             )
 
     def initial_points(self, bound: BoundModel, inits: Any, chains: int, seed: int) -> Float | None:
-        """Where chains start, see `stancoreset.engines.inits`."""
+        """Starting points of the chains, see `stancoreset.engines.inits`."""
         program = self.program.program
         others = {d.name for d in (*program.transformed_parameters, *program.generated_quantities)}
         return initial_points(bound, inits, chains, seed, others)
@@ -425,7 +425,7 @@ class Session:
     def unconstrained(
         self, checked: StanData, posterior: Any, count: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`count` evenly spaced draws in unconstrained coordinates, and which they are."""
+        """`count` evenly spaced draws in unconstrained coordinates, and their indices."""
         names = [declared.name for declared in self.program.program.parameters]
         variables = arviz.finite_variables_of(posterior, names)
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
@@ -436,7 +436,7 @@ class Session:
         return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
 
     def canonical(self, checked: StanData, draws: Float) -> Float:
-        """Unconstrained draws as `unconstrained` gives them: unit vectors of length one."""
+        """Unconstrained draws as `unconstrained` returns them: unit vectors have length one."""
         if not any(d.constraint.kind in NOT_ONE_TO_ONE for d in self.program.program.parameters):
             return draws
         prior = self.full_data(checked).prior
@@ -450,7 +450,7 @@ class Session:
     def draws_container(
         self, draws: Float, full: FullData, labels: Mapping[str, Any]
     ) -> arviz.Container:
-        """Unconstrained draws as an ArviZ container of one chain."""
+        """Convert unconstrained draws to an ArviZ container of one chain."""
         values = full.prior.constrain(draws)
         rows = {name: value[None] for name, value in values.items()}
         return arviz.posterior_container(rows, **labels)
@@ -473,7 +473,7 @@ class Session:
         provenance: Mapping[str, Any],
         labels: Mapping[str, Any],
     ) -> arviz.Container:
-        """An ArviZ container without the variables that have one value per row."""
+        """Convert NUTS' result to an ArviZ container, without variables by row."""
         dropped = self.program.row_parameters
         kept = {k: v for k, v in result.variables.items() if k not in dropped}
         warmup = {k: v for k, v in result.warmup_variables.items() if k not in dropped}
@@ -482,7 +482,7 @@ class Session:
             if coreset is not None
             else None
         )
-        # One dimension for both: a row and its weight belong together.
+        # Rows and weights share a dimension.
         shared = {name: [_CORESET_DIM] for name in constant or ()}
         return arviz.from_result(
             replace(result, variables=kept, warmup_variables=warmup),
@@ -495,7 +495,7 @@ class Session:
     def reference_container(
         self, reference: Reference, full: FullData, labels: Mapping[str, Any]
     ) -> arviz.Container:
-        """The reference on the parameters' own scale, with enough draws to compare."""
+        """The reference on the parameters' own scale, with enough draws for comparison."""
         draws = reference.draws
         if reference.spare is None:
             rng = np.random.default_rng([reference.seed, 13])
@@ -503,7 +503,7 @@ class Session:
         return self.draws_container(draws, full, labels)
 
     def provenance(self, checked: StanData, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Where a result comes from: program, data, versions, settings."""
+        """The provenance of a result: program, data, versions, settings."""
         return {
             "program": self.program.program.name,
             "program_hash": content_key(self.program.code),

@@ -1,4 +1,4 @@
-"""How many rows and reference draws: enough of both for the held-out error, and no more."""
+"""Numbers of rows and reference draws: as few as the held-out error allows."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ __all__ = [
     "sizes_to_try",
 ]
 
-#: The size that stands for a search.
+#: The size that asks for a search.
 AUTO = "auto"
-#: Held-out standard deviation of the approximated log likelihood, in natural logarithms, that
-#: is small enough: importance weights then have the effective sample size n / (1 + 0.1²).
+#: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
+#: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
 _FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
 
-#: Bound on the draws that selection sees.
+#: Largest number of draws for selection.
 MAX_DRAWS = 2_000
 # Held-out error may exceed the in-sample error by this factor before it counts as
 # overfitting, and a doubling must bring it down to this share to be worth another.
 _OVERFITTED = 1.5
 _WORTHWHILE = 0.8
-# Below this, rows carry the log likelihood to a hundredth of its spread: more draws would
-# polish what no posterior summary can show.
+# Below this, the error is a hundredth of the log likelihood's spread, which no posterior summary
+# can show.
 _SMALL = 0.01
 
 
 def sizes_to_try(size: int | str, projection: Projection | TaylorProjection) -> Iterator[int]:
-    """The size that is asked for; or growing ones, of which the first that is adequate is enough.
+    """The given size; or growing sizes, to be tried until one is adequate.
 
-    Sizes grow by half each time, up to half the number of draws, beyond which a selection
-    fits its draws and not the posterior, and up to 1,000 rows.
+    Sizes grow by half each time, up to 1,000 rows and up to half the number of draws, beyond
+    which a selection fits its draws and not the posterior.
     """
     if not isinstance(size, str):
         yield size
@@ -54,33 +54,33 @@ def sizes_to_try(size: int | str, projection: Projection | TaylorProjection) -> 
 
 
 def is_adequate(coreset: Coreset, projection: Projection | TaylorProjection) -> bool:
-    """Whether the held-out error, in natural logarithms, is `ERROR_GOAL` or less."""
+    """Whether the held-out error, in natural logarithms, is at most `ERROR_GOAL`."""
     # ‖b‖ is the standard deviation of the full log likelihood over the draws.
     return coreset.heldout_error * projection.heldout_size <= ERROR_GOAL
 
 
 def initial_draws(size: int | str, *, few: bool = False) -> int:
-    """First number of draws S for a coreset of k rows: with S near k they fit the draws alone."""
-    if isinstance(size, str):  # to be found; most often it is small
+    """The first number of draws S: well above the k rows, which would else fit only the draws."""
+    if isinstance(size, str):  # unknown yet; most often it is small
         size = 100
     return min(MAX_DRAWS, max(250, (2 if few else 5) * size))
 
 
 def needs_draws(coreset: Coreset, n_draws: int) -> bool:
-    """Whether a coreset fits the draws that it was selected on better than unseen ones.
+    """Whether a coreset fits its own draws better than unseen ones, and draws can be added.
 
     A coreset of k rows fitted to S draws with S near k fits the draws and not the posterior, which
-    only the held-out error shows. `MAX_DRAWS` are enough for any.
+    only the held-out error shows.
     """
     overfitted = coreset.heldout_error > max(_SMALL, _OVERFITTED * coreset.relative_error)
     return n_draws < MAX_DRAWS and overfitted
 
 
 def further_draws(n_draws: int, *, few: bool = False) -> int:
-    """How many draws to add: as many again, or more at once where each addition is dear."""
+    """The number of draws to add: as many again, or `few` and larger additions if each is dear."""
     return min(3 * n_draws, MAX_DRAWS - n_draws) if few else n_draws
 
 
 def has_helped(coreset: Coreset, before: Coreset) -> bool:
-    """Whether the draws that were added have made the held-out error so much smaller."""
+    """Whether added draws have reduced the held-out error enough to add more."""
     return coreset.heldout_error <= _WORTHWHILE * before.heldout_error

@@ -1,7 +1,7 @@
-"""The way of a fit: reference → expansion → projection → selection → NUTS → certificate.
+"""The steps of a fit: reference → expansion → projection → selection → NUTS → certificate.
 
-`Pipeline.attempt` goes it once, from top to bottom; draws and sizes grow in the loops of
-`Pipeline.select`. Finished steps are kept in the run's folder, and read back from there.
+`Pipeline.attempt` runs them once, in order; `Pipeline.select` and `Pipeline.select_size` hold the
+loops in which draws and sizes grow. Finished steps are kept in the run's folder and read from it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["Attempt", "Pipeline"]
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one round gave."""
+    """The result of one round."""
 
     reference: Reference
     coreset: Coreset
@@ -59,7 +59,7 @@ class Attempt:
     round: Round
 
     def failed(self, number: int, change: Change, error: StancoresetError) -> Attempt:
-        """A round that could not be done: the one before it stands, and the record says why."""
+        """The record of a failed round, with the results of this one."""
         action = f"{change.action}: failed ({error})"
         return replace(
             self,
@@ -86,12 +86,12 @@ class Pipeline:
     plan : Plan
     stages : Stages
     folder : RunFolder
-        Where finished steps are kept and found.
+        Keeps finished steps.
     provenance : dict
     extra : ndarray of int, optional
-        Rows that are candidates besides the random ones.
+        Candidate rows in addition to the random ones.
     earlier : tuple of Reference
-        Those of earlier rounds: modes that one of them knows are not forgotten.
+        References of earlier rounds, whose modes the certificate still checks.
     """
 
     session: Session
@@ -106,9 +106,9 @@ class Pipeline:
     def attempt(
         self, full: FullData, number: int, change: Change, like: Attempt | None = None
     ) -> Attempt:
-        """All steps once, in order; those that the folder has are read back.
+        """Run all steps once, in order; read finished ones from the folder.
 
-        The reference and the coreset are those of the attempt `like`, if there is one.
+        An attempt `like` lends its reference and coreset.
         """
         started = time.perf_counter()
         folder = self.folder
@@ -142,16 +142,16 @@ class Pipeline:
         )
 
     def reference(self, full: FullData) -> Reference:
-        """Draws from where the log likelihood is to be matched."""
+        """Draw from the reference, where the log likelihood is matched."""
         plan = self.plan
-        # They can grow, and each reads every row from disk.
+        # Rows on disk are read for every draw, and the draws can grow later.
         few = full.passes.stored is not None
         count = plan.selection.draws or initial_draws(plan.size, few=few)
         with self.stages("reference", total=count) as tick:
             return self.session.reference(full, plan.reference, count, plan.seed, tick)
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
-        """Rows and weights, with the quadratic that completes them if there is to be one."""
+        """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
         controlled = None
         if plan.selection.control_variate and session.controlled.covered:
@@ -175,14 +175,14 @@ class Pipeline:
     def select(
         self, full: FullData, reference: Reference, controlled: ControlledSelection | None
     ) -> Coreset:
-        """Project the candidates and select, on more draws while that helps."""
+        """Project the candidates and select; add draws as long as that helps."""
         plan, stages = self.plan, self.stages
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         expansion = None if controlled is None else controlled.expansion
         few = full.passes.stored is not None
-        # Only a Gaussian makes as many draws as one likes.
+        # Only a Gaussian reference has further draws.
         grows = plan.selection.draws is None and reference.spare is None
-        # Options of a method may speak of candidates by their number.
+        # Options of a method may refer to candidates by number.
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         with stages("bind candidates"):
             rows, pool = self.session.pool(
@@ -208,9 +208,9 @@ class Pipeline:
     def select_size(
         self, projection: Projection | TaylorProjection, controlled: ControlledSelection | None
     ) -> Coreset:
-        """The coreset of the size that is asked for, or of the smallest that is adequate.
+        """Select a coreset of the given size, or of the smallest adequate one.
 
-        If none is, the one with the smallest held-out error.
+        If no size is adequate, return the coreset with the smallest held-out error.
         """
         plan = self.plan
         best: Coreset | None = None
@@ -249,7 +249,7 @@ class Pipeline:
             )
 
     def sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
-        """NUTS on the coreset."""
+        """Run NUTS on the coreset."""
         plan = self.plan
         with self.stages("sample"):
             return self.session.sample(
@@ -263,7 +263,7 @@ class Pipeline:
             )
 
     def certify(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
-        """The verdict on the full data."""
+        """Certify the posterior on the full data."""
         judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
             return judge.certificate(posterior, staged=True, tick=tick)
@@ -273,7 +273,7 @@ class Pipeline:
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
 
     def _inits(self, reference: Reference, coreset: Coreset) -> Float:
-        """Where chains start, unless the user says it."""
+        """Default starting points of the chains."""
         chains = self.plan.nuts.chains
         if coreset.control is None or reference.method != "laplace":
             # Chains start at draws of the reference: where the posterior is, all its modes.

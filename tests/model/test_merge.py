@@ -349,7 +349,7 @@ def test_parts_that_cannot_be_merged(model, parts):
         model.merge([(piece, fit), (piece, second)], **QUICK)
     with pytest.raises(DataError, match=r"'beta_scale' is 2.5 in part 1 and 1.0 in part 2"):
         model.merge([(piece, fit), ({**other, "beta_scale": 1.0}, second)], **QUICK)
-    with pytest.raises(DataError, match=r"these data are not those .* as many rows"):
+    with pytest.raises(DataError, match=r"not selected from these data, though .* as many rows"):
         model.keep({**piece, "y": 1 - piece["y"]}, fit)
     with pytest.raises(DataError, match="the data have 3000 rows, but the fit is of 2000"):
         model.keep(other, fit)
@@ -373,7 +373,7 @@ def test_parts_of_different_programs(model, parts):
         )
         with (
             sc.CoresetModel(stan_code=changed, engine="stanli") as later,
-            pytest.raises(OptionError, match="another program than 'model'"),
+            pytest.raises(OptionError, match="not selected with 'model', but with another program"),
         ):
             later.merge([(y, stranger)], **QUICK)
 

@@ -1,4 +1,4 @@
-"""Coresets of parts become one, for data that arrive in pieces: merge and reduce.
+"""Merge and reduce: one coreset from those of parts, for data that arrive in pieces.
 
 May import model's files, but not the model itself. Hands out `keep_rows` and `merge_parts`.
 """

@@ -1,4 +1,4 @@
-"""Parts of the data: what is at hand of each, and data sets laid end to end."""
+"""Parts of the data: the available rows of each, and their concatenation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Part", "laid_end_to_end", "read_part", "require_same_data", "union_r
 
 @dataclass(frozen=True)
 class Part:
-    """One part: checked data of all its rows, or of the coreset's rows only."""
+    """One part, with checked data of all its rows or only of its coreset's rows."""
 
     coreset: Coreset
     data: StanData = field(repr=False)
@@ -29,12 +29,12 @@ class Part:
 
 
 def read_part(session: Session, part: Any, number: int) -> Part:
-    """A part as it is given to `CoresetModel.merge`, read and checked.
+    """Read and check a part, as given to `CoresetModel.merge`.
 
     Raises
     ------
     OptionError, DataError
-        Nothing that can be merged; the message says which part.
+        If it cannot be merged; the message gives the number of the part.
     """
     data, coreset = part if isinstance(part, tuple) and len(part) == 2 else (None, part)
     if isinstance(coreset, CoresetFit):
@@ -59,30 +59,30 @@ def read_part(session: Session, part: Any, number: int) -> Part:
     frozen = sorted(session.program.frozen)
     if frozen and not full:
         raise DataError(
-            f"part {number} has kept the {coreset.size} rows of its coreset only, but the program "
-            f"computes {', '.join(frozen[:3])} from all rows of the data, which these do not tell: "
-            "give the full data of every part, or compute it once for all parts and pass it as data"
+            f"part {number} has kept only the {coreset.size} rows of its coreset, but the program "
+            f"computes {', '.join(frozen[:3])} from all rows of the data: give the full data of "
+            "every part, or compute it once for all parts and pass it as data"
         )
     return Part(coreset, checked, full)
 
 
 def require_same_data(coreset: Coreset, data: StanData) -> None:
-    """Refuse rows that a coreset was not selected from, such as those of another day.
+    """Raise if a coreset was selected from other data, such as those of another day.
 
-    Where the rows are kept and the rest goes, no certificate would ever tell.
+    Once only the rows are kept, no certificate would show it.
 
     Raises
     ------
     DataError
     """
     about = coreset.provenance
-    # Rows in files have a hash of their own, and those of a union one of all their parts.
+    # Rows in files have another hash, and a union has one of all its parts.
     if isinstance(data, StoredRows) or {"data", "parts"} & set(about):
         return
     if about.get("data_hash") not in (None, content_hash(data)):
         raise DataError(
-            f"these data are not those that the coreset was selected from, though they have as "
-            f"many rows ({coreset.n_obs}): expected the data of the fit, unchanged since"
+            f"the coreset was not selected from these data, though they have as many rows "
+            f"({coreset.n_obs}): expected the unchanged data of the fit"
         )
 
 
@@ -93,12 +93,12 @@ def _kind(part: Any) -> str:
 
 
 def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any]:
-    """The rows of all coresets as one weighted data set.
+    """Join the rows of all coresets into one weighted data set.
 
     Raises
     ------
     DataError
-        Something that is not a row differs between parts.
+        If the parts differ in data other than rows.
     """
     cuts = [
         program.subset(
@@ -114,12 +114,12 @@ def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any
 def laid_end_to_end(
     program: WeightedProgram, names: Collection[str], pieces: Sequence[StanData]
 ) -> dict[str, Any]:
-    """Data sets as one: rows after one another, all else as it is in each of them.
+    """Concatenate the rows of data sets that agree in all other data.
 
     Raises
     ------
     DataError
-        Something that is not a row differs between them.
+        If they differ in data other than rows.
     """
     row_wise = {**program.rows, program.weights: 0}
     whole: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def laid_end_to_end(
                 if not np.array_equal(value, values[0]):
                     raise DataError(
                         f"'{name}' is {_shown(values[0])} in part 1 and {_shown(value)} in part "
-                        f"{number}: what is not a row must be the same in all parts"
+                        f"{number}: data other than rows must be the same in all parts"
                     )
             whole[name] = pieces[0][name]
     return whole

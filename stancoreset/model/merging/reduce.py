@@ -1,7 +1,7 @@
-"""Coresets of parts become one: for data that arrive in pieces (merge and reduce).
+"""Merge and reduce: one coreset from those of parts.
 
 With L = Σ_i L_i over the parts i, and a coreset of each, L_i ≈ L̂_i = Σ_n w_n L_n + q_i (q_i its
-control variate, if it has one), the union of the coresets stands for all the data. Its error
+control variate, if it has one), the union of the coresets represents all data. Its error
 is a sum of vectors, so that by Minkowski's inequality, in any one reference,
 
     ‖L − Σ L̂_i‖ ≤ Σ_i ‖L_i − L̂_i‖ = Σ_i ε_i ‖L_i‖                                           (1)
@@ -11,15 +11,15 @@ quadratics add exactly. A second selection, from the union down to k rows, adds 
 
     ‖L − L̂‖ ≤ ‖Σ L̂_i − L̂‖ + Σ_i ε_i ‖L_i‖,      ‖L‖ ≥ ‖Σ L̂_i‖ − Σ_i ε_i ‖L_i‖              (2)
 
-Where the program computes something from all rows (centring, scaling), the rows of one part
-mean something else in another, and so do the parts' weights and quadratics. Given the full data
-of every part it is computed anew from all of them, and the rows of the coresets are candidates
-of an ordinary selection on all the data.
+If the program computes something from all rows (centring, scaling), a row means something else in
+another part, and so do the parts' weights and quadratics. Given the full data of every part, these
+quantities are computed again from all of them, and the rows of the coresets are the candidates of
+an ordinary selection on all data.
 
-The parts' errors are known under the parts' own posteriors. These are wider than the posterior
-of all data, which they cover as long as the parts are alike; where they are not, only the full
-data can tell, and as long as the parts' data are at hand they are asked: error and certificate
-are then measured like any other, one part in memory at a time.
+The parts' errors are known under the parts' own posteriors, which are wider than the posterior of
+all data and cover it as long as the parts are alike; otherwise only the full data can show the
+error. If the parts' data are available, error and certificate are measured on them as usual, one
+part in memory at a time.
 
 References
 ----------
@@ -62,24 +62,24 @@ __all__ = ["keep_rows", "merge_parts"]
 
 
 def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
-    """The fit together with its coreset's rows, so that the full data may go.
+    """Add its coreset's rows to a fit, so that the full data are no longer needed.
 
     Parameters
     ----------
     session : Session
     data : mapping or path
-        The full data that the fit is of.
+        The full data of the fit.
     fit : CoresetFit
 
     Returns
     -------
     CoresetFit
-        With ``fit.data``; ``save`` writes it along.
+        The fit with ``fit.data``, which ``save`` writes too.
 
     Raises
     ------
     DataError
-        These are not the data that the fit is of.
+        If these are not the data of the fit.
     """
     check_is("fit", fit, CoresetFit, "a fit, as model.fit returns it")
     checked = session.read(data)
@@ -102,12 +102,12 @@ def merge_parts(
     resume: bool = False,
     overwrite: bool = False,
 ) -> CoresetFit:
-    """Join the coresets of parts and select anew; see `CoresetModel.merge`.
+    """Join the coresets of parts and select again; see `CoresetModel.merge`.
 
     Parameters
     ----------
     session : Session
-        Of the model that the parts were fitted with.
+        Session of the model with which the parts were fitted.
     parts : sequence
     plan : Plan
     stages : Stages
@@ -135,7 +135,7 @@ def merge_parts(
 def _where_they_are(
     session: Session, parts: Sequence[Part], union: Coreset, plan: Plan, stages: Stages
 ) -> Pipeline:
-    """Select on the union of the coresets; judge on whatever there is of the parts."""
+    """Select on the union of the coresets; certify on all available rows of the parts."""
     rows = union_rows(session.program, parts)
     selecting = UnionSession(session, union)
     on_union = {**rows, **selecting.base_data()}
@@ -151,7 +151,7 @@ def _where_they_are(
 def _in_one_place(
     session: Session, parts: Sequence[Part], union: Coreset, plan: Plan, stages: Stages
 ) -> Pipeline:
-    """Put all rows together, as the program would have had them; select from the coresets'."""
+    """Concatenate all rows; select among those of the coresets."""
     given = {d.name: None for d in (*session.adopted.original.data, *session.program.program.data)}
     names = [name for name in given if name not in session.program.frozen]
     whole = session.read(laid_end_to_end(session.program, names, [part.data for part in parts]))
@@ -169,8 +169,8 @@ def _provenance(
     certified = f"all {union.n_obs} rows of {parts} parts"
     if session.against:
         certified = (
-            f"{session.against}, which are not at hand: the parts' own errors are in the held-out "
-            "error as a bound, valid as far as the parts' posteriors cover that of all data"
+            f"{session.against}, which are not available: the held-out error includes the parts' "
+            "own errors as a bound, valid if the parts' posteriors cover that of all data"
         )
     about = session.provenance(data, {**plan.settings(), "parts": parts})
     return {**about, "n_obs": union.n_obs, "certified_against": certified}
@@ -185,7 +185,7 @@ def _require_program(session: Session, union: Coreset) -> None:
     hashes = (union.provenance.get("program_hash"), content_key(session.program.code))
     if None not in hashes and hashes[0] != hashes[1]:
         raise OptionError(
-            f"the coresets were selected with another program than {session.program.program.name!r}"
-            f" ({union.provenance.get('program', 'unknown')!r}, or an earlier version); fit the "
-            "parts again with this one"
+            f"the coresets were not selected with {session.program.program.name!r}, but with "
+            f"another program ({union.provenance.get('program', 'unknown')!r}, or an earlier "
+            "version); fit the parts again with this one"
         )

@@ -1,4 +1,4 @@
-"""The steps of a merge: selection within the union of coresets, all else on the parts."""
+"""The steps of a merge: selection within the union of coresets, all others on the parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Reduction"]
 
 @dataclass(frozen=True)
 class Reduction(Pipeline):
-    """A merge under way; its folder keeps the same stages as that of a fit.
+    """The steps of one merge; its folder holds the same stages as that of a fit.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Reduction(Pipeline):
     session: PartsSession
 
     def reference(self, full: FullData) -> Reference:
-        """Draws of the union's reference, with the densities of all parts."""
+        """Draw from the union's reference, with the densities of all parts."""
         return _valued(self._within.reference(self._union), full)
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
-        """A coreset of the union's rows; its error is measured on all parts, or bounded."""
+        """Select among the union's rows; measure the error on all parts, or bound it."""
         within = self._within.coreset(self._union, _valued(reference, self._union))
         coreset = self.session.selecting.through_all_parts(within)
         unseen = reference.more(HELDOUT_DRAWS, stream=0)
@@ -54,7 +54,7 @@ class Reduction(Pipeline):
 
     @property
     def _within(self) -> Pipeline:
-        """The steps on the union, none of them kept: the parts' are."""
+        """The steps on the union, without a folder: the merge's own steps are kept."""
         size, rows = self.plan.size, self.session.union.size
         plan = replace(
             self.plan,
@@ -73,7 +73,7 @@ class Reduction(Pipeline):
 
 
 def _valued(reference: Reference, full: FullData) -> Reference:
-    """The same draws with the densities of other data."""
+    """A reference with the same draws and the densities of other data."""
     draws = reference.draws
     return replace(
         reference, log_prior=full.log_prior(draws), log_likelihood=full.log_likelihood(draws)

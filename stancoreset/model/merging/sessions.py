@@ -1,10 +1,9 @@
-"""What Stan is asked about parts: on the union of their coresets, and on all of their data.
+"""Sessions of a merge: on the union of the parts' coresets, and on all of their data.
 
 `UnionSession` selects: its density is that of the coresets' rows, with the parts' quadratics
-beside the prior. `PartsSession` samples and judges: a coreset counts its rows through all
-parts, and the full log likelihood is the sum of the parts' own, of which only the rows of the
-coresets need be in one place. `WholeSession` has all rows in one place, and selects from those
-of the coresets.
+added to the prior. `PartsSession` samples and certifies: a coreset numbers its rows through all
+parts, and the full log likelihood is the sum of the parts'; only the rows of the coresets are
+concatenated. `WholeSession` concatenates all rows, and selects among those of the coresets.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Derived(Session):
 
 
 class UnionSession(_Derived):
-    """The union of the parts' coresets: its rows as data, the parts' quadratics as exact."""
+    """The union of the parts' coresets as data, with the parts' quadratics taken as exact."""
 
     def base_data(self) -> StanData:
         """The parts' quadratics as data."""
@@ -45,7 +44,7 @@ class UnionSession(_Derived):
         return {} if base is None else super().control_data(base)
 
     def control_data(self, control: ControlVariate) -> StanData:
-        """A further quadratic, and the parts'."""
+        """A further quadratic and the parts' quadratics as data."""
         return super().control_data(self._completed(control))
 
     def _completed(self, control: ControlVariate) -> ControlVariate:
@@ -54,7 +53,7 @@ class UnionSession(_Derived):
         return total
 
     def through_all_parts(self, coreset: Coreset) -> Coreset:
-        """A coreset that was selected here, with every quadratic and rows of all parts."""
+        """A coreset selected here, with all quadratics, its rows numbered through all parts."""
         base = self.union.control
         return replace(
             coreset,
@@ -65,7 +64,7 @@ class UnionSession(_Derived):
 
 
 class PartsSession(_Derived):
-    """All rows of all parts, or their coresets where these are all that is at hand.
+    """All rows of all parts, or their coresets if no other rows are available.
 
     Parameters
     ----------
@@ -94,12 +93,12 @@ class PartsSession(_Derived):
 
     @property
     def whole(self) -> bool:
-        """Whether every row is at hand."""
+        """Whether every row is available."""
         return all(part.full for part in self.parts)
 
     @property
     def against(self) -> str:
-        """What stands for the full data."""
+        """What the certificate compares with, if not all rows."""
         if self.whole:
             return ""
         count = len(self.parts)
@@ -107,7 +106,7 @@ class PartsSession(_Derived):
         return f"{union} ({self.union.size} rows), not all {self.union.n_obs} rows"
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
-        """A coreset's rows, counted through all parts, among those of the union."""
+        """Data of a coreset's rows, which are numbered through all parts."""
         if coreset is None:
             return super().rows(checked, None)
         within = np.searchsorted(self.union.indices, coreset.indices)
@@ -118,7 +117,7 @@ class PartsSession(_Derived):
         return self.rows(checked, coreset)
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
-        """All rows of all parts; or, as it stands for them, the union of their coresets."""
+        """All rows of all parts, or the union of their coresets in their place."""
         if self._sum is None:
             prior = self.density().bind(self.program.prior_data(checked))
             data = [part.data for part in self.parts] if self.whole else [self.on_union]
@@ -130,7 +129,7 @@ class PartsSession(_Derived):
         return self._sum
 
     def witnessed(self, checked: StanData) -> FullDensity:
-        """The sum over the parts, each checked by the author's program where its rows are."""
+        """The sum over the parts, each checked by the author's program if it has its rows."""
         full = self.full_data(checked)
         if not self.whole:
             return WitnessedDensity(full)
@@ -148,7 +147,7 @@ class PartsSession(_Derived):
 
 
 class _SumOfParts(FullData):
-    """Σ_i L_i(θ) over the parts, and the prior once; densities only."""
+    """Σ_i L_i(θ) over the parts, with the prior counted once; densities only."""
 
     def __init__(self, prior: BoundModel, parts: Sequence[FullData]) -> None:
         self.prior = prior
@@ -160,7 +159,7 @@ class _SumOfParts(FullData):
     def log_likelihood(
         self, draws: Float, progress: Callable[[int], object] | None = None
     ) -> Float:
-        """Σ_i [log p_i(θ) − log prior(θ)]: what is not the prior is a part's, quadratic or row."""
+        """Σ_i [log p_i(θ) − log prior(θ)], which includes the parts' quadratics."""
         draws = np.atleast_2d(draws)
         prior = self.log_prior(draws)
         with np.errstate(invalid="ignore"):
@@ -172,18 +171,18 @@ class _SumOfParts(FullData):
 
 @dataclass(frozen=True)
 class _WitnessedParts:
-    """The full log density as the sum over parts, each with its own witness; see `FullDensity`."""
+    """The full log density as a sum over parts, each with its own witness; see `FullDensity`."""
 
     prior: BoundModel
     parts: Sequence[FullDensity]
 
     @property
     def told(self) -> str:
-        """What was compared, part by part."""
+        """The comparisons of all parts."""
         return "; ".join(f"part {i}: {part.told}" for i, part in enumerate(self.parts, 1))
 
     def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
-        """Σ_i log p_i(θ) less the prior that is once too often for each part but one."""
+        """Σ_i log p_i(θ), with the prior counted once."""
         prior = self.prior.log_density(draws)
         with np.errstate(invalid="ignore"):
             total = np.sum([part(draws) - prior for part in self.parts], axis=0) + prior
@@ -198,7 +197,7 @@ class _WitnessedParts:
 
 
 class WholeSession(_Derived):
-    """All rows of all parts in one place; the coresets' rows are the candidates."""
+    """All rows of all parts, concatenated; the coresets' rows are the candidates."""
 
     def pool(
         self, checked: StanData, *_random: Any, **_options: Any
