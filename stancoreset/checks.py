@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import sys
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import OptionError, StancoresetError
-from stancoreset.spelling import near_misses
 
 __all__ = [
     "as_numbers",
@@ -29,6 +29,7 @@ __all__ = [
     "check_seed",
     "check_text",
     "check_whole",
+    "near_misses",
     "shown",
     "understood",
 ]
@@ -248,3 +249,16 @@ def check_path(name: str, value: Any) -> Path:
         why = getattr(error, "strerror", None) or str(error)
         raise OptionError(f"{name} is {shown(value)}, which cannot be a path: {why}") from None
     return path
+
+
+def near_misses(name: str, names: Iterable[str]) -> list[str]:
+    """Return at most two known names similar to `name`.
+
+    Examples
+    --------
+    >>> near_misses("beta_scal", ["beta_scale", "y"])
+    ['beta_scale']
+    """
+    by_lower = {str(other).lower(): str(other) for other in names}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.7)
+    return [by_lower[other] for other in close]

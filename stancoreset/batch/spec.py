@@ -19,13 +19,12 @@ from stancoreset.batch.job import (
     plain,
     short,
 )
-from stancoreset.checks import check_path, shown
+from stancoreset.checks import check_path, near_misses, shown
 from stancoreset.engines import ENGINES
 from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import AUTO, Plan, own_options, refuse_former
 from stancoreset.rows.tables import data_files, table_from_file
-from stancoreset.spelling import near_misses
 from stancoreset.stan import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]

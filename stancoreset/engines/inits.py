@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_number, check_path, shown, understood
+from stancoreset.checks import check_number, check_path, near_misses, shown, understood
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
-from stancoreset.spelling import near_misses
 from stancoreset.stan.data import raw_data
 
 __all__ = ["check_inits", "initial_points", "recorded_inits"]

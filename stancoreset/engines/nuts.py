@@ -13,10 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from stancoreset.checks import shown
+from stancoreset.checks import near_misses, shown
 from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
-from stancoreset.spelling import near_misses
 
 __all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
 

@@ -18,6 +18,7 @@ from stancoreset.checks import (
     check_path,
     check_seed,
     check_text,
+    near_misses,
     shown,
 )
 from stancoreset.engines import (
@@ -39,7 +40,6 @@ from stancoreset.reference import check_reference
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
-from stancoreset.spelling import near_misses
 
 __all__ = [
     "HELDOUT_DRAWS",

@@ -254,7 +254,7 @@ def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> 
     ------
     DataError
     """
-    from stancoreset.spelling import near_misses
+    from stancoreset.checks import near_misses
 
     names = list(there)
     for column in wanted:

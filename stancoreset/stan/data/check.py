@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from stancoreset.checks import near_misses
 from stancoreset.errors import DataError
-from stancoreset.spelling import near_misses
 from stancoreset.stan.data.evaluate import Scope, evaluate_int
 from stancoreset.stan.data.files import DataSource, raw_data
 from stancoreset.stan.data.values import Value, as_value
