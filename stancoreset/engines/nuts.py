@@ -181,11 +181,6 @@ class NUTS:
         """Number of draws that each chain keeps."""
         return -(-int(self.iter_sampling) // int(self.thin))
 
-    @property
-    def warmup_draws(self) -> int:
-        """Number of warm-up draws that each chain keeps."""
-        return -(-int(self.iter_warmup) // int(self.thin)) if self.save_warmup else 0
-
     def step_sizes(self) -> list[float] | None:
         """Initial step size of each chain."""
         if self.step_size is None:

@@ -95,7 +95,6 @@ class Columns:
         weights_sum: float | None = None,
     ) -> None:
         self._phi = phi
-        self._b = target
         self._scale = float(np.linalg.norm(target))
         self.weights_sum = weights_sum
         if weights_sum is None:
