@@ -214,7 +214,9 @@ class Plan:
         selection = _together(Selection, "selection", left.pop("selection", None), left)
         if left.get("seed", cls.seed) is None:
             left["seed"] = fresh_seed()
-        own = {name: left.pop(name) for name in options_of(cls) if name in left}
+        # What is left of NUTS' options is the method's, which has one of the same name.
+        names = [name for name in options_of(cls) if name not in options_of(NUTS)]
+        own = {name: left.pop(name) for name in names if name in left}
         return cls(nuts=nuts, selection=selection, options=left, **own)
 
     @classmethod

@@ -124,7 +124,7 @@ def test_without_the_data_of_every_part_it_is_refused_and_says_why():
             (p, model.fit(p, size=15, seed=reseeded(1), **QUICK)) for p in cut(data, [0, 300, 600])
         ]
         kept = model.keep(*parts[1])
-        with pytest.raises(DataError, match=r"part 2 has kept the \d+ rows .* from all rows"):
+        with pytest.raises(DataError, match=r"part 2 has kept only the \d+ rows .* from all rows"):
             model.merge([parts[0], kept], **QUICK)
         (first, fit), second = parts[0], ({**parts[1][0], "x": parts[1][0]["x"][:5]}, parts[1][1])
         with pytest.raises(DataError, match=r"part 2: .*x"):

@@ -177,7 +177,7 @@ def test_predictive_checks_say_what_is_wrong(model, data, fit):
         model.log_likelihood(data, fit, draws="all")
     with pytest.raises(OptionError, match="no generated quantity y_new; it defines y_rep"):
         model.posterior_predictive(data, fit, {"y": "y_new"})
-    with pytest.raises(DataError, match=r"'y_rep' has shape \(2500,\), 'X' has \(2500, 3\)"):
+    with pytest.raises(DataError, match=r"'y_rep' has shape \(2500,\), but 'X' has \(2500, 3\)"):
         model.posterior_predictive(data, fit, {"X": "y_rep"})
 
 
@@ -238,7 +238,7 @@ def test_bad_input_is_refused(model, data, fit):
 
     with pytest.raises(OptionError, match="draws is 1"):
         model.log_likelihood(data, fit, draws=1)
-    with pytest.raises(DataError, match="is a dict, expected a fit"):
+    with pytest.raises(DataError, match="the posterior is a dict, expected a CoresetFit"):
         model.log_likelihood(data, {"alpha": np.zeros((1, 9))})
     poor = certify(20 * np.random.default_rng(0).standard_cauchy(600), heldout_error=0.01)
     with pytest.raises(CertificateError, match=r"rejected.*larger size="):
