@@ -19,6 +19,7 @@ from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
 from stancoreset.errors import OutputError
 from stancoreset.files import remove_all_leftovers
+from stancoreset.model import is_complete
 
 __all__ = ["WorkFolder"]
 
@@ -143,8 +144,8 @@ class WorkFolder:
     def state(self, job: Job) -> str:
         """``"done"``, ``"failed"``, ``"begun"`` or ``"new"``.
 
-        A job is done if its report exists, which is written last, unless its
-        settings or input files have changed since, which only running it can tell.
+        A job is done if its run is complete, unless its settings or input files have
+        changed since, which only running it can tell.
         """
         past = self.history(job)
         if not past.attempts:
@@ -153,4 +154,4 @@ class WorkFolder:
             return "begun"
         if past.error is not None:
             return "failed"
-        return "done" if (self.of(job) / "report.json").exists() else "begun"
+        return "done" if is_complete(self.of(job)) else "begun"

@@ -7,7 +7,7 @@ the `Plan` of a fit with its options, and what commands and batches need of its 
 from __future__ import annotations
 
 from stancoreset.model.fit import CoresetFit, load_fit
-from stancoreset.model.folder import enlist, load_part, results_in
+from stancoreset.model.folder import enlist, is_complete, load_part, results_in
 from stancoreset.model.model import CoresetModel
 from stancoreset.model.passes import PassesName
 from stancoreset.model.plan import (
@@ -39,6 +39,7 @@ __all__ = [
     "Size",
     "enlist",
     "fit_options",
+    "is_complete",
     "load_fit",
     "load_part",
     "merge_options",

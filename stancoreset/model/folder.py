@@ -32,6 +32,7 @@ from stancoreset.selection import Coreset
 __all__ = [
     "RunFolder",
     "enlist",
+    "is_complete",
     "load_part",
     "load_stage",
     "recorded_seed",
@@ -312,7 +313,7 @@ class RunFolder:
     @property
     def complete(self) -> bool:
         """Whether the run is finished: its report is written last."""
-        return self.path is not None and _is_complete(self.path)
+        return self.path is not None and is_complete(self.path)
 
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage exists (each appears only when it is complete)."""
@@ -333,7 +334,7 @@ def results_in(path: Path) -> Path:
     >>> results_in(Path("run"))
     PosixPath('run')
     """
-    return path / _NEXT if _is_complete(path / _NEXT) else path
+    return path / _NEXT if is_complete(path / _NEXT) else path
 
 
 def enlist(path: Path, names: Iterable[str]) -> None:
@@ -549,13 +550,14 @@ def _all_there(path: Path, names: Iterable[str]) -> bool:
     return listed is None or all(name in listed for name in names)
 
 
-def _is_complete(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
+    """Whether the run in a folder is finished: its report is written, and then listed, last."""
     return _all_there(path, ("report.json",))
 
 
 def _failed(path: Path) -> bool:
     """Whether the run in a folder ended with an error and without results."""
-    return (path / _FAILED).exists() and not _is_complete(path)
+    return (path / _FAILED).exists() and not is_complete(path)
 
 
 def _stage_files(path: Path) -> list[str]:
@@ -564,7 +566,7 @@ def _stage_files(path: Path) -> list[str]:
 
 def _holds_run(path: Path) -> bool:
     """Whether a folder holds finished stages."""
-    return bool(_stage_files(path)) or _is_complete(path) or (path / _NEXT).is_dir()
+    return bool(_stage_files(path)) or is_complete(path) or (path / _NEXT).is_dir()
 
 
 def _written_in(path: Path) -> list[str]:
@@ -638,7 +640,7 @@ def _tidy(path: Path) -> None:
     """Finish the work of a process that was killed."""
     remove_leftovers(path)
     shutil.rmtree(path / _PAST, ignore_errors=True)
-    if _is_complete(path / _NEXT):
+    if is_complete(path / _NEXT):
         _take_place(path / _NEXT, path)
 
 

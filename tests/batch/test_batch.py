@@ -520,6 +520,22 @@ def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times
     same_results(whole, work)
 
 
+@pytest.mark.fit
+def test_a_job_killed_before_its_report_was_listed_is_finished_again(place):
+    path, work = (
+        jobs_file(place, DEFAULTS + "seed = 1\n[[jobs]]\nsize = 10\nname = 'a'\n"),
+        place / "w",
+    )
+    assert sc.run_batch(path, work)["state"].tolist() == ["done"]
+    listed = work / "a" / "checksums.txt"
+    lines = listed.read_text().splitlines(keepends=True)
+    listed.write_text("".join(line for line in lines if not line.endswith("  report.json\n")))
+    before = stamps(work)
+    assert sc.run_batch(path, work, resume=True)["state"].tolist() == ["done"]
+    assert "  report.json" in listed.read_text()
+    assert stamps(work).items() >= before.items()
+
+
 def same_results(whole: Path, work: Path) -> None:
     """Whether a batch that was killed again and again has ended like one that was not."""
     hidden = {path.name for path in (*work.glob("*/.*"), *work.glob(".*"))}
