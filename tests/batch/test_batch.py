@@ -522,10 +522,8 @@ def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times
 
 @pytest.mark.fit
 def test_a_job_killed_before_its_report_was_listed_is_finished_again(place):
-    path, work = (
-        jobs_file(place, DEFAULTS + "seed = 1\n[[jobs]]\nsize = 10\nname = 'a'\n"),
-        place / "w",
-    )
+    text = DEFAULTS + "seed = 1\nmax_rounds = 1\n[[jobs]]\nsize = 10\nname = 'a'\n"
+    path, work = jobs_file(place, text), place / "work"
     assert sc.run_batch(path, work)["state"].tolist() == ["done"]
     listed = work / "a" / "checksums.txt"
     lines = listed.read_text().splitlines(keepends=True)
