@@ -63,8 +63,7 @@ class CompileError(EngineError, ProgramError):
 
 
 class ControlError(StancoresetError):
-    """No control variate exists: a derivative is not finite, or the centre is outside the "
-    "support."""
+    """No control variate: a derivative is not finite, or the centre lies outside the support."""
 
 
 class ReferenceFitError(StancoresetError):

@@ -59,8 +59,7 @@ def _remove_dead_once(parent: str, start: str, _process: int) -> None:
 
 @cache
 def _machine() -> str:
-    """Identify the machine of a process number, since machines and containers may share a "
-    "folder."""
+    """Identify the machine of a process number: machines and containers may share a folder."""
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:

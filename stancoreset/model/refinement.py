@@ -152,30 +152,17 @@ class Round:
         seconds: float,
     ) -> Round:
         """Make the record of a round."""
-        return cls(
-            round=number,
-            action=change.action,
-            reference=change.reference,
-            size=coreset.size,
-            draws=draws,
-            heldout_error=certificate.heldout_error,
-            khat=certificate.khat,
-            ess=certificate.ess,
-            n_draws=certificate.n_draws,
-            divergences=certificate.divergences,
-            verdict=certificate.verdict,
-            seconds=seconds,
-            rhat=certificate.rhat,
-            unmixed=certificate.unmixed,
-            diverged=certificate.diverged,
-            mcse_mean=certificate.mcse_mean,
-            mcse_sd=certificate.mcse_sd,
-            ess_bulk=certificate.ess_bulk,
-            longer=certificate.longer,
-            short=certificate.short,
-            n_transitions=certificate.n_transitions,
-            lengthened=change.lengthened,
-        )
+        own: dict[str, Any] = {
+            "round": number,
+            "action": change.action,
+            "reference": change.reference,
+            "size": coreset.size,
+            "draws": draws,
+            "seconds": seconds,
+            "lengthened": change.lengthened,
+        }
+        judged = {m.name: getattr(certificate, m.name) for m in fields(cls) if m.name not in own}
+        return cls(**own, **judged)
 
 
 @dataclass(frozen=True)
