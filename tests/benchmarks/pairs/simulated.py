@@ -1,0 +1,130 @@
+"""Data simulated from the programs of the pairs, and for regressions written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairs.design import correlated, groups, population, spline
+
+__all__ = [
+    "beta_precision",
+    "crossed_logistic",
+    "gaussian_slopes",
+    "hierarchical",
+    "logistic",
+    "negative_binomial",
+    "ordinal_groups",
+    "student_spline",
+    "weibull_groups",
+    "zero_inflated",
+]
+
+Data = dict[str, Any]
+Float = NDArray[np.float64]
+
+
+def _columns(x: Float) -> dict[str, Float]:
+    return {f"x{j}": column for j, column in enumerate(x.T, 1)}
+
+
+def _slopes(d: int) -> Float:
+    return np.linspace(-0.5, 0.5, d)
+
+
+def _yes(rng: np.random.Generator, eta: Float) -> NDArray[np.int64]:
+    return (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(np.int64)
+
+
+def crossed_logistic(n: int = 50_000, seed: int = 0) -> Data:
+    """Bernoulli, six predictors, 50 and 20 crossed groups: 79 parameters."""
+    rng = np.random.default_rng(seed)
+    x, g, h = rng.normal(size=(n, 6)), rng.integers(0, 50, n), rng.integers(0, 20, n)
+    effects = 0.7 * rng.normal(size=50)[g] + 0.4 * rng.normal(size=20)[h]
+    y = _yes(rng, -0.5 + x @ _slopes(6) + effects)
+    return {**population(y, _columns(x)), **groups(1, g), **groups(2, h)}
+
+
+def ordinal_groups(n: int = 20_000, seed: int = 0) -> Data:
+    """Five ordered categories, three predictors, 60 groups."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(n, 3)), rng.integers(0, 60, n)
+    latent = x @ [0.8, -0.5, 0.3] + 0.7 * rng.normal(size=60)[g] + rng.logistic(size=n)
+    y = 1 + np.digitize(latent, [-1.5, -0.5, 0.5, 1.5])
+    return {**population(y, _columns(x), intercept=False), "nthres": 4, **groups(1, g)}
+
+
+def gaussian_slopes(n: int = 100_000, seed: int = 0) -> Data:
+    """Normal, two predictors, intercepts and slopes of 100 groups with correlation 0.4."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(n, 2)), rng.integers(0, 100, n)
+    z = rng.normal(size=(100, 2))
+    intercepts, slopes = 0.8 * z[:, 0], 0.3 * (0.4 * z[:, 0] + np.sqrt(1 - 0.4**2) * z[:, 1])
+    y = 1 + x @ [0.5, -0.3] + intercepts[g] + slopes[g] * x[:, 0] + rng.normal(size=n)
+    return {**population(y, _columns(x)), **correlated(1, g, x[:, 0])}
+
+
+def weibull_groups(n: int = 20_000, seed: int = 0) -> Data:
+    """Weibull times, right-censored, three predictors, 50 groups."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(n, 3)), rng.integers(0, 50, n)
+    scale = np.exp(1 + x @ [0.4, -0.3, 0.2] + 0.4 * rng.normal(size=50)[g])
+    time, end = scale * rng.weibull(1.5, size=n), rng.uniform(1, 12, size=n)
+    outcome = population(np.minimum(time, end), _columns(x))
+    return {**outcome, "cens": (time > end).astype(int), **groups(1, g)}
+
+
+def negative_binomial(n: int = 30_000, seed: int = 0) -> Data:
+    """Negative binomial with an offset, three predictors, 40 groups."""
+    rng = np.random.default_rng(seed)
+    x, g, offset = rng.normal(size=(n, 3)), rng.integers(0, 40, n), rng.normal(size=n)
+    mean = np.exp(0.5 + x @ [0.3, -0.2, 0.1] + 0.5 * rng.normal(size=40)[g] + offset)
+    y = rng.poisson(mean * rng.gamma(1.5, 1 / 1.5, size=n))
+    return {**population(y, _columns(x)), "offsets": offset, **groups(1, g)}
+
+
+def zero_inflated(n: int = 30_000, seed: int = 0) -> Data:
+    """Poisson counts of which 30 % are zero beyond chance, five predictors."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 5))
+    counts = rng.poisson(np.exp(0.5 + x @ _slopes(5)))
+    return population(np.where(rng.random(n) < 0.3, 0, counts), _columns(x))
+
+
+def beta_precision(n: int = 20_000, seed: int = 0) -> Data:
+    """Shares with a precision that has predictors of its own, 30 groups."""
+    rng = np.random.default_rng(seed)
+    x, z, g = rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), rng.integers(0, 30, n)
+    eta = -0.3 + x @ [0.5, -0.3, 0.2] + 0.4 * rng.normal(size=30)[g]
+    mean, phi = 1 / (1 + np.exp(-eta)), np.exp(2 + z @ [0.4, -0.3])
+    y = np.clip(rng.beta(mean * phi, (1 - mean) * phi), 1e-6, 1 - 1e-6)
+    precision = population(y, _columns(z), suffix="_phi")
+    return {**population(y, _columns(x)), **precision, **groups(1, g)}
+
+
+def student_spline(n: int = 30_000, seed: int = 0) -> Data:
+    """Student-t with four degrees of freedom around a curve, three predictors, 20 groups."""
+    rng = np.random.default_rng(seed)
+    x, t, g = rng.normal(size=(n, 3)), rng.uniform(0, 1, n), rng.integers(0, 20, n)
+    mean = x @ [0.5, -0.3, 0.2] + np.sin(5 * t) + 0.3 * rng.normal(size=20)[g]
+    y = mean + 0.6 * rng.standard_t(4, size=n)
+    return {**population(y, _columns(x)), **spline(t), **groups(1, g)}
+
+
+def logistic(n: int, d: int, scale: float, seed: int = 0) -> Data:
+    """For ``stan_models/logistic.stan``, with coefficients of this standard deviation."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    y = _yes(rng, x @ rng.normal(size=d) * scale + 0.3)
+    return {"N": n, "D": d, "X": x, "y": y, "alpha_scale": 5.0, "beta_scale": 2.5}
+
+
+def hierarchical(n: int, number: int, seed: int = 0) -> Data:
+    """For ``grouped_logistic.stan``: groups of very different sizes, three predictors."""
+    rng = np.random.default_rng(seed)
+    g = rng.choice(number, size=n, p=rng.dirichlet(np.full(number, 0.3)))
+    effect, x = rng.normal(size=number) * 0.8, rng.normal(size=(n, 3))
+    y = _yes(rng, -1 + effect[g] + x @ [0.5, -0.5, 0.3])
+    return {"N": n, "D": 3, "J": number, "X": x, "g": g + 1, "y": y}
