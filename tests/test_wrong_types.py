@@ -227,14 +227,14 @@ FILES = "cannot read|neither TOML nor JSON|would have the same folder"
 DATA = {"data": "is not (Stan )?JSON|holds a JSON|is a folder|no such data file"}
 NUTS: dict[str, Legit] = {
     "chains": whole(1),
-    "iter_warmup": whole(0),
+    "iter_warmup": optional(whole(0)),
     "iter_sampling": whole(1),
     "adapt_delta": number(0, 1, strict=True),
     "max_treedepth": whole(1),
     "parallel_chains": optional(whole(1)),
     "thin": whole(1),
     "save_warmup": flag,
-    "metric": nothing,
+    "metric": missing,
     "step_size": optional(number(0, strict=True)),
     "adapt_init_phase": optional(whole(0)),
     "adapt_metric_window": optional(whole(0)),

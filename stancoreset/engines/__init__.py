@@ -1,7 +1,7 @@
 """Engines that run Stan: CmdStan and stanli behind one protocol.
 
 May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, `NUTS`,
-and the optimiser that finds a mode.
+its metric from draws, and the optimiser that finds a mode.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from stancoreset.engines.climbing import Climbable, Step, climb, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
+from stancoreset.engines.metric import inverse_metric
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
 from stancoreset.engines.resolve import ENGINES, EngineName, resolve_engine
@@ -54,6 +55,7 @@ __all__ = [
     "fresh_seed",
     "include_paths",
     "initial_points",
+    "inverse_metric",
     "recorded_inits",
     "refuse",
     "refuse_arguments",

@@ -20,7 +20,7 @@ def chain_bars(nuts: NUTS, show: bool) -> Iterator[Callable[[int, int], object] 
         return
     from tqdm.auto import tqdm
 
-    total = int(nuts.iter_warmup) + int(nuts.iter_sampling)
+    total = nuts.warmup + int(nuts.iter_sampling)
     lock = threading.Lock()  # chains run side by side
     bars = [
         tqdm(total=total, desc=f"chain {chain + 1}", leave=False, file=sys.stderr, position=chain)
@@ -29,7 +29,7 @@ def chain_bars(nuts: NUTS, show: bool) -> Iterator[Callable[[int, int], object] 
 
     def on_iteration(chain: int, iteration: int) -> None:
         with lock:
-            phase = "warm-up" if iteration <= nuts.iter_warmup else "sampling"
+            phase = "warm-up" if iteration <= nuts.warmup else "sampling"
             bars[chain].set_postfix_str(phase, refresh=False)
             bars[chain].update(iteration - bars[chain].n)
             if iteration == total:

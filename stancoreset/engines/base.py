@@ -152,6 +152,7 @@ class BoundModel(RowModel, Protocol):
         inits: Float | None = None,
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
+        inv_metric: Float | None = None,
         **options: Any,
     ) -> SampleResult:
         """Draw from the density by NUTS.
@@ -166,6 +167,9 @@ class BoundModel(RowModel, Protocol):
         on_iteration : callable, optional
             Called occasionally as ``on_iteration(chain, iteration)``; chains count from 0,
             iterations from 1.
+        inv_metric : ndarray, shape (P,) or (P, P), optional
+            The inverse metric with which warm-up begins, see `stancoreset.engines.metric`;
+            default: the identity.
         **options
             See `stancoreset.engines.nuts.NUTS`.
         """

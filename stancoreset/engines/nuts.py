@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from stancoreset.checks import near_misses, shown
+from stancoreset.engines.base import Float
+from stancoreset.engines.metric import DENSE_DRAWS
 from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
 
-__all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
+__all__ = ["KNOWN_WARMUP", "NUTS", "WARMUP", "Metric", "fresh_seed", "refuse"]
 
 #: Names of mass matrices, cmdstanpy's short ones too.
 Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
@@ -28,6 +30,13 @@ _METRICS: dict[Metric, Metric] = {
     "dense": "dense_e",
     "unit_e": "unit_e",
 }
+
+#: Default number of warm-up iterations, as in Stan.
+WARMUP = 1000
+# Stan's phases of warm-up, 75, 25 and 50 iterations; a shorter one adapts the step size alone.
+_SHORTEST_ADAPTING = 150
+#: Default number of warm-up iterations with a known metric, which Stan leaves as it is.
+KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 #: Arguments of ``cmdstanpy.CmdStanModel.sample`` that do not apply here, with the reason.
@@ -61,15 +70,19 @@ class NUTS:
 
     Attributes
     ----------
-    chains, iter_warmup, iter_sampling : int
+    chains, iter_sampling : int
+    iter_warmup : int, optional
+        Default: 1,000, or `KNOWN_WARMUP` where draws near the posterior give the metric, which
+        Stan then leaves as it is, so that warm-up adapts the step size alone.
     thin : int
         Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float
     max_treedepth : int
-    metric : {"diag_e", "dense_e", "unit_e"}
-        Also ``"diag"`` and ``"dense"``.
+    metric : {"diag_e", "dense_e", "unit_e"}, optional
+        Also ``"diag"`` and ``"dense"``. Default: ``"diag_e"``; where draws near the posterior give
+        the metric, ``"dense_e"`` if they are enough for the number of parameters.
     step_size : float or sequence of float, optional
         Step size at the start of adaptation; a separate one per chain on CmdStan only.
     adapt_init_phase, adapt_metric_window, adapt_step_size : int, optional
@@ -96,13 +109,19 @@ class NUTS:
     """
 
     chains: int = option(4, "NUTS chains", least=1)
-    iter_warmup: int = option(1000, "warm-up iterations per chain", least=0)
+    iter_warmup: int | None = option(
+        None,
+        f"warm-up iterations per chain; default: {WARMUP}, or {KNOWN_WARMUP} with a known metric",
+        least=0,
+    )
     iter_sampling: int = option(1000, "iterations per chain after warm-up", least=1)
     thin: int = option(1, "keep every THIN-th draw", least=1)
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
     adapt_delta: float = option(0.8, "target acceptance rate of NUTS")
     max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
-    metric: Metric = option("diag_e", "mass matrix: diag_e, dense_e or unit_e")
+    metric: Metric | None = option(
+        None, "mass matrix: diag_e, dense_e or unit_e; default: diag_e, or the known one's kind"
+    )
     step_size: float | Sequence[float] | None = option(None, "initial step size")
     adapt_init_phase: int | None = option(
         None, "iterations of warm-up's first phase; CmdStan only", least=0, cmdstan=True
@@ -124,12 +143,15 @@ class NUTS:
         delta = self.adapt_delta
         if not _is_number(delta) or not 0 < delta < 1:
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
-        if not isinstance(self.metric, str) or self.metric not in _METRICS:
+        if self.metric is not None and (
+            not isinstance(self.metric, str) or self.metric not in _METRICS
+        ):
             raise OptionError(
                 f"metric is {shown(self.metric)}, expected one of 'diag_e', 'dense_e', 'unit_e'; "
                 "its values cannot be given, NUTS on a coreset finds them in seconds"
             )
-        object.__setattr__(self, "metric", _METRICS[self.metric])
+        if self.metric is not None:
+            object.__setattr__(self, "metric", _METRICS[self.metric])
         self._check_step_size()
 
     def _check_step_size(self) -> None:
@@ -188,9 +210,39 @@ class NUTS:
         sizes = np.broadcast_to(np.asarray(self.step_size, dtype=np.float64), (self.chains,))
         return [float(size) for size in sizes]
 
+    def completed(self, inv_metric: Float | None = None) -> NUTS:
+        """Fill in the kind of metric and the length of warm-up, unless they are given.
+
+        With a known metric warm-up is short and leaves it as it is, unless the user gives its
+        length or phases. A longer one estimates the metric again, from its last half: a dense one
+        only if that is enough for it.
+
+        Parameters
+        ----------
+        inv_metric : ndarray, shape (P,) or (P, P), optional
+            The inverse metric, if it is known beforehand.
+        """
+        phases = (self.adapt_init_phase, self.adapt_metric_window, self.adapt_step_size)
+        usual = all(phase is None for phase in phases)
+        warmup = self.iter_warmup
+        if warmup is None:
+            known = inv_metric is not None and self.metric != "unit_e"
+            warmup = KNOWN_WARMUP if known and usual else WARMUP
+        dense = False
+        if inv_metric is not None and np.ndim(inv_metric) == 2:
+            kept = usual and warmup < _SHORTEST_ADAPTING
+            dense = kept or warmup // 2 >= DENSE_DRAWS * len(inv_metric)
+        metric = self.metric or ("dense_e" if dense else "diag_e")
+        return replace(self, metric=metric, iter_warmup=warmup)
+
+    @property
+    def warmup(self) -> int:
+        """Number of warm-up iterations without a known metric."""
+        return WARMUP if self.iter_warmup is None else int(self.iter_warmup)
+
     def settings(self) -> dict[str, Any]:
         """Options that determine the draws, as plain values; rare ones only if they are set."""
-        always = ("chains", "iter_warmup", "iter_sampling", "adapt_delta", "max_treedepth")
+        always = ("chains", "iter_sampling", "adapt_delta", "max_treedepth")
         never = ("parallel_chains", "show_console", "refresh")
         found = {
             member.name: getattr(self, member.name)
@@ -208,7 +260,7 @@ class NUTS:
         OptionError
         """
         if engine == "cmdstan":
-            if not self.iter_warmup:
+            if self.iter_warmup == 0:
                 raise OptionError(
                     "iter_warmup is 0, but CmdStan adapts its steps in warm-up; expected a whole "
                     "number of at least 1"

@@ -22,6 +22,7 @@ from stancoreset.engines.base import Float, SampleResult, StanData
 from stancoreset.engines.climbing import INIT_TRIES, climb, stan_init
 from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
+from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.results import sample_result
 from stancoreset.engines.stanli_progress import heard
@@ -303,12 +304,13 @@ class StanliBound:
         inits: Float | None = None,
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
+        inv_metric: Float | None = None,
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         import stanli
 
-        nuts = NUTS.of(options)
+        nuts = NUTS.of(options).completed(inv_metric)
         nuts.require_engine("stanli")
         if output_dir is not None:
             raise no_csv_files(output_dir)
@@ -327,7 +329,8 @@ class StanliBound:
                     delta=nuts.adapt_delta,
                     max_depth=nuts.max_treedepth,
                     metric=nuts.metric,
-                    adapt_engaged=nuts.iter_warmup > 0,  # none without warm-up
+                    inv_metric=checked_metric(inv_metric, nuts.metric, self.n_params),
+                    adapt_engaged=nuts.warmup > 0,  # none without warm-up
                     step_size=None if size is None else float(size),  # type: ignore[arg-type]
                     parallel_chains=nuts.parallel_chains or min(nuts.chains, self._threads),
                     refresh=nuts.refresh if speaks else 0,

@@ -24,7 +24,7 @@ class NUTSOptions(TypedDict, total=False):
     save_warmup: bool
     adapt_delta: float
     max_treedepth: int
-    metric: Metric
+    metric: Metric | None
     step_size: float | Sequence[float] | None
     adapt_init_phase: int | None
     adapt_metric_window: int | None
@@ -39,7 +39,7 @@ class SampleOptions(NUTSOptions, total=False):
 
     sampler: NUTS | None
     chains: int
-    iter_warmup: int
+    iter_warmup: int | None
     iter_sampling: int
 
 

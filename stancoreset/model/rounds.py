@@ -141,11 +141,9 @@ class Rounds:
             closer = _CLOSER ** actions.count(SMALLER_STEPS)
             nuts = replace(nuts, adapt_delta=1 - (1 - nuts.adapt_delta) / closer)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
-        settings["nuts"] = replace(
-            nuts,
-            iter_warmup=math.ceil(min(longer, _WARMER) * nuts.iter_warmup),
-            iter_sampling=math.ceil(longer * nuts.iter_sampling),
-        )
+        if longer > 1:  # warm-up has its usual length, which adapts a known metric too
+            nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
+        settings["nuts"] = replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling))
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
             settings["engine_output_dir"] = below

@@ -25,6 +25,7 @@ from stancoreset.engines import (
     chain_bars,
     controlled_for,
     initial_points,
+    inverse_metric,
 )
 from stancoreset.errors import ControlError, DataError, OptionError
 from stancoreset.files import content_key
@@ -401,8 +402,11 @@ class Session:
         inits: Any = None,
         output_dir: str | Path | None = None,
         show_progress: bool = False,
+        near: Float | None = None,
     ) -> SampleResult:
-        """Run NUTS on the coreset, or on all rows."""
+        """Run NUTS on the coreset, or on all rows; draws `near` the posterior give its metric."""
+        inv_metric = None if near is None else inverse_metric(near)
+        nuts = nuts.completed(inv_metric)
         folder = None if output_dir is None else str(check_path("output_dir", output_dir))
         with (
             self.bind(checked, coreset) as bound,
@@ -413,6 +417,7 @@ class Session:
                 inits=self.initial_points(bound, inits, nuts.chains, seed),
                 output_dir=folder,
                 on_iteration=on_iteration,
+                inv_metric=inv_metric,
                 **vars(nuts),
             )
 

@@ -46,6 +46,10 @@ from stancoreset.selection.solvers import SolverName
 
 __all__ = ["Attempt", "Pipeline"]
 
+# Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
+# metric from it, and the least number of draws for that.
+_NEAR, _NEAR_DRAWS = 0.5, 1_000
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -250,16 +254,17 @@ class Pipeline:
 
     def sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         """Run NUTS on the coreset."""
-        plan = self.plan
+        plan, near = self.plan, self._near(reference)
         with self.stages("sample"):
             return self.session.sample(
                 self.checked,
                 coreset,
-                inits=self._inits(reference, coreset) if plan.inits is None else plan.inits,
+                inits=self._inits(reference, coreset, near) if plan.inits is None else plan.inits,
                 nuts=plan.nuts,
                 seed=plan.seed,
                 output_dir=plan.engine_output_dir,
                 show_progress=self.stages.show,
+                near=near,
             )
 
     def certify(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
@@ -272,12 +277,24 @@ class Pipeline:
         plan = self.plan
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
 
-    def _inits(self, reference: Reference, coreset: Coreset) -> Float:
+    def _near(self, reference: Reference) -> Float | None:
+        """Draws near the posterior, from which NUTS takes its metric; None if none are known."""
+        near: Float | None = getattr(reference, "near", None)
+        if near is not None or reference.log_q is None or reference.elsewhere is not None:
+            return near
+        # A Laplace fit is near if its log importance weights hardly vary.
+        poor = not np.std(reference.log_p - reference.log_q) <= _NEAR
+        if poor or reference.method != "laplace":
+            return None
+        rng = np.random.default_rng([self.plan.seed, 23])
+        return reference.gaussian.draw(max(_NEAR_DRAWS, 10 * len(reference.gaussian.mean)), rng)
+
+    def _inits(self, reference: Reference, coreset: Coreset, near: Float | None) -> Float:
         """Default starting points of the chains."""
         chains = self.plan.nuts.chains
-        if coreset.control is None or reference.method != "laplace":
+        if near is not None or coreset.control is None or reference.method != "laplace":
             # Chains start at draws of the reference: where the posterior is, all its modes.
             rng = np.random.default_rng([self.plan.seed, 11])
-            draws = reference.draws
+            draws = reference.draws if near is None else near
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact

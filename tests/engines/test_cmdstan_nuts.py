@@ -18,6 +18,7 @@ from problems import logistic_data
 
 import stancoreset as sc
 from stancoreset import temporary
+from stancoreset.engines import inverse_metric
 from stancoreset.engines.cmdstan import fits as cmdstan_fits
 from stancoreset.engines.cmdstan import process as cmdstan_process
 from stancoreset.errors import OptionError, OutputError
@@ -92,6 +93,31 @@ def test_everything_that_is_asked_for_reaches_cmdstan(model, few, tmp_path):
     assert groups["warmup_posterior"].sizes["draw"] == 75
     assert groups["unconstrained_posterior"].sizes["draw"] == 101
     assert np.ptp(groups["sample_stats"]["step_size"].values, axis=1).max() == 0
+
+
+def test_a_known_metric_is_kept_in_a_short_warmup(model, few):
+    """Below 150 iterations CmdStan adapts the step size alone."""
+    near = np.random.default_rng(5).normal(size=(100, 4)) @ np.diag([0.1, 0.2, 0.3, 0.4])
+    near[:, 1] += near[:, 0]
+    metric = inverse_metric(near)
+    session = model._session
+
+    def run(**options):
+        nuts = sc.NUTS(chains=2, iter_sampling=200, **options)
+        result = session.sample(model.read(DATA), few, nuts=nuts, seed=3, near=near)
+        assert result.native.metric_type == result.settings["metric"]
+        return result
+
+    short = run()
+    np.testing.assert_allclose(short.native.inv_metric, [metric] * 2, rtol=1e-5)
+    assert short.settings["iter_warmup"] == 149
+    assert short.native.num_draws_warmup == 149
+    assert len(set(short.native.step_size)) == 2  # adapted by each chain
+    diagonal = run(metric="diag_e", iter_warmup=100)
+    np.testing.assert_allclose(diagonal.native.inv_metric, [np.diag(metric)] * 2, rtol=1e-5)
+    longer = run(iter_warmup=150)
+    assert longer.native.metric_type == "dense_e"
+    assert not np.isclose(longer.native.inv_metric, metric, rtol=1e-2).any()
 
 
 def test_chains_start_where_it_is_said(model, few, monkeypatch):

@@ -450,6 +450,21 @@ def test_cmdstanpy_samples(model, data, init, witness):
         model.generate_quantities(data, previous_fit=fit)
 
 
+@pytest.mark.parametrize(
+    ("metric", "kept"), [("diag_e", True), ("dense_e", True), ("dense_e", False)]
+)
+def test_a_given_metric_is_adapted_from_150_iterations_of_warmup(model, data, init, metric, kept):
+    """Fewer have no room for Stan's phases, 75, 25 and 50: it divides them otherwise, to no end."""
+    rng = np.random.default_rng(6)
+    given = np.cov(rng.normal(size=(N_PARAMS, 50))) / 10
+    given = given if metric == "dense_e" else np.diag(given)
+    fit = model.sample(
+        data, chains=1, iter_warmup=149 if kept else 150, iter_sampling=10, seed=1, inits=init,
+        sig_figs=18, metric=metric, inv_metric={"inv_metric": given}, show_progress=False,
+    )  # fmt: skip
+    assert np.allclose(fit.inv_metric, [given], rtol=1e-4) is kept  # written with six digits
+
+
 def test_cmdstanpy_optimizes_and_draws_from_laplace(model, data, init, witness):
     mode = model.optimize(data, seed=1, inits=init, jacobian=True, sig_figs=18)
     assert mode.converged

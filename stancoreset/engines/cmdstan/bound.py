@@ -219,15 +219,17 @@ class CmdStanBound:
         inits: Float | None = None,
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
+        inv_metric: Float | None = None,
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         return self._fitter.sample(
-            NUTS.of(options),
+            NUTS.of(options).completed(inv_metric),
             seed=seed,
             inits=inits,
             output_dir=output_dir,
             on_iteration=on_iteration,
+            inv_metric=inv_metric,
         )
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from stancoreset.engines.base import Float, SampleResult
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder
 from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
+from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.results import sample_result
 from stancoreset.errors import EngineError, OutputError
@@ -131,6 +132,7 @@ class Fitter:
         inits: Float | None,
         output_dir: str | None,
         on_iteration: Callable[[int, int], object] | None,
+        inv_metric: Float | None,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         shape = nuts.chains, self.transforms.n_params
@@ -140,16 +142,20 @@ class Fitter:
         folder = Path(temporary.name if temporary is not None else str(output_dir))
         stem = f"{self.executable.stem}-{time.strftime('%Y%m%d%H%M%S')}"
         files = [folder / f"{stem}_{chain}.csv" for chain in range(1, nuts.chains + 1)]
-        methods = [_nuts_arguments(nuts, chain) for chain in range(nuts.chains)]
+        known = checked_metric(inv_metric, nuts.metric, self.transforms.n_params)
 
         def run_chain(chain: int) -> None:
             with scratch_folder() as scratch:
                 start = None
                 if starts is not None:
                     start = self._write_init(scratch / "init.json", starts[chain])
+                metric_file = None
+                if known is not None:
+                    metric_file = scratch / "metric.json"
+                    metric_file.write_text(json.dumps({"inv_metric": known.tolist()}))
                 self._run(
                     what,
-                    methods[chain],
+                    _nuts_arguments(nuts, chain, metric_file),
                     files[chain],
                     seed=seed,
                     chain=chain + 1,
@@ -183,7 +189,7 @@ class Fitter:
         )
 
 
-def _nuts_arguments(nuts: NUTS, chain: int) -> list[str]:
+def _nuts_arguments(nuts: NUTS, chain: int, metric_file: Path | None) -> list[str]:
     sizes = nuts.step_sizes()
     method = [
         "method=sample",
@@ -196,6 +202,7 @@ def _nuts_arguments(nuts: NUTS, chain: int) -> list[str]:
         f"max_depth={nuts.max_treedepth}",
         *([] if sizes is None else [f"stepsize={sizes[chain]}"]),
         f"metric={nuts.metric}",
+        *([] if metric_file is None else [f"metric_file={metric_file}"]),
     ]
     given = {name: getattr(nuts, ours) for ours, name in _ADAPTATION.items()}
     return [

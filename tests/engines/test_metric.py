@@ -1,0 +1,189 @@
+"""NUTS' metric from draws near the posterior: its formula, and what samplers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stancoreset.engines import NUTS, inverse_metric, resolve_engine
+from stancoreset.engines.metric import DENSE_DRAWS, DENSE_PARAMETERS, checked_metric
+from stancoreset.errors import EngineError
+
+# A Gaussian with a narrow valley and with scales that differ by much.
+P = 6
+SCALES = np.geomspace(1e-4, 1e2, P)
+CODE = """
+data { int P; vector[P] scale; matrix[P, P] A; }
+parameters { vector[P] x; }
+model { target += -0.5 * quad_form(A, x ./ scale); }
+"""
+
+
+def valley() -> tuple[np.ndarray, np.ndarray]:
+    """Precision and covariance of x / scale: condition number 10⁴."""
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(P, P)))[0]
+    values = np.geomspace(1, 1e4, P)
+    return (basis * values) @ basis.T, (basis / values) @ basis.T
+
+
+@pytest.fixture(scope="module")
+def bound() -> Any:
+    data = {"P": P, "scale": SCALES, "A": valley()[0]}
+    with resolve_engine("stanli").compile(CODE).bind(data) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def near() -> np.ndarray:
+    rng = np.random.default_rng(2)
+    return rng.multivariate_normal(np.zeros(P), valley()[1], 500, method="cholesky") * SCALES
+
+
+# The formula ---------------------------------------------------------------------------------
+
+
+def stan_estimate(draws: np.ndarray) -> np.ndarray:
+    """Stan's `covar_adaptation::learn_covariance`, in plain sums."""
+    n = len(draws)
+    away = [row - draws.mean(axis=0) for row in draws]
+    covariance = sum(np.outer(a, a) for a in away) / (n - 1)
+    return (n / (n + 5.0)) * covariance + 1e-3 * (5.0 / (n + 5.0)) * np.eye(draws.shape[1])
+
+
+def test_in_units_of_the_standard_deviations_it_is_stans_estimate(near):
+    sd = near.std(axis=0, ddof=1)
+    expected = np.outer(sd, sd) * stan_estimate(near / sd)
+    np.testing.assert_allclose(inverse_metric(near), expected, rtol=1e-10)
+    few = near[: DENSE_DRAWS * P - 1]
+    sd = few.std(axis=0, ddof=1)
+    expected = np.diag(np.outer(sd, sd) * stan_estimate(few / sd))
+    np.testing.assert_allclose(inverse_metric(few), expected, rtol=1e-10)
+
+
+def test_other_units_of_the_parameters_give_the_same_metric_in_these_units(near):
+    scale = np.geomspace(1e-6, 1e6, P)
+    np.testing.assert_allclose(
+        inverse_metric(near * scale), np.outer(scale, scale) * inverse_metric(near), rtol=1e-9
+    )
+
+
+def test_it_is_positive_definite_whatever_the_draws():
+    rng = np.random.default_rng(3)
+    line = rng.normal(size=(60, 1)) * np.ones(8)  # one dimension of eight
+    assert np.linalg.eigvalsh(inverse_metric(line)).min() > 0
+    for few in (2, 3, 7):
+        metric = inverse_metric(rng.normal(size=(few, 8)))
+        assert metric.shape == (8,)
+        assert metric.min() > 0
+    still = np.column_stack([rng.normal(size=60), np.full(60, 4.0)])
+    assert np.linalg.eigvalsh(inverse_metric(still)).min() > 0
+    assert 0.9 < inverse_metric(still)[1, 1] + 60 / 65 < 1.9  # Stan starts from one
+
+
+@pytest.mark.parametrize(
+    ("parameters", "draws", "dense"),
+    [
+        (1, DENSE_DRAWS, True),
+        (20, 20 * DENSE_DRAWS, True),
+        (20, 20 * DENSE_DRAWS - 1, False),
+        (DENSE_PARAMETERS, DENSE_PARAMETERS * DENSE_DRAWS, True),
+        (DENSE_PARAMETERS + 1, 10_000, False),
+    ],
+)
+def test_it_is_dense_where_parameters_are_few_and_draws_are_many(parameters, draws, dense):
+    rng = np.random.default_rng(4)
+    metric = inverse_metric(rng.normal(size=(draws, parameters)))
+    assert metric.shape == ((parameters, parameters) if dense else (parameters,))
+
+
+@pytest.mark.parametrize("draws", [np.zeros((1, 3)), np.array([[0.0, np.nan], [1.0, 2.0]])])
+def test_draws_that_make_no_metric_are_refused(draws):
+    with pytest.raises(EngineError, match=r"an inverse metric cannot be made of .* finite draws"):
+        inverse_metric(draws)
+
+
+def test_a_kind_of_metric_gives_the_shape():
+    full = np.array([[2.0, 0.5], [0.5, 3.0]])
+    np.testing.assert_array_equal(checked_metric(full, "diag_e", 2), [2.0, 3.0])
+    np.testing.assert_array_equal(checked_metric(full, "dense_e", 2), full)
+    np.testing.assert_array_equal(checked_metric([2.0, 3.0], "dense_e", 2), np.diag([2.0, 3.0]))
+    assert checked_metric(full, "unit_e", 2) is None
+    assert checked_metric(None, "dense_e", 2) is None
+    for wrong in (np.ones(3), np.ones((2, 3)), np.array([1.0, np.inf])):
+        with pytest.raises(EngineError, match=r"expected finite numbers of shape \(2,\) or"):
+            checked_metric(wrong, "diag_e", 2)
+
+
+# Options -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "warmup"),
+    [
+        ({}, "dense_e", 149),
+        ({"metric": "diag"}, "diag_e", 149),
+        ({"metric": "unit_e"}, "unit_e", 1000),
+        ({"iter_warmup": 100}, "dense_e", 100),
+        ({"iter_warmup": 0}, "dense_e", 0),
+        ({"iter_warmup": 200}, "diag_e", 200),  # estimated anew from 100 draws
+        ({"iter_warmup": 200, "metric": "dense_e"}, "dense_e", 200),
+        ({"iter_warmup": 1000}, "dense_e", 1000),
+        ({"adapt_metric_window": 30}, "dense_e", 1000),
+        ({"iter_warmup": 149, "adapt_init_phase": 10}, "diag_e", 149),
+        ({"step_size": 0.1}, "dense_e", 149),
+    ],
+)
+def test_options_that_are_given_win_over_a_known_metric(options, metric, warmup):
+    nuts = NUTS(**options).completed(np.eye(40))
+    assert (nuts.metric, nuts.iter_warmup) == (metric, warmup)
+    assert nuts.completed(np.eye(40)) == nuts
+    assert nuts.step_size == options.get("step_size")
+
+
+def test_without_a_known_metric_the_defaults_are_stans():
+    assert NUTS().completed() == NUTS(metric="diag_e", iter_warmup=1000)
+    assert NUTS().completed(np.ones(3)) == NUTS(metric="diag_e", iter_warmup=149)
+    assert NUTS(iter_warmup=50, metric="dense").completed().iter_warmup == 50
+    assert "iter_warmup" not in NUTS().settings()  # the fit's record has it
+    assert NUTS(iter_warmup=1000).settings()["iter_warmup"] == 1000
+
+
+# Sampling ------------------------------------------------------------------------------------
+
+
+def test_stanli_keeps_a_known_metric_in_a_short_warmup(bound, near):
+    metric = inverse_metric(near)
+    result = bound.sample(seed=1, inits=near[:2], inv_metric=metric, chains=2, iter_sampling=400)
+    assert result.native.metric == "dense_e"
+    np.testing.assert_array_equal(result.native.inv_metric, [metric, metric])
+    assert result.settings["iter_warmup"] == 149
+    assert result.settings["metric"] == "dense_e"
+    spread = result.unconstrained.reshape(-1, P).std(axis=0)
+    np.testing.assert_allclose(spread, SCALES * np.sqrt(np.diag(valley()[1])), rtol=0.2)
+    # In the valley's own coordinates trajectories are short: 2³ steps; Stan's own metric, hundreds.
+    assert result.stats["n_steps"].mean() < 15
+    diagonal = bound.sample(
+        seed=1, inits=near[:2], inv_metric=metric, chains=2, iter_sampling=50, metric="diag_e"
+    )
+    np.testing.assert_array_equal(diagonal.native.inv_metric, [np.diag(metric)] * 2)
+    assert diagonal.stats["n_steps"].mean() > 60
+
+
+def test_stanli_adapts_a_known_metric_in_a_long_warmup(bound, near):
+    metric = inverse_metric(near)
+    result = bound.sample(
+        seed=1, inits=near[:1], inv_metric=metric, chains=1, iter_sampling=10, iter_warmup=600
+    )
+    assert result.native.metric == "dense_e"
+    (found,) = result.native.inv_metric
+    assert not np.isclose(found, metric, rtol=1e-3).any()
+
+
+def test_the_metric_of_a_known_one_is_that_of_the_user(bound, near):
+    result = bound.sample(
+        seed=1, inits=near[:1], inv_metric=inverse_metric(near), chains=1, iter_warmup=20,
+        iter_sampling=10, metric="unit_e", max_treedepth=3, adapt_delta=0.5,
+    )  # fmt: skip
+    assert result.native.metric == "unit_e"
