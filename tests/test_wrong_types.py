@@ -229,7 +229,7 @@ NUTS: dict[str, Legit] = {
     "chains": whole(1),
     "iter_warmup": optional(whole(0)),
     "iter_sampling": whole(1),
-    "adapt_delta": number(0, 1, strict=True),
+    "adapt_delta": optional(number(0, 1, strict=True)),
     "max_treedepth": whole(1),
     "parallel_chains": optional(whole(1)),
     "thin": whole(1),

@@ -19,7 +19,7 @@ from stancoreset.engines.metric import DENSE_DRAWS
 from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
 
-__all__ = ["KNOWN_WARMUP", "NUTS", "WARMUP", "Metric", "fresh_seed", "refuse"]
+__all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
 
 #: Names of mass matrices, cmdstanpy's short ones too.
 Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
@@ -37,6 +37,10 @@ WARMUP = 1000
 _SHORTEST_ADAPTING = 150
 #: Default number of warm-up iterations with a known metric, which Stan leaves as it is.
 KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
+#: Default target acceptance rate, as in Stan.
+DELTA = 0.8
+#: With a known dense metric.
+DENSE_DELTA = 0.95
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 #: Arguments of ``cmdstanpy.CmdStanModel.sample`` that do not apply here, with the reason.
@@ -78,7 +82,9 @@ class NUTS:
         Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
-    adapt_delta : float
+    adapt_delta : float, optional
+        Default: 0.8, or `DENSE_DELTA` where draws near the posterior give a dense metric:
+        trajectories are then so short that smaller steps, which diverge less, cost little.
     max_treedepth : int
     metric : {"diag_e", "dense_e", "unit_e"}, optional
         Also ``"diag"`` and ``"dense"``. Default: ``"diag_e"``; where draws near the posterior give
@@ -117,7 +123,11 @@ class NUTS:
     iter_sampling: int = option(1000, "iterations per chain after warm-up", least=1)
     thin: int = option(1, "keep every THIN-th draw", least=1)
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
-    adapt_delta: float = option(0.8, "target acceptance rate of NUTS")
+    adapt_delta: float | None = option(
+        None,
+        f"target acceptance rate of NUTS; default: {DELTA}, or {DENSE_DELTA} if a dense metric is "
+        "known",
+    )
     max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
     metric: Metric | None = option(
         None, "mass matrix: diag_e, dense_e or unit_e; default: diag_e, or the known one's kind"
@@ -141,7 +151,7 @@ class NUTS:
     def __post_init__(self) -> None:
         check_ranges(self)
         delta = self.adapt_delta
-        if not _is_number(delta) or not 0 < delta < 1:
+        if delta is not None and not (_is_number(delta) and 0 < delta < 1):
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
         if self.metric is not None and (
             not isinstance(self.metric, str) or self.metric not in _METRICS
@@ -211,7 +221,7 @@ class NUTS:
         return [float(size) for size in sizes]
 
     def completed(self, inv_metric: Float | None = None) -> NUTS:
-        """Fill in the kind of metric and the length of warm-up, unless they are given.
+        """Fill in the metric's kind, the length of warm-up and adapt_delta, unless they are given.
 
         With a known metric warm-up is short and leaves it as it is, unless the user gives its
         length or phases. A longer one estimates the metric again, from its last half: a dense one
@@ -233,16 +243,24 @@ class NUTS:
             kept = usual and warmup < _SHORTEST_ADAPTING
             dense = kept or warmup // 2 >= DENSE_DRAWS * len(inv_metric)
         metric = self.metric or ("dense_e" if dense else "diag_e")
-        return replace(self, metric=metric, iter_warmup=warmup)
+        delta = self.adapt_delta
+        if delta is None:
+            delta = DENSE_DELTA if inv_metric is not None and metric == "dense_e" else DELTA
+        return replace(self, metric=metric, iter_warmup=warmup, adapt_delta=delta)
 
     @property
     def warmup(self) -> int:
         """Number of warm-up iterations without a known metric."""
         return WARMUP if self.iter_warmup is None else int(self.iter_warmup)
 
+    @property
+    def delta(self) -> float:
+        """Target acceptance rate without a known metric."""
+        return DELTA if self.adapt_delta is None else float(self.adapt_delta)
+
     def settings(self) -> dict[str, Any]:
         """Options that determine the draws, as plain values; rare ones only if they are set."""
-        always = ("chains", "iter_sampling", "adapt_delta", "max_treedepth")
+        always = ("chains", "iter_sampling", "max_treedepth")
         never = ("parallel_chains", "show_console", "refresh")
         found = {
             member.name: getattr(self, member.name)

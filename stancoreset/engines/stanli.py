@@ -326,7 +326,7 @@ class StanliBound:
                     save_warmup=nuts.save_warmup,
                     seed=seed,
                     inits=inits,
-                    delta=nuts.adapt_delta,
+                    delta=nuts.delta,
                     max_depth=nuts.max_treedepth,
                     metric=nuts.metric,
                     inv_metric=checked_metric(inv_metric, nuts.metric, self.n_params),

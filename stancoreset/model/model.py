@@ -251,7 +251,8 @@ class CoresetModel:
             Random seed; None draws one, which the report gives, and which a resumed run takes
             from `output_dir`.
         chains, iter_warmup, iter_sampling : int, optional
-            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000. Where the reference lies near
+            the posterior, its draws give NUTS' metric, and warm-up takes 149 iterations.
         inits : float, dict, list of dict, path, list of path, or ndarray, optional
             Starting points of the chains, as in cmdstanpy: constrained values by parameter, some
             of which may be missing, for all chains or for each; a radius; or an array (P,) or

@@ -22,7 +22,7 @@ class NUTSOptions(TypedDict, total=False):
 
     thin: int
     save_warmup: bool
-    adapt_delta: float
+    adapt_delta: float | None
     max_treedepth: int
     metric: Metric | None
     step_size: float | Sequence[float] | None

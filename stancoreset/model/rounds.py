@@ -30,7 +30,7 @@ from stancoreset.model.refinement import (
 from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline
-from stancoreset.posterior import arviz
+from stancoreset.posterior import RHAT_MIXED, arviz
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
@@ -139,9 +139,9 @@ class Rounds:
         nuts = asked.nuts
         if SMALLER_STEPS in actions:
             closer = _CLOSER ** actions.count(SMALLER_STEPS)
-            nuts = replace(nuts, adapt_delta=1 - (1 - nuts.adapt_delta) / closer)
+            nuts = replace(nuts, adapt_delta=1 - (1 - nuts.delta) / closer)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
-        if longer > 1:  # warm-up has its usual length, which adapts a known metric too
+        if longer > 1 and not self._keeps_metric(attempts):
             nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
         settings["nuts"] = replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling))
         if asked.engine_output_dir is not None and attempts:
@@ -153,6 +153,13 @@ class Rounds:
             settings["reference"] = change.reference
         chosen = {n: settings.pop(n) for n in ("draws", "candidates") if n in settings}
         return replace(asked, selection=replace(asked.selection, **chosen), **settings)
+
+    def _keeps_metric(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether chains that know their metric agree: longer ones need no longer warm-up."""
+        if self.pipeline.plan.nuts.iter_warmup is not None or not attempts:
+            return False
+        apart = any(a.round.rhat > RHAT_MIXED for a in attempts)
+        return not apart and self.pipeline.near(attempts[-1].reference) is not None
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

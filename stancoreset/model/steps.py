@@ -254,7 +254,7 @@ class Pipeline:
 
     def sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
         """Run NUTS on the coreset."""
-        plan, near = self.plan, self._near(reference)
+        plan, near = self.plan, self.near(reference)
         with self.stages("sample"):
             return self.session.sample(
                 self.checked,
@@ -277,7 +277,7 @@ class Pipeline:
         plan = self.plan
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
 
-    def _near(self, reference: Reference) -> Float | None:
+    def near(self, reference: Reference) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known."""
         near: Float | None = getattr(reference, "near", None)
         if near is not None or reference.log_q is None or reference.elsewhere is not None:

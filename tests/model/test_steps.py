@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,13 +14,17 @@ import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
+from stancoreset.engines import inverse_metric
 from stancoreset.errors import OptionError
 from stancoreset.model import Plan
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.projector import Projector
+from stancoreset.model.refinement import LONGER_CHAINS, Change, Round
+from stancoreset.model.rounds import Rounds
 from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
-from stancoreset.model.steps import Pipeline
+from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.progress import Stages
+from stancoreset.reference import Reference
 from stancoreset.selection import Coreset, Projection
 from stancoreset.selection import coreset as selecting
 
@@ -151,3 +155,90 @@ def test_sizes_grow_by_half_up_to_half_the_draws(projection):
 def test_nothing_beyond_second_order_without_an_expansion(projection):
     with pytest.raises(OptionError, match=r"projection is 'taylor'.*no parameter of this program"):
         Projector("taylor", None, None, None, None, None)  # type: ignore[arg-type]
+
+
+# NUTS' metric and warm-up --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Nearer(Reference):
+    """A reference that has draws near the posterior."""
+
+    near: np.ndarray | None = None
+
+
+@pytest.fixture
+def sampled(model, projection, monkeypatch):
+    """What NUTS is asked for: options, metric and starting points, by reference and plan."""
+
+    def ask(reference: Reference, **options: Any) -> tuple[sc.NUTS, np.ndarray | None, np.ndarray]:
+        asked: dict[str, Any] = {}
+        session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
+        few = sc.select(projection, 20, "pursuit")
+        bound = type(session.bind(checked, few))
+        monkeypatch.setattr(bound, "sample", lambda _self, **given: asked.update(given))
+        Pipeline(session, checked, Plan.of(options), Stages(False), folder, {}).sample(
+            reference, few
+        )
+        nuts = sc.NUTS(**{name: asked[name] for name in sc.NUTS.names()})
+        return nuts, asked["inv_metric"], asked["inits"]
+
+    return ask
+
+
+def test_a_good_laplace_fit_gives_the_metric_the_starts_and_a_short_warmup(model, sampled):
+    reference = model.reference(DATA, draws=50)
+    assert np.std(reference.log_p - reference.log_q) < 0.5
+    nuts, metric, starts = sampled(reference)
+    assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("dense_e", 149, 0.95)
+    np.testing.assert_allclose(metric, reference.gaussian.cov, rtol=0.5, atol=3e-3)
+    assert len(np.unique(starts, axis=0)) == 4
+    away = np.linalg.solve(reference.gaussian.chol, (starts - reference.gaussian.mean).T)
+    assert np.linalg.norm(away, axis=0).max() < 5
+    nuts, *_ = sampled(reference, iter_warmup=120, metric="diag_e", adapt_delta=0.7)
+    assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("diag_e", 120, 0.7)
+
+
+def test_a_poor_laplace_fit_gives_neither(model, sampled):
+    good = model.reference(DATA, draws=50)
+    poor = replace(good, log_q=good.log_q + np.linspace(-2, 2, 50))
+    several = replace(good, elsewhere=good.draws + 9)
+    for reference in (poor, several, replace(good, method="draws", spare=good.draws)):
+        nuts, metric, _ = sampled(reference)
+        assert metric is None
+        assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("diag_e", 1000, 0.8)
+
+
+def test_draws_near_the_posterior_come_before_the_fit(model, sampled):
+    good = model.reference(DATA, draws=50)
+    near = np.random.default_rng(0).normal(size=(80, 4)) * [1.0, 2.0, 3.0, 4.0]
+    reference = Nearer(**{**vars(good), "log_q": None}, near=near)
+    nuts, metric, starts = sampled(reference)
+    assert nuts.iter_warmup == 149
+    np.testing.assert_array_equal(metric, inverse_metric(near))
+    assert all((near == start).all(axis=1).any() for start in starts)
+
+
+@pytest.mark.parametrize(
+    ("rhat", "asked", "poor", "warmup"),
+    [
+        (1.01, {}, False, None),  # merely short: the metric is known
+        (1.2, {}, False, 2000),
+        (1.01, {}, True, 2000),
+        (1.01, {"iter_warmup": 400}, False, 800),
+        (1.2, {"iter_warmup": 400}, False, 800),
+    ],
+)
+def test_longer_chains_warm_up_longer_unless_they_agree_and_know_their_metric(
+    model, rhat, asked, poor, warmup
+):
+    good = model.reference(DATA, draws=50)
+    reference = replace(good, log_q=good.log_q + np.linspace(-2, 2, 50)) if poor else good
+    last = Round(0, "first pass", "laplace", 9, 50, 0.0, 0.1, 9.0, 9, 0, "rejected", 1.0, rhat=rhat)
+    attempt = Attempt(reference, None, None, None, None, last)  # type: ignore[arg-type]
+    session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
+    rounds = Rounds(Pipeline(session, checked, Plan.of(asked), Stages(False), folder, {}))
+    change = Change(LONGER_CHAINS, "laplace", {}, lengthened=2.0)
+    nuts = rounds._plan(change, [attempt]).nuts
+    assert (nuts.iter_warmup, nuts.iter_sampling) == (warmup, 2000)
+    assert rounds._plan(Change("first pass", "laplace", {}), []).nuts == sc.NUTS(**asked)
