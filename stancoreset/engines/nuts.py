@@ -15,7 +15,6 @@ import numpy as np
 
 from stancoreset.checks import near_misses, shown
 from stancoreset.engines.base import Float
-from stancoreset.engines.metric import DENSE_DRAWS
 from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
 
@@ -88,7 +87,7 @@ class NUTS:
     max_treedepth : int
     metric : {"diag_e", "dense_e", "unit_e"}, optional
         Also ``"diag"`` and ``"dense"``. Default: ``"diag_e"``; where draws near the posterior give
-        the metric, ``"dense_e"`` if they are enough for the number of parameters.
+        the metric and warm-up keeps it, ``"dense_e"`` if they suffice for one.
     step_size : float or sequence of float, optional
         Step size at the start of adaptation; a separate one per chain on CmdStan only.
     adapt_init_phase, adapt_metric_window, adapt_step_size : int, optional
@@ -223,9 +222,8 @@ class NUTS:
     def completed(self, inv_metric: Float | None = None) -> NUTS:
         """Fill in the metric's kind, the length of warm-up and adapt_delta, unless they are given.
 
-        With a known metric warm-up is short and leaves it as it is, unless the user gives its
-        length or phases. A longer one estimates the metric again, from its last half: a dense one
-        only if that is enough for it.
+        With a known metric warm-up is short and leaves it as it is, unless its length or phases are
+        given. A longer one estimates the metric again, in windows too short for a dense one.
 
         Parameters
         ----------
@@ -233,19 +231,16 @@ class NUTS:
             The inverse metric, if it is known beforehand.
         """
         phases = (self.adapt_init_phase, self.adapt_metric_window, self.adapt_step_size)
-        usual = all(phase is None for phase in phases)
+        known = inv_metric is not None and phases == (None, None, None)
         warmup = self.iter_warmup
         if warmup is None:
-            known = inv_metric is not None and self.metric != "unit_e"
-            warmup = KNOWN_WARMUP if known and usual else WARMUP
-        dense = False
-        if inv_metric is not None and np.ndim(inv_metric) == 2:
-            kept = usual and warmup < _SHORTEST_ADAPTING
-            dense = kept or warmup // 2 >= DENSE_DRAWS * len(inv_metric)
+            warmup = KNOWN_WARMUP if known and self.metric != "unit_e" else WARMUP
+        kept = known and warmup < _SHORTEST_ADAPTING
+        dense = kept and np.asarray(inv_metric).ndim == 2
         metric = self.metric or ("dense_e" if dense else "diag_e")
         delta = self.adapt_delta
         if delta is None:
-            delta = DENSE_DELTA if inv_metric is not None and metric == "dense_e" else DELTA
+            delta = DENSE_DELTA if kept and metric == "dense_e" else DELTA
         return replace(self, metric=metric, iter_warmup=warmup, adapt_delta=delta)
 
     @property

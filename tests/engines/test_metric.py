@@ -127,10 +127,10 @@ def test_a_kind_of_metric_gives_the_shape():
         ({"metric": "unit_e"}, "unit_e", 1000),
         ({"iter_warmup": 100}, "dense_e", 100),
         ({"iter_warmup": 0}, "dense_e", 0),
-        ({"iter_warmup": 200}, "diag_e", 200),  # estimated anew from 100 draws
+        ({"iter_warmup": 200}, "diag_e", 200),  # estimated anew
         ({"iter_warmup": 200, "metric": "dense_e"}, "dense_e", 200),
-        ({"iter_warmup": 1000}, "dense_e", 1000),
-        ({"adapt_metric_window": 30}, "dense_e", 1000),
+        ({"iter_warmup": 1000}, "diag_e", 1000),
+        ({"adapt_metric_window": 30}, "diag_e", 1000),
         ({"iter_warmup": 149, "adapt_init_phase": 10}, "diag_e", 149),
         ({"step_size": 0.1}, "dense_e", 149),
     ],
@@ -140,7 +140,7 @@ def test_options_that_are_given_win_over_a_known_metric(options, metric, warmup)
     assert (nuts.metric, nuts.iter_warmup) == (metric, warmup)
     assert nuts.completed(np.eye(40)) == nuts
     assert nuts.step_size == options.get("step_size")
-    assert nuts.adapt_delta == (0.95 if metric == "dense_e" else 0.8)
+    assert nuts.adapt_delta == (0.95 if metric == "dense_e" and warmup < 150 else 0.8)
     assert NUTS(**options, adapt_delta=0.9).completed(np.eye(40)).adapt_delta == 0.9
 
 
@@ -188,9 +188,9 @@ def test_stanli_adapts_a_known_metric_in_a_long_warmup(bound, near):
     result = bound.sample(
         seed=1, inits=near[:1], inv_metric=metric, chains=1, iter_sampling=10, iter_warmup=600
     )
-    assert result.native.metric == "dense_e"
+    assert result.native.metric == "diag_e"
     (found,) = result.native.inv_metric
-    assert not np.isclose(np.diag(found) / np.diag(metric), 1.0, atol=0, rtol=1e-3).any()
+    assert not np.isclose(found / np.diag(metric), 1.0, atol=0, rtol=1e-3).any()
 
 
 def test_the_metric_of_a_known_one_is_that_of_the_user(bound, near):
