@@ -47,8 +47,8 @@ from stancoreset.selection.solvers import SolverName
 __all__ = ["Attempt", "Pipeline"]
 
 # Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
-# metric from it, and the least number of draws for that.
-_NEAR, _NEAR_DRAWS = 0.5, 1_000
+# metric from it, and the number of draws for that: ten for each parameter of a dense one.
+_NEAR, _NEAR_DRAWS = 0.5, 2_000
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Pipeline:
         if poor or reference.method != "laplace":
             return None
         rng = np.random.default_rng([self.plan.seed, 23])
-        return reference.gaussian.draw(max(_NEAR_DRAWS, 10 * len(reference.gaussian.mean)), rng)
+        return reference.gaussian.draw(_NEAR_DRAWS, rng)
 
     def _inits(self, reference: Reference, coreset: Coreset, near: Float | None) -> Float:
         """Default starting points of the chains."""
@@ -295,6 +295,7 @@ class Pipeline:
         if near is not None or coreset.control is None or reference.method != "laplace":
             # Chains start at draws of the reference: where the posterior is, all its modes.
             rng = np.random.default_rng([self.plan.seed, 11])
-            draws = reference.draws if near is None else near
+            draws = getattr(reference, "near", None)
+            draws = reference.draws if draws is None else draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
