@@ -137,7 +137,7 @@ def movielens_crossed() -> Data:
     t = t[t.groupby("userId")["rating"].transform("size") >= 20]
     time = pd.to_datetime(t["timestamp"], unit="s")
     age = np.log1p((time.dt.year - t["year"]).clip(lower=0))
-    columns = {"log_age": age, "weekend": time.dt.dayofweek >= 5}
+    columns = {"log_age": age, "weekend": time.dt.day_of_week >= 5}
     outcome = population(t["rating"].to_numpy(float), columns)
     return {**outcome, **groups(1, t["userId"]), **groups(2, t["movieId"])}
 
