@@ -72,6 +72,8 @@ def test_totals_count_what_is_useful_and_what_was_quick():
     totals = Totals.of(outcomes)
     assert totals == Totals(3, 2, 1, 4, 120)
     assert str(totals).startswith("3 fits: 2 useful, 1 certified in the first round; median 4.0 s")
+    failed = Outcome("d", 5, "failed", "failed", seconds=1, processor=1)
+    assert Totals.of([*outcomes, failed]).median == float("inf")  # though it was quick
 
 
 def test_a_fit_ends_at_its_limit_and_is_kept(tmp_path):

@@ -24,6 +24,8 @@ HEADER = (
 )
 #: Verdicts with draws that one may use.
 USEFUL = ("certified", "corrected")
+# Characters of an error that are kept.
+_NOTE = 160
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Outcome:
     rounds, size, gradients, densities : int
         Rounds, rows of the coreset, and evaluations of the full data.
     seconds, processor : float
-        Wall-clock and processor time, from the text of the program to the certificate.
+        Wall-clock and processor time, from the text of the program to the certificate; of an
+        unfinished or failed fit that of its whole process.
     note : str
         The stage after which an unfinished fit ended, or the error of a failed one.
     timings : mapping
@@ -93,7 +96,15 @@ _FIELDS = [member.name for member in fields(Outcome)]
 
 @dataclass(frozen=True)
 class Totals:
-    """The sums that the goals are about."""
+    """The sums that the goals are about.
+
+    Attributes
+    ----------
+    fits, useful, in_the_first_round : int
+        All fits; those certified or corrected; those certified in the first round.
+    median, largest : float
+        Of the times; for the median, a fit without a useful posterior takes for ever.
+    """
 
     fits: int
     useful: int
@@ -104,13 +115,13 @@ class Totals:
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> Totals:
         outcomes = list(outcomes)
-        times = [outcome.time for outcome in outcomes]
+        answered = [outcome.time if outcome.useful else float("inf") for outcome in outcomes]
         return cls(
             len(outcomes),
             sum(outcome.useful for outcome in outcomes),
             sum(outcome.first == "certified" for outcome in outcomes),
-            median(times),
-            max(times),
+            median(answered),
+            max(outcome.time for outcome in outcomes),
         )
 
     def __str__(self) -> str:
@@ -124,23 +135,28 @@ def in_a_child(name: str, max_rounds: int, limit: float) -> Outcome:
     """Fit a case in a process of its own, which ends after `limit` seconds of processor time."""
     root = HERE.parents[2]
     paths = os.pathsep.join(map(str, (root, HERE.parent)))
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), os.times()
     done = subprocess.run(
         [sys.executable, "-m", "pairs.child", name, str(max_rounds), str(limit)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
+        timeout=300 + 30 * limit,  # for a process that waits for ever
     )
-    seconds = time.perf_counter() - started
+    ended = os.times()
+    spent = {
+        "seconds": time.perf_counter() - started,
+        "processor": sum(ended[2:4]) - sum(worked[2:4]),
+    }
     said: dict[str, Any] = {}
     for line in done.stdout.splitlines():
         said.update(json.loads(line))
     if done.returncode == -signal.SIGXCPU:
-        ended = {"verdict": "unfinished", "first": "unfinished", "processor": limit}
-        said.update(ended, seconds=seconds, note=f"after {said.get('stage', 'the start')}")
+        note = f"after {said.get('stage', 'the start')}"
+        said.update(spent, verdict="unfinished", first="unfinished", note=note)
     elif done.returncode != 0:
         error = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        said.update(verdict="failed", first="failed", seconds=seconds, note=error)
+        said.update(spent, verdict="failed", first="failed", note=error[:_NOTE])
     known: Any = {key: said[key] for key in _FIELDS if key in said}
     return Outcome(name=name, max_rounds=max_rounds, **known)
 
