@@ -58,7 +58,7 @@ def run(name: str, max_rounds: int, limit: float) -> None:
         seconds=time.perf_counter() - started,
         processor=processor_time() - worked,
         timings={stage: round(seconds, 1) for stage, seconds in fit.timings.items()},
-        reasons=list(fit.certificate.reasons),
+        note="; ".join(fit.certificate.reasons),
     )
 
 

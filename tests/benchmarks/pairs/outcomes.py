@@ -24,7 +24,7 @@ HEADER = (
 )
 #: Verdicts with draws that one may use.
 USEFUL = ("certified", "corrected")
-# Characters of an error that are kept.
+# Characters of a note that are kept.
 _NOTE = 160
 
 
@@ -49,7 +49,8 @@ class Outcome:
         Wall-clock and processor time, from the text of the program to the certificate; of an
         unfinished or failed fit that of its whole process.
     note : str
-        The stage after which an unfinished fit ended, or the error of a failed one.
+        The stage after which an unfinished fit ended, the error of a failed one, or the
+        certificate's reasons.
     timings : mapping
         Wall-clock seconds of each stage.
     """
@@ -156,7 +157,8 @@ def in_a_child(name: str, max_rounds: int, limit: float) -> Outcome:
         said.update(spent, verdict="unfinished", first="unfinished", note=note)
     elif done.returncode != 0:
         error = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        said.update(spent, verdict="failed", first="failed", note=error[:_NOTE])
+        said.update(spent, verdict="failed", first="failed", note=error)
+    said["note"] = said.get("note", "")[:_NOTE]
     known: Any = {key: said[key] for key in _FIELDS if key in said}
     return Outcome(name=name, max_rounds=max_rounds, **known)
 
