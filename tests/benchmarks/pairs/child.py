@@ -2,7 +2,8 @@
 
     python -m pairs.child NAME MAX_ROUNDS SECONDS
 
-Standard output has one line of JSON a finished stage, and last the result.
+Standard output has one line of JSON a finished stage, and last the result; an engine may write
+other lines between them.
 """
 
 from __future__ import annotations

@@ -151,7 +151,8 @@ def in_a_child(name: str, max_rounds: int, limit: float) -> Outcome:
     }
     said: dict[str, Any] = {}
     for line in done.stdout.splitlines():
-        said.update(json.loads(line))
+        if line.startswith("{"):  # an engine may write lines of its own
+            said.update(json.loads(line))
     if done.returncode == -signal.SIGXCPU:
         note = f"after {said.get('stage', 'the start')}"
         said.update(spent, verdict="unfinished", first="unfinished", note=note)
