@@ -1,4 +1,4 @@
-"""Checks of arguments, with errors that name the argument, its value and the expected one."""
+"""Checks of arguments; each raises an OptionError with the name, the value and the expected one."""
 
 from __future__ import annotations
 
@@ -56,10 +56,6 @@ def shown(value: object) -> str:
 def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> None:
     """Raise unless `value` is a whole number of at least `least`.
 
-    Raises
-    ------
-    OptionError
-
     Examples
     --------
     >>> check_whole("chains", 0, 1)
@@ -76,23 +72,13 @@ def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
 
 
 def check_seed(value: object, name: str = "seed") -> None:
-    """Raise unless `value` is a seed that Stan accepts.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` is a seed that Stan accepts."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _SEEDS:
         raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
 
 
 def check_number(name: str, value: Any, least: float = -math.inf, *, strict: bool = False) -> None:
-    """Raise unless `value` is a finite number of at least `least`, or, if `strict`, above it.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` is a finite number of at least `least`, or, if `strict`, above it."""
     number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     finite = number and abs(value) <= sys.float_info.max
     if not finite or value < least or (strict and value == least):
@@ -103,35 +89,19 @@ def check_number(name: str, value: Any, least: float = -math.inf, *, strict: boo
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise unless `value` is True or False.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise OptionError(f"{name} is {shown(value)}, expected True or False")
 
 
 def check_text(name: str, value: object, meaning: str = "a string") -> None:
-    """Raise unless `value` is a non-empty string.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` is a non-empty string."""
     if not isinstance(value, str) or not value:
         raise OptionError(f"{name} is {shown(value)}, expected {meaning}")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless `value` is one of the known strings.
-
-    Raises
-    ------
-    OptionError
-        If it is not; the message suggests similar ones.
-    """
+    """Raise unless `value` is one of the known strings; the message suggests similar ones."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
         meant = near_misses(value, known) if isinstance(value, str) else []
@@ -142,35 +112,20 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def check_is(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    """Raise unless `value` has the expected type.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` has the expected type."""
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}, expected {expected}")
 
 
 def check_names(name: str, value: object, meaning: str = "names") -> None:
-    """Raise unless `value` is a list of strings.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `value` is a list of strings."""
     several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
     if not several or not all(isinstance(item, str) for item in value):  # type: ignore[attr-defined]
         raise OptionError(f"{name} is {shown(value)}, expected a list of {meaning}")
 
 
 def check_labels(coords: object, dims: object) -> None:
-    """Raise unless these can name the dimensions of parameters, as in ArviZ.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless these can name the dimensions of parameters, as in ArviZ."""
     for name, value, example in (
         ("coords", coords, '{"predictor": ["age", "income"]}'),
         ("dims", dims, '{"beta": ["predictor"]}'),
@@ -191,21 +146,9 @@ def check_labels(coords: object, dims: object) -> None:
 def as_numbers(
     name: str, value: Any, shape: str, error: type[StancoresetError] = OptionError
 ) -> NDArray[np.float64]:
-    """Convert to a non-empty array of real numbers.
+    """Convert to a non-empty array of real numbers, or raise an `error`.
 
-    Parameters
-    ----------
-    name : str
-    value : array_like
-    shape : str
-        The expected shape, for the message: ``"an array (draws,)"``.
-    error : type
-        Type of the error.
-
-    Raises
-    ------
-    StancoresetError
-        Of the type `error`, if `value` is not an array of numbers, is empty, or is one number.
+    `shape` is the expected one, for the message: ``"an array (draws,)"``.
     """
     with understood(name, value, f"{shape} of numbers", error):
         array = np.asarray(value)
@@ -231,13 +174,7 @@ def understood(
 
 
 def check_path(name: str, value: Any) -> Path:
-    """Return a path that the system accepts, with ``~`` expanded.
-
-    Raises
-    ------
-    OptionError
-        If `value` is not a string or path, or no file can have this path.
-    """
+    """Return a path that the system accepts, with ``~`` expanded."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise OptionError(f"{name} is {shown(value)}, expected a path")
     try:

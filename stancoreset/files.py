@@ -90,14 +90,9 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block succeeds.
 
     Several processes may create the same one at a time: the first to finish wins, the others'
-    folders are discarded, and users of the first one are not disturbed. A killed process
-    leaves the temporary folder behind; see `remove_leftovers`.
-
-    Parameters
-    ----------
-    path : Path
-    needed : str
-        A file without which the folder at `path` is damaged, and replaced.
+    folders are discarded, and users of the first one are not disturbed. A folder at `path` that
+    lacks the file `needed` is damaged, and replaced. A killed process leaves the temporary folder
+    behind; see `remove_leftovers`.
 
     Raises
     ------
@@ -134,13 +129,7 @@ def _temporary(path: Path) -> Path:
 
 
 def make_folder(name: str, value: str | Path) -> Path:
-    """Create a folder for results if it does not exist.
-
-    Raises
-    ------
-    OptionError, OutputError
-        If the value of the option `name` is not a path, or is not writable.
-    """
+    """Create a folder for results, the value of the option `name`, if it does not exist."""
     folder = check_path(name, value)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder for the results")
@@ -214,15 +203,9 @@ def _status(pid: int) -> tuple[str, str] | None:
 
 @contextmanager
 def reading(path: str | Path, error: type[StancoresetError] = OutputError) -> Iterator[None]:
-    """Convert any failure to read a file to one error that names it.
+    """Convert any failure to read a file to one `error` that names it.
 
     A damaged file may make its reader fail in any way. The caller reports a missing file.
-
-    Parameters
-    ----------
-    path : path
-    error : type
-        Type of the error.
 
     Examples
     --------

@@ -23,21 +23,11 @@ def option(
     without: str = "",
     cmdstan: bool = False,
 ) -> Any:
-    """A dataclass field that is an option.
+    """A dataclass field that is an option, with its help text.
 
-    Parameters
-    ----------
-    default : Any
-    about : str
-        Help text.
-    least : int, optional
-        The least value of a whole number.
-    choices : sequence of str
-        The texts that are allowed; empty: any.
-    without : str
-        Of a flag that is True by default: the help text of its opposite.
-    cmdstan : bool
-        Whether only CmdStan has it.
+    `least` is the least value of a whole number; `choices` are the texts that are allowed, any if
+    it is empty; `without` is the help text of the opposite of a flag that is True by default;
+    `cmdstan` tells whether only CmdStan has it.
     """
     about_it = {"help": about, "least": least, "choices": tuple(choices)}
     return dataclasses.field(
@@ -65,10 +55,6 @@ def check_ranges(values: Any) -> None:
     """Raise unless whole numbers, flags and texts are in the ranges of their options.
 
     None is allowed where it is the default. An option of several types is left to its dataclass.
-
-    Raises
-    ------
-    OptionError
     """
     for member in dataclasses.fields(values):
         value, about = getattr(values, member.name), member.metadata

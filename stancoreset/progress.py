@@ -50,13 +50,7 @@ class Stages:
 
     @classmethod
     def given(cls, stages: object, show_progress: object) -> Stages:
-        """Return the given stopwatch, or a new one.
-
-        Raises
-        ------
-        OptionError
-            If it is not a stopwatch, or `show_progress` is not True, False or None.
-        """
+        """Return the given stopwatch, or a new one."""
         if show_progress is not None:
             check_flag("show_progress", show_progress)
         if stages is None:

@@ -31,17 +31,7 @@ _PATIENCE = 20.0
 class WorkFolder:
     """A batch's folder, locked while it is in use.
 
-    Parameters
-    ----------
-    path : path
-    resume : bool
-        Whether it may hold an earlier batch.
-
-    Raises
-    ------
-    OutputError
-        If it is not writable, holds other files, holds an earlier batch and `resume`
-        is False, or another batch is using it.
+    It must be writable and new, empty or, with `resume`, that of an earlier batch.
     """
 
     def __init__(self, path: str | Path, *, resume: bool) -> None:

@@ -42,24 +42,9 @@ _NOT_SETTINGS = ("show_console", "refresh")
 class Job:
     """One fit, or one NUTS run on the full data.
 
-    Attributes
-    ----------
-    name : str
-        Name of its folder.
-    model : str
-        Path of the Stan program.
-    data : str, list or dict
-        As in `CoresetModel.fit`.
-    engine : str
-    obs : str or None
-    settings : dict
-        Arguments of `CoresetModel.fit` (or ``sample``).
-    columns : str or None
-        Path of the file that maps columns to variables, if `data` names files, folders or
-        patterns of rows.
-    full : str or None
-        Name of the job that runs NUTS on the full data for comparison.
-    kind : {"fit", "full"}
+    `data` and `settings` are arguments of `CoresetModel.fit` (or ``sample``). If `data` name files,
+    folders or patterns of rows, `columns` is the path of the file that maps their columns to
+    variables. `full` is the name of the job that runs NUTS on the full data for comparison.
     """
 
     name: str

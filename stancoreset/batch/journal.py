@@ -22,18 +22,9 @@ __all__ = ["History", "append", "history"]
 class History:
     """The contents of a job's journal.
 
-    Attributes
-    ----------
-    attempts : int
-        Number of starts.
-    key : str
-        `Job.key` at the last start.
-    seconds : dict of str to float
-        Time of each stage in the last attempt that computed it.
-    computed : list of (int, str)
-        Attempt and name of every finished stage, in order.
-    error : str or None
-        Error of the last attempt, if it failed.
+    `key` is `Job.key` at the last start, `seconds` the time of each stage in the last attempt that
+    computed it, `computed` the attempt and name of every finished stage, and `error` that of the
+    last attempt, if it failed.
     """
 
     attempts: int = 0
@@ -44,13 +35,7 @@ class History:
 
 
 def append(path: Path, event: str, **values: Any) -> None:
-    """Add an event.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written, for example because the disk is full.
-    """
+    """Add an event; raise an OutputError if the disk is full."""
     line = json.dumps({"event": event, "at": round(time.time(), 3), **values}, default=str)
     try:
         with path.open("ab+", buffering=0) as stream:

@@ -21,12 +21,7 @@ class _Running:
 
 
 class Live:
-    """Displays each `Event`.
-
-    Parameters
-    ----------
-    stream : text stream
-    """
+    """Displays each `Event` on a text stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

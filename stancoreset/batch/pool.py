@@ -75,15 +75,7 @@ def run_jobs(
 ) -> None:
     """Run jobs on `count` worker processes, which share the cores.
 
-    Parameters
-    ----------
-    jobs : iterable of Job
-    folder : WorkFolder
-        The locked folder.
-    count : int
-        Number of jobs at the same time.
-    on_event : callable
-        Called with each `Event`, and with a tick at least twice a second.
+    `on_event` is called with each `Event`, and with a tick at least twice a second.
     """
     pending = list(jobs)
     on_event(Event("plan", count=len(pending)))

@@ -37,17 +37,9 @@ _LONGEST_NAME = 200
 
 
 def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
-    """Read the jobs of a TOML file, or of a dict of the same form, in order.
+    """Read the jobs of a TOML file, or of a dict of the same form, in order; see `run_batch`.
 
-    Parameters
-    ----------
-    spec : path or mapping
-        ``[defaults]``, ``[grid]`` and ``[[jobs]]``; see `stancoreset.run_batch`. Paths in a
-        file are relative to the file's folder.
-
-    Returns
-    -------
-    list of Job
+    Paths in a file are relative to the file's folder.
 
     Raises
     ------

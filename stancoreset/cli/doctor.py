@@ -17,17 +17,9 @@ __all__ = ["Finding", "examine"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A component that was looked for.
+    """A component that was looked for; `found` is its version or location, None if it is missing.
 
-    Attributes
-    ----------
-    name : str
-    found : str or None
-        Version or location; None if it is missing.
-    advice : str
-        How to install it if it is missing.
-    needed : bool
-        Whether stancoreset cannot work without it.
+    `advice` says how to install it; without one that is `needed` stancoreset cannot work.
     """
 
     name: str

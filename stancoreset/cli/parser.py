@@ -32,10 +32,7 @@ unchanged; stancoreset fit --help lists ready ones.
 def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     """Build the parser of the whole command line.
 
-    Parameters
-    ----------
-    handlers : mapping of str to callable
-        Function of each command, which takes the parsed arguments and returns the exit code.
+    The handler of a command takes the parsed arguments and returns the exit code.
     """
     from stancoreset.cli.batch import add_arguments as add_batch_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments

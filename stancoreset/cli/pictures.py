@@ -21,18 +21,7 @@ def write_comparison(
 ) -> pd.DataFrame:
     """Write ``comparison.csv``, ``density.png`` and ``forest.png`` of several posteriors.
 
-    Parameters
-    ----------
-    posteriors : mapping of str to posterior
-    folder : Path
-        Must exist.
-    reference : str, optional
-        Posterior that the others are compared with; default: the first.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The table of `stancoreset.compare`.
+    Return the table of `stancoreset.compare`.
     """
     table = compare(posteriors, reference=reference)
     with atomic_path(folder / "comparison.csv") as temporary:

@@ -89,28 +89,11 @@ def plot_run(
     data: str | Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> Path:
-    """Draw a picture of a finished run and write it to a file.
+    """Draw the picture `kind` of a finished run, and write it to `output`, which is returned.
 
-    Parameters
-    ----------
-    run : path
-        Folder of a fit.
-    kind : str
-        A key of `KINDS`.
-    output : path
-        ``.png``, ``.pdf``, ``.svg`` or another format of matplotlib.
-    also : sequence of path
-        Folders of other fits, or ArviZ ``.nc`` files, for ``density`` and ``forest``; a
-        ``full.nc`` in the run's own folder is always drawn.
-    var_names : sequence of str, optional
-        Parameters, for ``density`` and ``forest``.
-    data, columns : optional
-        For ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
-
-    Returns
-    -------
-    Path
-        `output`.
+    ``density`` and ``forest`` show the run's posterior, its reference, a ``full.nc`` in the run's
+    folder and `also`, folders of other fits or ArviZ ``.nc`` files. `data` and `columns` are for
+    ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
 
     Raises
     ------
@@ -147,15 +130,6 @@ def _require_format(output: Path) -> None:
 def covariates(data: Mapping[str, Any], n_obs: int) -> pd.DataFrame:
     """Tabulate the numbers of every row, one column each, with Stan's names.
 
-    Parameters
-    ----------
-    data : mapping
-        The full data.
-    n_obs : int
-        Number of rows.
-
-    Examples
-    --------
     >>> data = {"N": 3, "y": [0, 1, 1], "X": np.eye(3)[:, :2]}
     >>> list(covariates(data, 3).columns)
     ['y', 'X[1]', 'X[2]']

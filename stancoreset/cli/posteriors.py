@@ -15,21 +15,9 @@ __all__ = ["posteriors_at"]
 
 
 def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> dict[str, Any]:
-    """Load the posteriors of folders and files, each named after its folder or file.
+    """Load folders of fits and ArviZ ``.nc`` files, each named after its folder or file.
 
-    Parameters
-    ----------
-    places : iterable of path
-        Folders of fits, or ArviZ ``.nc`` files.
-    taken : iterable of str
-        Names already in use.
-
-    Raises
-    ------
-    OptionError
-        If two would have the same name.
-    OutputError, DataError
-        If a folder or file cannot be read.
+    No name may occur twice, or be one of those `taken`.
     """
     found: dict[str, Any] = {}
     names = set(taken)

@@ -34,13 +34,8 @@ _POINTS = 8
 class Adopted:
     """The user's program and its weighted version.
 
-    Attributes
-    ----------
-    original : StanProgram
-        The user's program; a number of observations written as a literal is data here.
-    weighted : WeightedProgram
-    woven : Woven or None
-        The result of weaving; None if the user wrote the weights.
+    In `original` a number of observations written as a literal is data; `woven` is None if the user
+    wrote the weights.
     """
 
     original: StanProgram
@@ -106,11 +101,7 @@ def _weighs_its_rows(program: StanProgram) -> bool:
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     """Recognise a hand-weighted program, or weave an unweighted one.
 
-    Parameters
-    ----------
-    program : StanProgram
-    obs : str, optional
-        Name of the data integer that counts observations.
+    `obs` names the data integer that counts observations, if it is ambiguous.
 
     Raises
     ------

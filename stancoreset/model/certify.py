@@ -33,15 +33,8 @@ CERTIFIED_DRAWS = 1_000
 class Judge:
     """Certificates of one coreset's posterior.
 
-    Attributes
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    coreset : Coreset
-    references : tuple of Reference
-        References whose draws are evaluated too: first the one at which rows were matched, then
-        those of earlier rounds, because of their modes.
+    The draws of `references` are evaluated too: first the one at which rows were matched, then
+    those of earlier rounds, because of their modes.
     """
 
     session: Session
@@ -57,17 +50,10 @@ class Judge:
         staged: bool = False,
         tick: Callable[[int], object] | None = None,
     ) -> Certificate:
-        """The certificate of draws from the coreset posterior.
+        """The certificate of draws from the coreset posterior, by `count` of them, evenly spaced.
 
-        Parameters
-        ----------
-        posterior : ArviZ container, cmdstanpy fit or dict of arrays
-        count : int
-            Number of draws to evaluate, evenly spaced.
-        staged : bool
-            Whether a quarter of them is enough if it leaves no doubt.
-        tick : callable, optional
-            Called with the number of draws evaluated since the last call.
+        If `staged`, a quarter of them is enough if it leaves no doubt. `tick` is called with the
+        number of draws evaluated since its last call.
         """
         density = self.session.witnessed(self.checked)
         draws, index = self.session.unconstrained(self.checked, posterior, count)

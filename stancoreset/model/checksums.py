@@ -20,13 +20,7 @@ CHECKSUMS = "checksums.txt"
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
-    """The checksum of each completely written file; None without a list.
-
-    Raises
-    ------
-    OutputError
-        If the list cannot be read.
-    """
+    """The checksum of each completely written file; None without a list."""
     file = folder / CHECKSUMS
     try:
         with reading(file):
@@ -50,12 +44,7 @@ def record(folder: Path, names: Iterable[str]) -> None:
 
 
 def require_unchanged(file: Path, listed: dict[str, str] | None) -> None:
-    """Raise if a file differs from the one that was written; without a list, never.
-
-    Raises
-    ------
-    OutputError
-    """
+    """Raise if a file differs from the one that was written; without a list, never."""
     if listed is None:
         return
     if file.name not in listed:

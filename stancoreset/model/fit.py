@@ -143,28 +143,8 @@ class CoresetFit:
 
         Numbers that are unknown or not finite are None.
         """
-        certificate = self.certificate
         report = {
-            "certificate": {
-                "verdict": certificate.verdict,
-                "khat": certificate.khat,
-                "ess": certificate.ess,
-                "n_draws": certificate.n_draws,
-                "heldout_error": certificate.heldout_error,
-                "divergences": certificate.divergences,
-                "unseen": certificate.unseen,
-                "unvisited": certificate.unvisited,
-                "rhat": certificate.rhat,
-                "mean_shift": certificate.mean_shift,
-                "sd_change": certificate.sd_change,
-                "mcse_mean": certificate.mcse_mean,
-                "mcse_sd": certificate.mcse_sd,
-                "ess_bulk": certificate.ess_bulk,
-                "ess_tail": certificate.ess_tail,
-                "reasons": list(certificate.reasons),
-                "against": certificate.against or None,
-                "witness": certificate.witness or None,
-            },
+            "certificate": self.certificate.describe(),
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
             "reference": {"method": self.reference.method, "draws": len(self.reference.draws)},

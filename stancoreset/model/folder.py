@@ -47,8 +47,12 @@ _MARKER = ".stancoreset.json"
 _FAILED = ".failed"
 # A run that is to replace the one around it, and the same folder once it has.
 _NEXT, _PAST = ".overwriting", ".overwritten"
-# A certificate's Monte-Carlo errors; folders of earlier versions do not have them.
+# Numbers of a certificate; folders of earlier versions do not have all of them.
 _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
+_COUNTS = ("divergences", "n_transitions")
+_SHARES = ("unseen", "rhat", "unvisited")
+_NUMBERS = ("heldout_error", *_COUNTS, *_SHARES, "mean_shift", "sd_change", *_MONTE_CARLO)
+_TEXTS = ("against", "witness")
 # The setting that limits the number of rounds.
 _ROUNDS = "max_rounds"
 # Longest text of a value in a message.
@@ -64,16 +68,10 @@ COMPANION = "coreset_data.json"
 
 
 class RunFolder:
-    """Finished stages of one run in a folder of their own.
+    """Finished stages of one run in a folder of their own; a `path` of None keeps nothing.
 
-    Parameters
-    ----------
-    path : Path or None
-        None keeps nothing.
-    fingerprint : mapping
-        Everything that the stages depend on: program, data, settings.
-    replaces : Path, optional
-        The folder whose run this one replaces, see `publish`.
+    The `fingerprint` is everything that the stages depend on: program, data, settings. `replaces`
+    is the folder whose run this one replaces, see `publish`.
     """
 
     def __init__(
@@ -127,17 +125,10 @@ class RunFolder:
     ) -> RunFolder:
         """Open an empty folder, or the folder of a run.
 
-        A run that ended with an error is continued if it is the same run, and dropped otherwise.
-
-        Parameters
-        ----------
-        path : path or None
-        fingerprint : mapping
-        resume : bool
-            Whether to use finished stages, which must come from the same program, data and
-            settings. If the run was to overwrite another, the stages are those of the new run.
-        overwrite : bool
-            Whether to start again; the new run replaces the old when it is finished, see `publish`.
+        With `resume`, finished stages are used; they must come from the same program, data and
+        settings. With `overwrite`, the run starts again, and replaces the old one when it is
+        finished, see `publish`. A run that ended with an error is continued if it is the same run,
+        and dropped otherwise; one that was to overwrite another goes on doing so.
 
         Raises
         ------
@@ -236,11 +227,6 @@ class RunFolder:
 
         The new results count as soon as they are complete, see `results_in`: if the process is
         killed while it moves them, the next one moves the rest.
-
-        Raises
-        ------
-        OutputError
-            If the disk is full.
         """
         if self._replaces is not None and self.path is not None:
             with _writing(self._replaces):
@@ -269,13 +255,7 @@ class RunFolder:
         return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
 
     def settle(self, best: int) -> None:
-        """Copy the stages of the best round to the run, after setting the first pass aside.
-
-        Raises
-        ------
-        OutputError
-            If the disk is full.
-        """
+        """Copy the stages of the best round to the run, after setting the first pass aside."""
         if self.path is None or best == 0:
             return
         with _writing(self.path / _round(0)):
@@ -294,12 +274,7 @@ class RunFolder:
         partial.rename(aside)
 
     def found(self, stage: str) -> Any:
-        """Read a stage's result; None if the stage is not finished.
-
-        Parameters
-        ----------
-        stage : {"reference", "coreset", "posterior", "certificate"}
-        """
+        """Read the result of a stage, a key of `_FILES`; None if the stage is not finished."""
         if self.path is not None and self.finished(stage):
             return load_stage(self.path, stage)
         return None
@@ -347,25 +322,14 @@ def enlist(path: Path, names: Iterable[str]) -> None:
 
 
 def load_part(path: Path, name: str, load: Callable[[Path], T]) -> T:
-    """Read a file of a run's folder.
-
-    Raises
-    ------
-    OutputError
-        If it is missing, damaged or changed.
-    """
+    """Read a file of a run's folder; raise an OutputError if it is missing, damaged or changed."""
     require_files(path, (name,))
     with reading(path / name):
         return load(path / name)
 
 
 def require_files(path: Path, names: Iterable[str]) -> None:
-    """Raise unless a folder holds files, unchanged since they were written.
-
-    Raises
-    ------
-    OutputError
-    """
+    """Raise unless a folder holds files, unchanged since they were written."""
     listed = read_checksums(path)
     for name in names:
         if not os.path.exists(path / name):
@@ -383,13 +347,7 @@ def recorded_seed(path: str | Path | None) -> int | None:
 
 
 def load_stage(path: Path, stage: str) -> Any:
-    """Read a finished stage.
-
-    Raises
-    ------
-    OutputError
-        If its files are missing, damaged or changed.
-    """
+    """Read a finished stage; raise an OutputError if its files are missing, damaged or changed."""
     require_files(path, _files_of(path, stage))
     with reading(path / _FILES[stage][0]):
         return _LOAD[stage](path)
@@ -462,17 +420,8 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
             "draw": certificate.draw_index,
             "log_weight": certificate.log_weights,
             "weight": certificate.weights,
-            "heldout_error": certificate.heldout_error,
-            "divergences": certificate.divergences,
-            "n_transitions": certificate.n_transitions,
-            "unseen": certificate.unseen,
-            "mean_shift": certificate.mean_shift,
-            "sd_change": certificate.sd_change,
-            "rhat": certificate.rhat,
-            "unvisited": certificate.unvisited,
-            **{name: getattr(certificate, name) for name in _MONTE_CARLO},
-            **({"against": certificate.against} if certificate.against else {}),
-            **({"witness": certificate.witness} if certificate.witness else {}),
+            **{name: getattr(certificate, name) for name in _NUMBERS},
+            **{name: text for name in _TEXTS if (text := getattr(certificate, name))},
         }
     )
     with atomic_path(path / "certificate.csv") as temporary:
@@ -488,18 +437,15 @@ def _load_certificate(path: Path) -> Certificate:
     def kept(name: str) -> float:
         return float(table[name].iloc[0]) if name in table else float("nan")
 
+    about: dict[str, Any] = {name: int(table[name].iloc[0]) for name in _COUNTS}
+    about |= {name: kept(name) for name in _SHARES}
+    about |= {name: str(table[name].iloc[0]) for name in _TEXTS if name in table}
     return certify(
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),
         draw_index=draws,
-        divergences=int(table["divergences"].iloc[0]),
-        n_transitions=int(table["n_transitions"].iloc[0]),
-        unseen=kept("unseen"),
         moved=(kept("mean_shift"), kept("sd_change")),
-        against=str(table["against"].iloc[0]) if "against" in table else "",
-        rhat=kept("rhat"),
-        unvisited=kept("unvisited"),
-        witness=str(table["witness"].iloc[0]) if "witness" in table else "",
+        **about,
         monte_carlo=MonteCarlo(*(kept(name) for name in _MONTE_CARLO)),
     )
 

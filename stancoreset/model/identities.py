@@ -54,18 +54,8 @@ _NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 class Identity:
     """One identity, checked.
 
-    Attributes
-    ----------
-    name : str
-        Short name, for reports.
-    statement : str
-        What must hold, as a formula.
-    error : float
-        Largest relative error over the points.
-    passed : bool
-        Whether the error is below the tolerance.
-    cause : str
-        A likely cause of a failure.
+    `statement` is what must hold, as a formula; `error` is its largest relative error over the
+    points, and `cause` a likely cause of a failure.
     """
 
     name: str
@@ -136,14 +126,12 @@ def check_identities(
 ) -> list[Identity]:
     """Check the identities at random points on small random slices of the data.
 
+    At most 50 rows are used at a time, except for lp(0), which is evaluated on all rows, a few
+    million numbers at a time. Points without a finite density do not count. Failed identities are
+    returned like those that passed; `require_identities` raises instead.
+
     Parameters
     ----------
-    weighted : WeightedProgram
-    engine : Engine
-        Evaluates densities; in process this takes milliseconds.
-    data : mapping
-        Checked data with any number of rows; at most 50 are used at a time, except for lp(0),
-        which is evaluated on all rows, a few million numbers at a time.
     original : StanProgram, optional
         The program from which `weighted` was woven; with weights of one it must be the same.
     freeze : callable, optional
@@ -151,17 +139,6 @@ def check_identities(
         is given, so it is compared on rows with their own frozen variables.
     numbered : bool
         Whether the original selects rows by number; it is then compared on all rows.
-    points : int
-        Number of parameter values; those without a finite density do not count.
-    seed : int
-        Random seed of rows, weights and points.
-    tolerance : float
-        Largest relative error that passes; larger if the program uses a numerical solver.
-
-    Returns
-    -------
-    list of Identity
-        Passed and failed ones; `require_identities` raises instead.
 
     Raises
     ------
@@ -197,12 +174,9 @@ def require_identities(
     tolerance: float = TOLERANCE,
     **options: Any,
 ) -> list[Identity]:
-    """Check the identities like `check_identities`, and raise if one fails.
+    """Check the identities like `check_identities`; raise an IdentityError if one fails.
 
-    Raises
-    ------
-    IdentityError
-        If one fails; the message names it, its error and a likely cause.
+    The message names it, its error and a likely cause.
     """
     rows = check_identities(weighted, engine, data, tolerance=tolerance, **options)
     failed = [row for row in rows if not row.passed]

@@ -55,11 +55,8 @@ def select_in_the_loop(
 
     Parameters
     ----------
-    session : Session
-    checked : mapping
-        Checked data, every row.
     full : FullData
-        The same, bound to the engine.
+        The rows of `checked`, bound to the engine.
     size : int
         At most this many rows, k.
     method : {"sparse_vi", "quasi_newton"}
@@ -67,7 +64,6 @@ def select_in_the_loop(
         Draws of each coreset posterior; default: the method's own.
     candidates : int
         Number of candidate rows, M; ``quasi_newton`` uses only `size` of them.
-    seed : int
     sampler : {"laplace", "nuts"}
         The way to draw from a coreset posterior.
     subsample : int, optional
@@ -140,12 +136,7 @@ def select_in_the_loop(
 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Raise unless the method exists and knows the options.
-
-    Raises
-    ------
-    OptionError, SolverError
-    """
+    """Raise unless the method exists and knows the options."""
     if method not in METHODS:
         raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
     own = set(inspect.signature(METHODS[method]).parameters) - _GIVEN
@@ -161,15 +152,7 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
 class EnginePosterior:
     """Draws and log likelihoods of the coresets of a pool of candidate rows.
 
-    Parameters
-    ----------
-    session, checked, full, candidates, seed, sampler, subsample, warmup
-        See `select_in_the_loop`.
-
-    Attributes
-    ----------
-    rows : ndarray of int, shape (M,)
-        Row numbers of the candidates.
+    `rows` (M,) are the row numbers of the candidates; for the arguments see `select_in_the_loop`.
     """
 
     def __init__(
@@ -293,12 +276,7 @@ def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> Gaus
     """Laplace fit of a bound model, by Newton steps from the fit of a similar one.
 
     Without a start, or if Newton's method does not converge, Stan's optimizer searches the mode
-    from random points.
-
-    Raises
-    ------
-    EngineError, ReferenceFitError
-        If no mode is found, or the Hessian there is not negative definite.
+    from random points; an error is raised if there is none.
     """
     fit = None if start is None else _newton(bound, start)
     if fit is not None:

@@ -38,12 +38,8 @@ _ROWS = 2_000
 class Passes:
     """The evaluation of densities and rows' log likelihoods.
 
-    Attributes
-    ----------
-    compiled : CompiledForBoth or None
-        None: the engine that samples evaluates everything.
-    said : str
-        The engines and their difference, for the report; empty if there is only one.
+    If `compiled` is None, the engine that samples evaluates everything. `said` names the engines
+    and their difference, for the report; it is empty if there is only one.
     """
 
     compiled: CompiledForBoth | None = field(default=None, repr=False)
@@ -65,16 +61,7 @@ def choose_passes(
 ) -> Passes:
     """Compare stanli with the engine on the data; choose stanli if they are equal.
 
-    Parameters
-    ----------
-    chosen : Compiled
-        The controlled program by the user's engine.
-    engine : Engine
-    program : WeightedProgram
-    controlled : Controlled
-    data : mapping
-        All rows in memory.
-    threads : int
+    `chosen` is the controlled program by the user's engine, and `data` are all rows in memory.
     """
     other = embedded(threads)
     if engine.in_process or other is None:

@@ -193,16 +193,9 @@ class Plan:
     def of(cls, asked: Mapping[str, Any]) -> Plan:
         """Make a plan from options by name: its own, those of its groups, and the method's.
 
-        Parameters
-        ----------
-        asked : mapping
-            ``sampler`` may hold NUTS' options together, and ``selection`` the selection's; a
-            ``seed`` of None is drawn.
-
-        Raises
-        ------
-        OptionError
-            If an option is given twice, is out of range, or has no use here.
+        ``sampler`` may hold NUTS' options together, and ``selection`` the selection's; a ``seed``
+        of None is drawn. An OptionError is raised for an option that is given twice, is out of
+        range, or has no use here.
         """
         left = dict(asked)
         for name in left:
@@ -221,12 +214,7 @@ class Plan:
 
     @classmethod
     def of_merge(cls, asked: Mapping[str, Any]) -> Plan:
-        """Make the plan of a merge, which has no options for matching rows anew.
-
-        Raises
-        ------
-        OptionError
-        """
+        """Make the plan of a merge, which has no options for matching rows anew."""
         plan = cls.of(asked)
         apart = set(fit_options()) - set(merge_options())
         given = {"reference": asked.get("reference"), **vars(plan.selection)}
@@ -358,12 +346,7 @@ def merge_options() -> dict[str, Field[Any]]:
 
 
 def refuse_former(name: str) -> None:
-    """Raise if this is the former name of an option.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise if this is the former name of an option."""
     if name == "refine":
         raise OptionError(
             "refine is no longer an option: give max_rounds=1 for one pass (was refine=False), or "
@@ -384,13 +367,7 @@ def own_options(method: object) -> Collection[str]:
 
 
 def nuts_of(options: Mapping[str, Any]) -> NUTS:
-    """Make NUTS' options from options by name; ``sampler`` may hold them together.
-
-    Raises
-    ------
-    OptionError
-        If an option is unknown, given twice, or out of range.
-    """
+    """Make NUTS' options from options by name; ``sampler`` may hold them together."""
     left = dict(options)
     nuts = _together(NUTS, "sampler", left.pop("sampler", None), left)
     NUTS.of(left)  # says what is wrong with those that it does not know

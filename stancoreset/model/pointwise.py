@@ -49,20 +49,8 @@ def with_log_likelihood(
 ) -> Container:
     """Add the log likelihood of every row and the observed data to a container.
 
-    Parameters
-    ----------
-    session : Session
-    original : StanProgram
-        The user's program, which names the outcomes.
-    checked : mapping
-        The full data.
-    posterior : ArviZ container or CoresetFit
-    draws : int or None
-
-    Returns
-    -------
-    InferenceData or DataTree
-        See `stancoreset.CoresetModel.log_likelihood`.
+    See `stancoreset.CoresetModel.log_likelihood`; `original` is the user's program, which names the
+    outcomes.
     """
     if session.program.outcome_statistics:
         raise ProgramError(
@@ -181,13 +169,7 @@ def _with_observed(
 
 
 def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the program's generated quantities to evaluate; default: all.
-
-    Raises
-    ------
-    OptionError
-        If the program lacks one of them, or has none.
-    """
+    """The names of the program's generated quantities to evaluate; default: all."""
     if names is not None:
         check_names("names", names, "generated quantities")
     defined = [declared.name for declared in original.generated_quantities]
@@ -287,16 +269,8 @@ def thinned(container: Container, draws: int) -> Container:
 
 
 def outcomes(program: StanProgram, rows: Any) -> tuple[str, ...]:
-    """Data variables with rows that are outcomes of a density in the model block.
+    """The data variables of `rows` that are outcomes of a density in the model block.
 
-    Parameters
-    ----------
-    program : StanProgram
-    rows : collection of str
-        Names of the data that have a row axis.
-
-    Examples
-    --------
     >>> code = "data { int N; vector[N] x; vector[N] y; } parameters { real b; } "
     >>> program = StanProgram.from_code(code + "model { y ~ normal(b * x, 1); }")
     >>> outcomes(program, ["x", "y"])

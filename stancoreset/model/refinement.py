@@ -169,17 +169,9 @@ class Round:
 class Change:
     """The difference between the next round and the last.
 
-    Attributes
-    ----------
-    action : str
-    reference : str
-        A reference by name, or `OWN_DRAWS`.
-    settings : mapping
-        New values of ``size``, ``draws`` and ``candidates``.
-    grows : bool
-        Whether the next round may have more rows than the last.
-    lengthened : float
-        Length of the chains relative to those of the last round.
+    `reference` is one by name, or `OWN_DRAWS`; `settings` are new values of ``size``, ``draws`` and
+    ``candidates``; `grows` says whether the next round may have more rows; `lengthened` is the
+    length of the chains relative to those of the last round.
     """
 
     action: str
@@ -198,15 +190,8 @@ def next_change(
 ) -> Change | None:
     """The change after these rounds; None if one is certified or `max_rounds` are done.
 
-    Parameters
-    ----------
-    rounds : sequence of Round
-    candidates : int
-        Number of candidates of the last selection.
-    n_obs : int
-    max_rounds : int
-    room : float
-        Largest factor by which chains may grow.
+    `candidates` is their number in the last selection, and `room` the largest factor by which
+    chains may grow.
 
     Examples
     --------

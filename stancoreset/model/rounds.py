@@ -51,14 +51,9 @@ _MOST_DRAWS, _MOST_NUMBERS = 100_000, 20_000_000
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds of one fit.
+    """The rounds of one fit; `pipeline` holds the steps, and the plan of the first pass.
 
-    Attributes
-    ----------
-    pipeline : Pipeline
-        The steps, and the plan of the first pass.
-    same_rows : bool
-        Whether further rounds may only sample the first coreset again, as in a merge.
+    With `same_rows`, further rounds may only sample the first coreset again, as in a merge.
     """
 
     pipeline: Pipeline
@@ -239,27 +234,11 @@ def _room(posterior: Any) -> float:
 def influential_rows(
     session: Session, checked: StanData, coreset: Coreset, draws: Float, count: int
 ) -> NDArray[np.int64]:
-    """The rows that a random pool of candidates should contain.
+    """The `count` rows that a random pool of candidates should contain, in ascending order.
 
-    With r_s = L(θ_s) − L_w(θ_s), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: the rate at
-    which the coreset's error changes with the row's weight.
-
-    Parameters
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    coreset : Coreset
-        The coreset of the previous round.
-    draws : ndarray, shape (S, P)
-        Reference draws, unconstrained; the first few are used.
-    count : int
-        Number of rows.
-
-    Returns
-    -------
-    ndarray of int, ascending
-        Empty if the rows are on disk, because each would have to be read.
+    With r_s = L(θ_s) − L_w(θ_s), centred, over the first few draws θ_s (S, P), the score of row n
+    is |Σ_s r_s L_n(θ_s)|: the rate at which the coreset's error changes with the row's weight. Rows
+    on disk give none, because each would have to be read.
     """
     if not isinstance(checked, dict):
         return np.zeros(0, dtype=np.int64)

@@ -221,6 +221,12 @@ class Certificate:
     def _spoiled_only_by(self, *faults: bool) -> bool:
         return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)
 
+    def describe(self) -> dict[str, Any]:
+        """All fields but the arrays, as plain values for a report."""
+        plain = {k: v for k, v in vars(self).items() if not isinstance(v, np.ndarray)}
+        texts = {name: plain[name] or None for name in ("against", "witness")}
+        return {**plain, **texts, "reasons": list(self.reasons)}
+
     def expectation(self, values: ArrayLike) -> Float:
         """Estimate an expectation under the full posterior from values at the certified draws.
 

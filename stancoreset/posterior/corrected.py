@@ -23,21 +23,8 @@ def corrected_posterior(
 ) -> Container:
     """Draws of the full posterior from the coreset's draws and their certificate.
 
-    Parameters
-    ----------
-    posterior : InferenceData or DataTree
-        The draws that the certificate was made for.
-    certificate : Certificate
-    resample : bool or int
-        True resamples as many draws as the certificate evaluated, in proportion to their smoothed
-        weights; a number, that many. False keeps the draws and stores their weights (summing
-        to one) as ``importance_weight`` in the group ``sample_stats``.
-
-    Returns
-    -------
-    InferenceData or DataTree
-        One chain; with the verdict ``"certified"``, the posterior unchanged.
-        Copies of a draw are adjacent, so that ArviZ's effective sample size accounts for them.
+    See `CoresetFit.corrected`. Copies of a draw are adjacent, so that ArviZ's effective sample size
+    accounts for them.
 
     Raises
     ------
@@ -92,25 +79,11 @@ def corrected_posterior(
 
 
 def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
-    """Positions of `size` draws, resampled in proportion to their weights up to rounding.
+    """Positions of `size` draws, ascending, in proportion to their weights (n,) up to rounding.
 
-    Parameters
-    ----------
-    weights : ndarray, shape (n,)
-        Weights that are not negative and sum to one.
-    size : int
-
-    Returns
-    -------
-    ndarray of int, shape (size,), ascending
-
-    Notes
-    -----
     The draws are those at the points (i + ½)/size of the weights' distribution function: draw j
     occurs ⌊size·w_j⌋ or ⌈size·w_j⌉ times. No random number is needed, since the draws are random.
 
-    Examples
-    --------
     >>> systematic_resample(np.array([0.5, 0.25, 0.25]), 4).tolist()
     [0, 0, 1, 2]
     """

@@ -32,12 +32,7 @@ _BEYOND = 1.0
 
 
 def usable_log_weights(log_weights: ArrayLike) -> Float:
-    """Return log weights as an array of at least `LEAST_DRAWS` draws, none of them NaN or +∞.
-
-    Raises
-    ------
-    CertificateError
-    """
+    """Return log weights as an array of at least `LEAST_DRAWS` draws, none of them NaN or +∞."""
     raw = as_numbers("log_weights", log_weights, "an array (n_draws,)", CertificateError)
     if raw.ndim != 1 or len(raw) < LEAST_DRAWS:
         raise CertificateError(
@@ -63,27 +58,11 @@ def smoothed_weights(log_weights: Float) -> tuple[Float, float]:
 def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
     """Changes that the importance weights make to means and standard deviations.
 
-    Both sides of the difference use the same draws, so that its noise is only that of the
-    weights, sd(r)/√n, far below the Monte-Carlo error of the draws' means.
+    Return ``mean_shift`` and ``sd_change`` of `Certificate`, the largest over coordinates, for the
+    log weights (n_draws,) of draws (n_draws, P). Both sides of the difference use the same draws,
+    so that its noise is only that of the weights, sd(r)/√n, far below the Monte-Carlo error of the
+    draws' means.
 
-    Parameters
-    ----------
-    log_weights : array_like, shape (n_draws,)
-        As for `certify`.
-    draws : array_like, shape (n_draws, P)
-
-    Returns
-    -------
-    mean_shift, sd_change : float
-        See `Certificate`; the largest over coordinates.
-
-    Raises
-    ------
-    CertificateError
-        As `certify`.
-
-    Examples
-    --------
     >>> theta = np.random.default_rng(0).standard_normal((1000, 1))
     >>> mean_shift, sd_change = moved_by(0.2 * theta[:, 0], theta)  # towards N(0.2, 1)
     >>> round(mean_shift, 1)
@@ -103,22 +82,10 @@ def unseen_mass(
 ) -> float:
     """Mass of the full posterior beyond the coreset's draws, estimated from the reference.
 
-    Parameters
-    ----------
-    log_weights : array_like, shape (n_draws,)
-        log p_full − log p_coreset at the coreset's draws.
-    reference_log_weights : array_like, shape (S,)
-        The same at the reference's draws.
-    log_importance : array_like, shape (S,)
-        log p_full − log q at the reference's draws.
+    The log weights are log p_full − log p_coreset at the coreset's draws (n_draws,) and at the
+    reference's (S,); `log_importance` (S,) is log p_full − log q at the latter. NaN if these are
+    too uneven for an estimate.
 
-    Returns
-    -------
-    float
-        NaN if the reference's own weights are too uneven for an estimate.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> wide, narrow = rng.normal(size=4000), 0.5 * rng.normal(size=4000)
     >>> ratio = lambda t: -0.5 * t**2 + 0.5 * (t / 0.5) ** 2  # N(0, 1) against N(0, 1/2)
@@ -143,22 +110,13 @@ def unvisited_mass(
 
     Importance weights do not show such modes: a coreset posterior may be right in every mode while
     NUTS has visited only one. The full density at these reference draws is as high as at coreset
-    draws that count, but a coordinate lies outside the coreset draws' range by half its width,
-    some six standard deviations, a distance that NUTS crosses only if there is no gap.
+    draws that count, but a coordinate lies outside the coreset draws' range by half its width, some
+    six standard deviations, a distance that NUTS crosses only if there is no gap.
 
-    Parameters
-    ----------
-    draws : array_like, shape (n_draws, P)
-        Draws of the coreset posterior, in unconstrained coordinates.
-    log_p : array_like, shape (n_draws,)
-        Full log posterior density at these draws.
-    reference_draws : array_like, shape (S, P)
-    reference_log_p : array_like, shape (S,), optional
-        The same at the reference's draws, up to the same constant; omitted if these are known to
-        lie in modes.
+    Draws are unconstrained, (n_draws, P) and (S, P). `log_p` and `reference_log_p` are the full log
+    posterior density at them, up to the same constant; the latter is omitted if the reference's
+    draws are known to lie in modes.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> near, far = rng.normal(size=(2, 500, 1)) + [[[0.0]], [[40.0]]]
     >>> log_p = lambda t: np.logaddexp(-0.5 * t**2, -0.5 * (t - 40) ** 2)[:, 0]

@@ -39,24 +39,11 @@ _DRAWS_PER_PARAMETER = 10
 
 @dataclass(frozen=True)
 class MomentMatch:
-    """Draws after moment matching, and their weights.
+    """Draws (S, P) after moment matching, and their weights.
 
-    Attributes
-    ----------
-    draws : ndarray, shape (S, P)
-        The mapped draws.
-    log_weights : ndarray, shape (S,)
-        Their raw log importance weights, up to a constant, as `stancoreset.certify` takes them.
-    weights : ndarray, shape (S,)
-        Pareto-smoothed, summing to one.
-    khat : float
-        Pareto k̂ of `log_weights`.
-    khat_before : float
-        Pareto k̂ of the original draws.
-    maps : tuple of str
-        The maps applied, in order: ``"mean"``, ``"scale"`` or ``"covariance"``.
-    evaluations : int
-        Number of log target densities evaluated.
+    `log_weights` (S,) are raw, up to a constant, as `stancoreset.certify` takes them; `weights` are
+    Pareto-smoothed and sum to one; `khat` and `khat_before` are their k̂ and that of the original
+    draws. `maps` are those applied, in order, and `evaluations` counts log target densities.
     """
 
     draws: Float = field(repr=False)
@@ -81,7 +68,6 @@ def moment_match(
     log_weights: Float | None = None,
     khat_goal: float = 0.5,
     max_rounds: int = 10,
-    reff: float = 1.0,
 ) -> MomentMatch:
     """Adapt draws of a proposal to a target by affine maps until k̂ is small.
 
@@ -94,19 +80,11 @@ def moment_match(
     log_proposal : callable, or ndarray of shape (S,)
         Log density of the proposal, or its values at the draws, which suffice.
     log_weights : ndarray, shape (S,), optional
-        Log target minus log proposal at the draws, if already known; saves S
-        evaluations.
+        Log target minus log proposal at the draws, if already known; saves S evaluations.
     khat_goal : float
         Stop once k̂ is at most this.
     max_rounds : int
         Largest number of maps tried; each costs S evaluations of the target.
-    reff : float
-        Relative efficiency of the draws; see `stancoreset.posterior.arviz.psislw`.
-
-    Returns
-    -------
-    MomentMatch
-        The original draws if no map lowers k̂.
 
     Raises
     ------
@@ -141,7 +119,7 @@ def moment_match(
     if log_weights is None:
         log_weights = np.asarray(log_target(draws)) - log_g
         evaluations = len(draws)
-    state = _state(draws, np.asarray(log_weights, dtype=np.float64), 0.0, reff)
+    state = _state(draws, np.asarray(log_weights, dtype=np.float64), 0.0)
     if state is None:
         raise CertificateError(
             "the target has no finite log density at any draw of the proposal: the two do not "
@@ -162,7 +140,7 @@ def moment_match(
             log_det += state.log_det
             raw = np.asarray(log_target(moved)) - log_g + log_det
             evaluations += len(moved)
-            candidate = _state(moved, raw, log_det, reff)
+            candidate = _state(moved, raw, log_det)
             if candidate is not None and candidate.khat < state.khat:
                 state, improved = candidate, True
                 maps.append(name)
@@ -186,12 +164,12 @@ class _State:
     log_det: float  # of all maps so far
 
 
-def _state(draws: Float, raw: Float, log_det: float, reff: float) -> _State | None:
+def _state(draws: Float, raw: Float, log_det: float) -> _State | None:
     # A target that cannot be evaluated has density zero.
     raw = np.where(np.isfinite(raw), raw, -np.inf)
     if not np.any(np.isfinite(raw)):
         return None
-    smoothed, khat = psislw(raw, reff)
+    smoothed, khat = psislw(raw)
     weights = np.exp(smoothed - smoothed.max())
     return _State(draws, raw, weights / weights.sum(), float(khat), log_det)
 

@@ -26,17 +26,9 @@ Float = NDArray[np.float64]
 class NamedPosterior:
     """One posterior among several.
 
-    Attributes
-    ----------
-    name : str
-    dataset : xarray.Dataset
-        Draws, dimensions (chain, draw, ...).
-    weights : ndarray, shape (chains · draws,), or None
-        Importance weights of the draws of the concatenated chains, summing to one.
-    weighted_draws : int
-        Number of draws for which weights were computed; without weights, of all draws.
-    seconds : float or None
-        Wall-clock seconds that the draws took, if known.
+    `dataset` holds draws of dimensions (chain, draw, ...), and `weights` (chains · draws,) the
+    importance weights of the concatenated chains, which sum to one. `weighted_draws` is the number
+    of draws for which weights were computed; without weights, of all draws.
     """
 
     name: str
@@ -54,14 +46,8 @@ def read_posteriors(
 ) -> list[NamedPosterior]:
     """Read named posteriors with their weights and seconds.
 
-    Parameters
-    ----------
-    posteriors : mapping of str to posterior
-        Anything that `stancoreset.posterior.arviz.dataset_of` reads. A stancoreset fit has its own
-        importance weights (if its verdict is ``"corrected"``) and seconds.
-    weights, seconds : mapping, optional
-        Weights and seconds by name, which replace the posterior's own. The value ``None`` removes
-        them.
+    A stancoreset fit has its own importance weights (if its verdict is ``"corrected"``) and
+    seconds; `weights` and `seconds` by name replace them, and the value ``None`` removes them.
 
     Raises
     ------
@@ -209,20 +195,8 @@ def scalars(
 ) -> dict[str, Float]:
     """Draws of each scalar, (chains, draws), labelled as ArviZ does: ``beta[0]``.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    names : sequence of str
-    labels_of : xarray.Dataset, optional
-        Source of the coordinate labels; the data set itself by default.
+    The labels of coordinates are those of `labels_of`, by default of the data set itself.
 
-    Raises
-    ------
-    DataError
-        If two scalars have the same label.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> data = dataset_of({"mu": np.zeros((1, 9)), "beta": np.zeros((1, 9, 2))})
     >>> list(scalars(data, ["mu", "beta"]))

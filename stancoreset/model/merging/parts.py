@@ -29,13 +29,7 @@ class Part:
 
 
 def read_part(session: Session, part: Any, number: int) -> Part:
-    """Read and check a part, as given to `CoresetModel.merge`.
-
-    Raises
-    ------
-    OptionError, DataError
-        If it cannot be merged; the message gives the number of the part.
-    """
+    """Read and check a part, as given to `CoresetModel.merge`; errors give its number."""
     data, coreset = part if isinstance(part, tuple) and len(part) == 2 else (None, part)
     if isinstance(coreset, CoresetFit):
         data = coreset.data if data is None else data
@@ -70,10 +64,6 @@ def require_same_data(coreset: Coreset, data: StanData) -> None:
     """Raise if a coreset was selected from other data, such as those of another day.
 
     Once only the rows are kept, no certificate would show it.
-
-    Raises
-    ------
-    DataError
     """
     about = coreset.provenance
     # Rows in files have another hash, and a union has one of all its parts.
@@ -93,13 +83,7 @@ def _kind(part: Any) -> str:
 
 
 def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any]:
-    """Join the rows of all coresets into one weighted data set.
-
-    Raises
-    ------
-    DataError
-        If the parts differ in data other than rows.
-    """
+    """Join the rows of all coresets into one weighted data set."""
     cuts = [
         program.subset(
             part.data,
@@ -114,13 +98,7 @@ def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any
 def laid_end_to_end(
     program: WeightedProgram, names: Collection[str], pieces: Sequence[StanData]
 ) -> dict[str, Any]:
-    """Concatenate the rows of data sets that agree in all other data.
-
-    Raises
-    ------
-    DataError
-        If they differ in data other than rows.
-    """
+    """Concatenate the rows of data sets; raise a DataError if they differ in any other data."""
     row_wise = {**program.rows, program.weights: 0}
     whole: dict[str, Any] = {}
     for name in names:

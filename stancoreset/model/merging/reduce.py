@@ -62,25 +62,7 @@ __all__ = ["keep_rows", "merge_parts"]
 
 
 def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
-    """Add its coreset's rows to a fit, so that the full data are no longer needed.
-
-    Parameters
-    ----------
-    session : Session
-    data : mapping or path
-        The full data of the fit.
-    fit : CoresetFit
-
-    Returns
-    -------
-    CoresetFit
-        The fit with ``fit.data``, which ``save`` writes too.
-
-    Raises
-    ------
-    DataError
-        If these are not the data of the fit.
-    """
+    """Add its coreset's rows to a fit, see `CoresetModel.keep`."""
     check_is("fit", fit, CoresetFit, "a fit, as model.fit returns it")
     checked = session.read(data)
     count = session.program.n_obs(checked)
@@ -102,18 +84,7 @@ def merge_parts(
     resume: bool = False,
     overwrite: bool = False,
 ) -> CoresetFit:
-    """Join the coresets of parts and select again; see `CoresetModel.merge`.
-
-    Parameters
-    ----------
-    session : Session
-        Session of the model with which the parts were fitted.
-    parts : sequence
-    plan : Plan
-    stages : Stages
-    output_dir, resume, overwrite
-        As in `CoresetModel.fit`.
-    """
+    """Join the coresets of parts and select again; see `CoresetModel.merge`."""
     with stages("read data"):
         check_is("parts", parts, Sequence, "a list with an entry for each part")
         read = [read_part(session, part, number) for number, part in enumerate(parts, 1)]

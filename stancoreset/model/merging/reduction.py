@@ -21,11 +21,7 @@ __all__ = ["Reduction"]
 class Reduction(Pipeline):
     """The steps of one merge; its folder holds the same stages as that of a fit.
 
-    Attributes
-    ----------
-    session : PartsSession
-    checked : mapping
-        The rows of the union.
+    `checked` are the rows of the union.
     """
 
     session: PartsSession

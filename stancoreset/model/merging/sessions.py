@@ -66,14 +66,7 @@ class UnionSession(_Derived):
 class PartsSession(_Derived):
     """All rows of all parts, or their coresets if no other rows are available.
 
-    Parameters
-    ----------
-    session : Session
-    union : Coreset
-    parts : sequence of Part
-    selecting : UnionSession
-    on_union : mapping
-        The data of `selecting`: the coresets' rows, and the parts' quadratics.
+    `on_union` are the data of `selecting`: the coresets' rows, and the parts' quadratics.
     """
 
     def __init__(

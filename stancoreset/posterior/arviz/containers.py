@@ -43,34 +43,13 @@ def posterior_container(
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
 ) -> Container:
-    """Put draws into the container of the installed ArviZ.
+    """Put draws, arrays (chains, draws, *shape), into the container of the installed ArviZ.
 
-    Parameters
-    ----------
-    variables : mapping of str to array, shape (chains, draws, *shape)
-        Posterior draws.
-    sample_stats : mapping of str to array, shape (chains, draws), optional
-        Sampler statistics under ArviZ's names.
-    observed_data, constant_data : mapping of str to array, optional
-        Data, without chains and draws.
-    log_likelihood : mapping of str to array, or array, shape (chains, draws, n), optional
-        Pointwise log likelihood; a bare array is called ``log_lik``.
-    attrs : mapping, optional
-        Provenance. Values other than text and numbers are stored as JSON text.
-    coords, dims : mapping, optional
-        Labels of dimensions, and names of the variables' dimensions, as in ArviZ.
+    `sample_stats` (chains, draws) are under ArviZ's names; `observed_data` and `constant_data` are
+    without chains and draws; a bare array of log likelihoods (chains, draws, n) is called
+    ``log_lik``. `attrs` other than text and numbers are stored as JSON text. `coords` and `dims`
+    name dimensions as in ArviZ.
 
-    Returns
-    -------
-    InferenceData or DataTree
-
-    Raises
-    ------
-    DataError
-        If there are no variables, or arrays differ in the number of chains or draws.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 100, 2))
     >>> from stancoreset.posterior.arviz import variables_of
@@ -94,7 +73,7 @@ def posterior_container(
         for name, content in contents.items()
         if content
     }
-    sizes = {name: _sample_shape(ds) for name, ds in groups.items() if name in sampled}
+    sizes = {n: (g.sizes["chain"], g.sizes["draw"]) for n, g in groups.items() if n in sampled}
     for name, size in sizes.items():
         if size != sizes["posterior"]:
             raise DataError(
@@ -103,29 +82,20 @@ def posterior_container(
     return build(groups, _plain_attrs(attrs))
 
 
-def _sample_shape(dataset: xr.Dataset) -> tuple[int, int]:
-    return dataset.sizes["chain"], dataset.sizes["draw"]
-
-
 def from_result(
     result: SampleResult,
     *,
-    observed_data: Mapping[str, ArrayLike] | None = None,
     constant_data: Mapping[str, ArrayLike] | None = None,
-    log_likelihood: Mapping[str, ArrayLike] | ArrayLike | None = None,
     attrs: Mapping[str, Any] | None = None,
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
-    param_names: Sequence[str] | None = None,
-    keep_unconstrained: bool = True,
 ) -> Container:
     """Put an engine's `SampleResult` into a container.
 
     The sampler's settings and wall-clock seconds (attribute ``sampling_time``, as ArviZ
     calls it) become attributes. Warm-up draws, if kept, go into the groups
-    ``warmup_posterior`` and ``warmup_sample_stats``. The unconstrained draws go into the group
-    ``unconstrained_posterior``, variable ``unconstrained``, unless `keep_unconstrained` is
-    false; `param_names` labels them. Other parameters are as in `posterior_container`.
+    ``warmup_posterior`` and ``warmup_sample_stats``, and unconstrained draws into the group
+    ``unconstrained_posterior``, variable ``unconstrained``.
 
     Examples
     --------
@@ -140,9 +110,7 @@ def from_result(
     container = posterior_container(
         result.variables,
         result.stats,
-        observed_data=observed_data,
         constant_data=constant_data,
-        log_likelihood=log_likelihood,
         attrs=provenance,
         coords=coords,
         dims=dims,
@@ -151,15 +119,13 @@ def from_result(
         warmup = result.warmup_variables
         container = add_group(container, "warmup_posterior", warmup, coords=coords, dims=dims)
         container = add_group(container, "warmup_sample_stats", result.warmup_stats)
-    if not keep_unconstrained or result.unconstrained.shape[-1] == 0:
+    if result.unconstrained.shape[-1] == 0:
         return container
-    dim = "unconstrained_dim"
     return add_group(
         container,
         "unconstrained_posterior",
         {"unconstrained": result.unconstrained},
-        dims={"unconstrained": [dim]},
-        coords=None if param_names is None else {dim: list(param_names)},
+        dims={"unconstrained": ["unconstrained_dim"]},
     )
 
 
@@ -176,13 +142,6 @@ def add_group(
 
     Arrays start with (chains, draws), except in groups whose name contains ``data``.
 
-    Raises
-    ------
-    OptionError
-        If the group exists and `overwrite` is false.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> post = posterior_container({"mu": np.zeros((2, 5))})
     >>> post = add_group(post, "constant_data", {"weights": [3.0, 4.0]})
@@ -221,16 +180,6 @@ def _jsonable(value: Any) -> Any:
 def save(container: Container, path: str | os.PathLike[str]) -> Path:
     """Write a container atomically as NetCDF; both ArviZ lines read it.
 
-    The file is written beside `path` under a temporary name and then moved, so that an
-    interrupted run leaves no partial file.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
-
-    Examples
-    --------
     >>> import numpy as np, tempfile
     >>> from stancoreset.posterior.arviz import variables_of
     >>> post = posterior_container({"mu": np.zeros((2, 5))})
@@ -272,13 +221,7 @@ def _netcdf(container: Container) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> Container:
-    """Read a container from NetCDF into memory and close the file.
-
-    Raises
-    ------
-    DataError
-        If the file does not exist, is not NetCDF, or has no group ``posterior``.
-    """
+    """Read a container from NetCDF into memory and close the file."""
     import xarray as xr
 
     path = Path(path)
@@ -295,8 +238,8 @@ def load(path: str | os.PathLike[str]) -> Container:
             f"{path} holds no group 'posterior'; it has {listing(groups)}. "
             "Expected a file written by stancoreset or ArviZ"
         )
-    return build(groups, {str(key): _native(value) for key, value in tree.attrs.items()})
-
-
-def _native(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    attrs = {
+        str(key): value.item() if isinstance(value, np.generic) else value
+        for key, value in tree.attrs.items()
+    }
+    return build(groups, attrs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ __all__ = [
     "ess",
     "mcse",
     "psislw",
-    "relative_efficiency",
     "rhat",
     "summary",
     "worst_monte_carlo",
@@ -45,17 +45,10 @@ _STILL = 1e-13
 def ess(draws: Any, method: str = "bulk") -> Any:
     """Effective sample size, computed by ArviZ.
 
-    Parameters
-    ----------
-    draws : array, shape (chains, draws, *shape), or a posterior
-    method : {"bulk", "tail", "mean", "sd", ...}
+    `draws` are an array (chains, draws, *shape), or a posterior; the result is an array of `shape`
+    (a float for a scalar), or a dict of these. `method` is ``"bulk"``, ``"tail"``, ``"mean"``,
+    ``"sd"``, …
 
-    Returns
-    -------
-    ndarray of `shape` (a float for a scalar), or a dict of these for a posterior
-
-    Examples
-    --------
     >>> import numpy as np
     >>> float(ess(np.random.default_rng(0).normal(size=(4, 1000)))) > 3000
     True
@@ -95,14 +88,8 @@ def worst_rhat(posterior: Any) -> float:
 class MonteCarlo(NamedTuple):
     """Largest Monte-Carlo errors of a posterior's draws; see `worst_monte_carlo`.
 
-    Attributes
-    ----------
-    mean : float
-        Largest standard error of a mean, in standard deviations.
-    sd : float
-        Largest standard error of a standard deviation, relative.
-    ess_bulk, ess_tail : float
-        Smallest effective sample sizes.
+    The standard error of a mean is in standard deviations, that of a standard deviation relative;
+    effective sample sizes are the smallest.
     """
 
     mean: float = float("nan")
@@ -209,34 +196,13 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
     return np.asarray(values).reshape(shape)[()]
 
 
-def relative_efficiency(draws: ArrayLike) -> float:
-    """Ratio of effective to actual draws for a mean, at most 1: ``reff`` of `psislw`.
-
-    Parameters
-    ----------
-    draws : array, shape (chains, draws)
-        For importance sampling, the importance ratios themselves (not their logarithms).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> relative_efficiency(np.random.default_rng(0).normal(size=(4, 1000))) > 0.9
-    True
-    """
-    values = np.asarray(draws, dtype=float)
-    efficiency = float(ess(values, method="mean")) / values.size
-    return min(1.0, efficiency) if np.isfinite(efficiency) and efficiency > 0 else 1.0
-
-
-def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
+def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     """Pareto-smoothed importance weights, computed by ArviZ.
 
     Parameters
     ----------
     log_weights : array
         Log importance ratios, up to a constant; −∞ is a weight of zero.
-    reff : float
-        Relative efficiency of the draws, in (0, 1]; see `relative_efficiency`.
 
     Returns
     -------
@@ -247,11 +213,6 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
         weights (to 1e-8) have no tail and give 0. If a tail cannot be fitted (fewer
         than 25 draws, or the largest weights all tied), the weights are normalised but not
         smoothed, and k̂ is infinite.
-
-    Raises
-    ------
-    DataError
-        If a weight is NaN or +∞, or none is above zero.
 
     References
     ----------
@@ -265,8 +226,6 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
     (1.0, True)
     """
     raw = np.asarray(log_weights, dtype=float)
-    if not 0 < reff <= 1:
-        raise OptionError(f"reff must be in (0, 1], got {reff}")
     flat = raw.ravel()
     bad = np.isnan(flat) | (flat == np.inf)
     if bad.any():
@@ -278,11 +237,11 @@ def psislw(log_weights: ArrayLike, reff: float = 1.0) -> tuple[Float, float]:
     plain = flat - np.log(np.exp(flat).sum())
     if np.ptp(flat) < 1e-8:
         return plain.reshape(raw.shape), 0.0
-    tail = min(flat.size // 5, int(3 * np.sqrt(flat.size / reff)))
+    tail = min(flat.size // 5, int(3 * np.sqrt(flat.size)))
     if tail < 5 or _mostly_tied(np.sort(flat)[-tail:]):
         return plain.reshape(raw.shape), np.inf
     with quiet():
-        smoothed, khat = _arviz_psislw(flat, reff)
+        smoothed, khat = _arviz_psislw(flat)
     if np.isnan(khat):
         return plain.reshape(raw.shape), np.inf
     return smoothed.reshape(raw.shape), khat
@@ -293,14 +252,14 @@ def _mostly_tied(tail: Float) -> bool:
     return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
 
 
-def _arviz_psislw(log_weights: Float, reff: float) -> tuple[Float, float]:
+def _arviz_psislw(log_weights: Float) -> tuple[Float, float]:
     if is_v1():
         from arviz_stats.base import array_stats
 
         # ArviZ 1.x takes minus the log weights (log likelihoods, as LOO has them)
-        smoothed, khat = array_stats.psislw(-log_weights, r_eff=reff)
+        smoothed, khat = array_stats.psislw(-log_weights, r_eff=1.0)
     else:
-        smoothed, khat = arviz().psislw(log_weights, reff=reff)
+        smoothed, khat = arviz().psislw(log_weights, reff=1.0)
     return np.asarray(smoothed, dtype=float), float(khat)
 
 
@@ -309,23 +268,10 @@ def summary(
 ) -> pd.DataFrame:
     """ArviZ's summary, unrounded and with the same columns on both lines.
 
-    Parameters
-    ----------
-    posterior : object
-        Anything `dataset_of` reads.
-    var_names : sequence of str, optional
-        All variables by default.
-    prob : float
-        Mass of the central interval; 0.9 gives the columns ``q5`` and ``q95``.
+    ``mean, sd, q5, q95, mcse_mean, mcse_sd, ess_bulk, ess_tail, r_hat``, one row per scalar,
+    labelled as ArviZ labels them. `prob` is the mass of the central interval; 0.9 gives the columns
+    ``q5`` and ``q95``.
 
-    Returns
-    -------
-    DataFrame
-        ``mean, sd, q5, q95, mcse_mean, mcse_sd, ess_bulk, ess_tail, r_hat``, one row per
-        scalar, labelled as ArviZ labels them (``beta[0]``).
-
-    Examples
-    --------
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
     >>> list(summary({"beta": draws}).index)
@@ -345,13 +291,9 @@ def summary(
             bounds = [column for column in table.columns if column.startswith("eti")]
             table = table.rename(columns=dict(zip(bounds, names.values(), strict=True)))
         else:
-            functions = {name: _quantile_function(q) for q, name in names.items()}
+            functions = {name: partial(np.quantile, q=q) for q, name in names.items()}
             table = arviz().summary(dataset, stat_funcs=functions, round_to="none")
     table = pd.DataFrame(table[["mean", "sd", *names.values(), *kept]]).astype(float)
     if dataset.sizes["chain"] == 1:
         table["r_hat"] = np.nan
     return table
-
-
-def _quantile_function(q: float) -> Any:
-    return lambda values: np.quantile(values, q)

@@ -7,7 +7,7 @@ axes. Draws are plain arrays by label, one per scalar parameter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,9 @@ def draw_forest(
 ) -> None:
     """Draw centre, inner and outer interval, one line per posterior and parameter.
 
-    The outer interval is the highest-density one of mass `prob`. ArviZ 0.23 draws quartiles and
-    median inside it, ArviZ 1.x a narrower highest-density interval and the mean.
-
-    Parameters
-    ----------
-    ax : Axes
-    samples : sequence of mapping of str to ndarray, shape (draws,)
-        One mapping per posterior, all with the same labels, in the order from top to bottom.
-    colors : sequence of str
-        One per posterior.
-    prob : float
-        Mass of the outer interval.
+    `samples` are draws by label, one mapping per posterior, from top to bottom, all with the same
+    labels. The outer interval is the highest-density one of mass `prob`. ArviZ 0.23 draws quartiles
+    and median inside it, ArviZ 1.x a narrower highest-density interval and the mean.
     """
     draw = _forest_v1 if is_v1() else _forest_v0
     with quiet():
@@ -89,9 +80,9 @@ def _forest_v0(
 def _forest_v1(
     ax: Axes, data: Sequence[xr.Dataset], colors: Sequence[str], prob: float
 ) -> tuple[list[float], tuple[float, float]]:
+    import arviz_plots
     import xarray as xr
 
-    arviz_plots = _arviz_plots()
     names = list(data[0].data_vars)
     rows = [float(y) for y in reversed(range(len(names)))]
     shifts = np.linspace(0.25, -0.25, len(data)) if len(data) > 1 else np.zeros(1)
@@ -149,9 +140,9 @@ def draw_density(ax: Axes, draws: Float, *, color: str, linestyle: str, fill: fl
 
 
 def _density_v1(ax: Axes, draws: Float, color: str, linestyle: str, fill: float) -> None:
+    import arviz_plots
     import xarray as xr
 
-    arviz_plots = _arviz_plots()
     data = _dataset([draws])
     target = np.empty((), dtype=object)
     target[()] = ax
@@ -175,12 +166,6 @@ def _density_v1(ax: Axes, draws: Float, color: str, linestyle: str, fill: float)
             "remove_axis": False,
         },
     )
-
-
-def _arviz_plots() -> Any:
-    import arviz_plots
-
-    return arviz_plots
 
 
 def _dataset(columns: Sequence[Float]) -> xr.Dataset:

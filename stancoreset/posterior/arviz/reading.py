@@ -274,14 +274,6 @@ def variables_of(posterior: Any) -> dict[str, NDArray[Any]]:
 def finite_variables_of(posterior: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """`variables_of`, restricted to `names` and checked to be finite.
 
-    Raises
-    ------
-    DataError
-        If a name is missing, or a value is NaN or infinite; the message names the variable, the
-        chain and the draw.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> list(finite_variables_of({"mu": np.ones((1, 9)), "u": np.zeros((1, 9))}, ["mu"]))
     ['mu']

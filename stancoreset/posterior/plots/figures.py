@@ -37,12 +37,7 @@ def new_axes(width: float, height: float) -> Axes:
 
 
 def check_axes(ax: object, *, several: bool = False) -> None:
-    """Raise unless `ax` is None, matplotlib axes or, if `several`, an array of them.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless `ax` is None, matplotlib axes or, if `several`, an array of them."""
     from matplotlib.axes import Axes
 
     with understood("ax", ax, "matplotlib Axes"):

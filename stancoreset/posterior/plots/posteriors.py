@@ -92,8 +92,16 @@ def plot_forest(
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(f"{100 * prob:g} % highest-density intervals")
-    _cut_title(ax, rows, total)
-    _legend_above(ax, names, colors)
+    if rows < total:
+        ax.set_xlabel(f"{ax.get_xlabel()}; first {rows} of {total} parameters")
+    if len(names) > 1:
+        ax.legend(
+            handles=_handles(names, colors, lines=("-",)),
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=4,
+            frameon=False,
+        )
     return ax
 
 
@@ -175,8 +183,6 @@ def _samples(
     weights: Mapping[str, Any] | None,
 ) -> tuple[list[str], list[dict[str, Float]], int]:
     """Names, each posterior's draws by label, and the number of labels."""
-    if max_parameters < 1:
-        raise OptionError(f"max_parameters must be at least 1, got {max_parameters}")
     read = read_posteriors(posteriors, weights=weights)
     base = read[0]
     shared = [common_variables(base, posterior, var_names) for posterior in read[1:] or read]
@@ -254,21 +260,3 @@ def _handles(
         Line2D([], [], color=color, linestyle=lines[i % len(lines)], linewidth=2, label=name)
         for i, (name, color) in enumerate(zip(names, colors, strict=True))
     ]
-
-
-def _legend_above(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
-    if len(names) < 2:
-        return
-    ax.legend(
-        handles=_handles(names, colors, lines=("-",)),
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=4,
-        frameon=False,
-    )
-
-
-def _cut_title(ax: Axes, shown: int, total: int) -> None:
-    if shown < total:
-        label = ax.get_xlabel()
-        ax.set_xlabel(f"{label}; first {shown} of {total} parameters")
