@@ -218,19 +218,8 @@ def standard_algorithms(settings: Settings) -> list[Algorithm]:
 def select(
     phi: Float, target: Float, algorithm: Algorithm, sizes: Sequence[int], seed: int
 ) -> Iterator[tuple[int, SolverResult]]:
-    """Yield (size, result) for each size; ``result.seconds`` is the time for that size.
+    """Yield (size, result) for each of increasing sizes; ``result.seconds`` is that size's time.
 
-    Parameters
-    ----------
-    phi : array, shape (S, M)
-    target : array, shape (S,)
-    algorithm : Algorithm
-    sizes : sequence of int
-        Increasing sizes.
-    seed : int
-
-    Examples
-    --------
     >>> phi = np.random.default_rng(0).standard_normal((5, 50))
     >>> chosen = select(phi, phi.sum(axis=1), Algorithm("giga"), [2, 4], seed=1)
     >>> [size for size, _ in chosen]
@@ -253,16 +242,9 @@ def run(
 ) -> Outcome:
     """Run all trials of an experiment.
 
-    Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give
-    equal records except for the seconds, and more trials do not change the earlier ones.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    settings : Settings
-    seed : int
-    on_trial : callable, optional
-        Called with (trials done, seconds of the last one).
+    Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give equal
+    records except for the seconds, and more trials do not change the earlier ones. `on_trial` is
+    called with (trials done, seconds of the last one).
 
     Raises
     ------

@@ -11,25 +11,43 @@ many draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.experiments.base import (
+    Algorithm,
+    Metric,
+    Record,
+    Settings,
+    described,
+    select,
+    solver_seed,
+)
 from stancoreset.posterior import gaussian_kl
 from stancoreset.selection.solvers import SolverResult
 
 __all__ = [
+    "EXACT_METRICS",
     "Gaussian",
     "LinearRegression",
     "LocationModel",
     "dense_weights",
     "divergences",
     "exact_projection",
+    "exact_trial",
 ]
 
 Float = NDArray[np.float64]
+
+EXACT_METRICS = (
+    Metric("reverse_kl", "reverse KL"),
+    Metric("forward_kl", "forward KL"),
+    Metric("seconds", "seconds"),
+)
 
 
 class Gaussian(NamedTuple):
@@ -71,15 +89,8 @@ def dense_weights(result: SolverResult, rows: int) -> Float:
 
 
 def exact_projection(gram: Float) -> tuple[Float, Float]:
-    """Return Φ (r, N) with ΦᵀΦ = G, and its target Φ1, with r the numerical rank of G.
+    """Return Φ (r, N) with ΦᵀΦ = G, and its target Φ1, with r the numerical rank of G (N, N).
 
-    Parameters
-    ----------
-    gram : array, shape (N, N)
-        Covariances of the rows' log likelihoods.
-
-    Examples
-    --------
     >>> phi, target = exact_projection(np.array([[4.0, 2.0], [2.0, 1.0]]))
     >>> phi.shape, bool(np.isclose(target @ target, 9.0))
     ((1, 2), True)
@@ -92,14 +103,8 @@ def exact_projection(gram: Float) -> tuple[Float, Float]:
 
 @dataclass(frozen=True)
 class LocationModel:
-    """θ ~ N(0, I), x_n ~ N(θ, I): Zhang et al. (2021), section 5.1.
+    """θ ~ N(0, I), x_n ~ N(θ, I), with x (N, D): Zhang et al. (2021), section 5.1.
 
-    Parameters
-    ----------
-    x : array, shape (N, D)
-
-    Examples
-    --------
     >>> model = LocationModel(np.array([[1.0], [2.0]]))
     >>> model.posterior(np.ones(2)).mean.tolist()
     [1.0]
@@ -129,17 +134,8 @@ class LocationModel:
 
 @dataclass(frozen=True)
 class LinearRegression:
-    """α ~ N(μ₀1, σ₀²I), y_n ~ N(x_nᵀα, σ²): Zhang et al. (2021), section 5.2.
+    """α ~ N(μ₀1, σ₀²I), y_n ~ N(x_nᵀα, σ²), with x (N, D): Zhang et al. (2021), section 5.2.
 
-    Parameters
-    ----------
-    x : array, shape (N, D)
-    y : array, shape (N,)
-    noise_variance, prior_mean, prior_variance : float
-        σ², μ₀, σ₀².
-
-    Examples
-    --------
     >>> model = LinearRegression(np.ones((1, 1)), np.array([2.0]), 1.0, 0.0, 1.0)
     >>> model.posterior(np.ones(1)).mean.round(12).tolist()
     [1.0]
@@ -178,3 +174,27 @@ class LinearRegression:
         residual = self.y - self.x @ reference.mean
         cov = self.x @ reference.cov @ self.x.T
         return (np.outer(residual, residual) * cov + 0.5 * cov**2) / self.noise_variance**2
+
+    def divergences(self, full: Gaussian, coreset: Gaussian) -> dict[str, float]:
+        """See the function `divergences`."""
+        return divergences(full, coreset)
+
+
+def exact_trial(
+    model: LocationModel | LinearRegression,
+    dataset: str,
+    settings: Settings,
+    algorithms: list[Algorithm],
+    rng: np.random.Generator,
+) -> Iterator[Record]:
+    """Yield the records of one repetition: coresets on the exact projection of all rows."""
+    seed, rows = solver_seed(rng), len(model.x)
+    full = model.posterior(np.ones(rows))
+    phi, target = exact_projection(model.gram(full))
+    for algorithm in algorithms:
+        for size, result in select(phi, target, algorithm, settings.sizes, seed):
+            coreset = model.posterior(dense_weights(result, rows))
+            yield {
+                **described(dataset, algorithm, size, result),
+                **model.divergences(full, coreset),
+            }

@@ -78,18 +78,9 @@ def regression(
 ) -> GLM:
     """Draw a random subset of a data set as a regression with a constant.
 
-    Parameters
-    ----------
-    name : str
-        In `LOGISTIC` or `POISSON`.
-    rows : int
-        Rows to draw without replacement; a table with fewer is used whole.
-    rng : Generator
-    max_dimension : int, optional
-        Number of principal components to which more covariates are reduced.
+    `name` is in `LOGISTIC` or `POISSON`. `rows` are drawn without replacement; a table with fewer
+    is used whole. More covariates are reduced to `max_dimension` principal components.
 
-    Examples
-    --------
     >>> regression("synthetic logistic", 10, np.random.default_rng(0)).z.shape
     (10, 3)
     """

@@ -11,17 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stancoreset.experiments.base import (
-    Algorithm,
-    Experiment,
-    Metric,
-    Record,
-    Settings,
-    described,
-    select,
-    solver_seed,
-)
-from stancoreset.experiments.closed_forms import LocationModel, dense_weights, exact_projection
+from stancoreset.experiments.base import Algorithm, Experiment, Record, Settings
+from stancoreset.experiments.closed_forms import EXACT_METRICS, LocationModel, exact_trial
 
 __all__ = ["EXPERIMENT"]
 
@@ -33,16 +24,7 @@ def _trial(
 ) -> Iterator[Record]:
     theta = rng.standard_normal(DIMENSION)
     model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
-    seed = solver_seed(rng)
-    full = model.posterior(np.ones(settings.rows))
-    phi, target = exact_projection(model.gram(full))
-    for algorithm in algorithms:
-        for size, result in select(phi, target, algorithm, settings.sizes, seed):
-            coreset = model.posterior(dense_weights(result, settings.rows))
-            yield {
-                **described(f"Gaussian, D = {DIMENSION}", algorithm, size, result),
-                **model.divergences(full, coreset),
-            }
+    return exact_trial(model, f"Gaussian, D = {DIMENSION}", settings, algorithms, rng)
 
 
 EXPERIMENT = Experiment(
@@ -52,10 +34,6 @@ EXPERIMENT = Experiment(
     trial=_trial,
     paper=Settings(trials=10, sizes=tuple(range(10, 301, 10)), rows=600),
     quick=Settings(trials=3, sizes=(10, 50, 100, 150, 200, 250, 300), rows=600),
-    metrics=(
-        Metric("reverse_kl", "reverse KL"),
-        Metric("forward_kl", "forward KL"),
-        Metric("seconds", "seconds"),
-    ),
+    metrics=EXACT_METRICS,
     band=(25.0, 75.0),
 )

@@ -34,23 +34,8 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True)
 class GLM:
-    """Covariates and outcome of a regression.
+    """Covariates (N, D), the constant among them, and outcome (N,) of a regression of a family.
 
-    Parameters
-    ----------
-    z : array, shape (N, D)
-        Covariates, the constant among them.
-    y : array, shape (N,)
-    family : str
-        ``"logistic"`` or ``"poisson"``.
-
-    Raises
-    ------
-    DataError
-        If the family is unknown, or an outcome is impossible for it.
-
-    Examples
-    --------
     >>> model = GLM(np.ones((2, 1)), np.array([1.0, -1.0]), "logistic")
     >>> laplace(model, np.ones(2)).mean.tolist()
     [0.0]
@@ -98,24 +83,15 @@ class GLM:
 def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
     """Mode and inverse negative Hessian of −½‖θ‖² + Σ w_n L_n(θ), by Newton's method.
 
-    Parameters
-    ----------
-    model : GLM
-    weights : array, shape (N,)
-        Weights that are not negative; rows of weight 0 cost nothing.
-    max_iter : int
+    Rows of weight 0 cost nothing. A step p of slope gᵀp is halved until the log density rises by a
+    small share of the predicted rise. Once the prediction is below `_NEAR`, the mode is so near
+    that Newton's steps converge quadratically, and rounding of the log density hides their effect:
+    full steps are taken until they no longer shrink.
 
     Raises
     ------
     DataError
         If no mode is found, because weights or covariates are not finite or too large.
-
-    Notes
-    -----
-    A step p of slope gᵀp is halved until the log density rises by a small share of the predicted
-    rise. Once the prediction is below `_NEAR`, the mode is so near that Newton's steps converge
-    quadratically, and rounding of the log density hides their effect: full steps are taken until
-    they no longer shrink.
     """
     from scipy.linalg import cho_factor, cho_solve
 

