@@ -29,6 +29,8 @@ __all__ = [
     "check_seed",
     "check_text",
     "check_whole",
+    "is_number",
+    "is_whole",
     "near_misses",
     "shown",
     "understood",
@@ -53,6 +55,16 @@ def shown(value: object) -> str:
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a real number, and not True or False."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number, and not True or False."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> None:
     """Raise unless `value` is a whole number of at least `least`.
 
@@ -62,7 +74,7 @@ def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
     Traceback (most recent call last):
     stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
     """
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    whole = is_whole(value)
     if not whole or not least <= int(value) <= most:  # type: ignore[call-overload]
         above = whole and int(value) > most  # type: ignore[call-overload]
         raise OptionError(
@@ -73,14 +85,13 @@ def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
 
 def check_seed(value: object, name: str = "seed") -> None:
     """Raise unless `value` is a seed that Stan accepts."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _SEEDS:
+    if not is_whole(value) or not 0 <= int(value) <= _SEEDS:  # type: ignore[call-overload]
         raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
 
 
 def check_number(name: str, value: Any, least: float = -math.inf, *, strict: bool = False) -> None:
     """Raise unless `value` is a finite number of at least `least`, or, if `strict`, above it."""
-    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    finite = number and abs(value) <= sys.float_info.max
+    finite = is_number(value) and abs(value) <= sys.float_info.max
     if not finite or value < least or (strict and value == least):
         bound = f" {'above' if strict else 'of at least'} {least:g}"
         raise OptionError(

@@ -16,21 +16,10 @@ __all__ = ["Stages"]
 class Stages:
     """A stopwatch for named stages.
 
-    Parameters
-    ----------
-    show_progress : bool, optional
-        Whether to draw bars on standard error; default: only if it is a terminal.
-    on_done : callable, optional
-        Called as ``on_done(name, seconds)`` when a stage ends.
+    Bars are drawn on standard error, by default only if it is a terminal; ``on_done(name,
+    seconds)`` is called when a stage ends. `seconds` holds the wall-clock time of each finished
+    stage, in the order of first entry; a stage that is entered again adds to its time.
 
-    Attributes
-    ----------
-    seconds : dict of str to float
-        Wall-clock time of each finished stage, in the order of first entry; a stage that
-        is entered again adds to its time.
-
-    Examples
-    --------
     >>> stages = Stages(show_progress=False)
     >>> with stages("target", total=10) as tick:
     ...     _ = tick(10)

@@ -27,15 +27,8 @@ __all__ = ["KINDS", "Request", "covariates", "plot_run"]
 class Request:
     """A request for one picture.
 
-    Attributes
-    ----------
-    fit : CoresetFit
-    posteriors : mapping of str to posterior
-        The fit's posterior, its reference's, and others to draw.
-    var_names : sequence of str or None
-    data : path or None
-        The full data, for weights over covariates.
-    columns : pair of str or None
+    `posteriors` are the fit's, its reference's, and others to draw; `data` are the full data, for
+    weights over covariates, and `columns` two of their columns.
     """
 
     fit: CoresetFit

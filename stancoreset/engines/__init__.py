@@ -10,6 +10,7 @@ from stancoreset.engines.bars import chain_bars
 from stancoreset.engines.base import (
     SAMPLER_STATS,
     BoundModel,
+    Closing,
     Compiled,
     Density,
     Engine,
@@ -34,6 +35,7 @@ __all__ = [
     "TOLERANCE",
     "BoundModel",
     "Climbable",
+    "Closing",
     "Compiled",
     "CompiledForBoth",
     "CompiledWithControl",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 __all__ = [
     "SAMPLER_STATS",
     "BoundModel",
+    "Closing",
     "Compiled",
     "Density",
     "Engine",
@@ -84,6 +84,19 @@ class SampleResult:
     warmup_stats: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
+class Closing:
+    """A context manager that closes itself."""
+
+    def close(self) -> None:
+        """Release memory and temporary files; calling it twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class RowModel(Protocol):
     """Rows with one log likelihood each: candidates for a coreset."""
 
@@ -100,12 +113,7 @@ class RowModel(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 @runtime_checkable

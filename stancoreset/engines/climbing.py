@@ -29,15 +29,7 @@ class Climbable(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """A point on the optimiser's path.
-
-    Attributes
-    ----------
-    theta : ndarray, shape (P,)
-    value : float
-        Log density at the point.
-    gradient : ndarray, shape (P,)
-    """
+    """A point (P,) on the optimiser's path, with the log density and its gradient."""
 
     theta: Float
     value: float
@@ -46,17 +38,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Summit:
-    """The end point of `climb`.
+    """The end point of `climb`, with its log density and gradient, and the reason for stopping.
 
-    Attributes
-    ----------
-    theta : ndarray, shape (P,)
-    value : float
-        Log density at the point; −inf if no point with a finite density was found.
-    gradient : ndarray, shape (P,)
-    evaluations : int
-    message : str
-        The optimizer's reason for stopping.
+    The log density is −inf if no point with a finite one was found.
     """
 
     theta: Float
@@ -69,17 +53,7 @@ class Summit:
 def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = None) -> Float:
     """Find a point with nonzero density as Stan finds inits: uniformly on (−2, 2).
 
-    Parameters
-    ----------
-    model : Climbable
-    rng : numpy.random.Generator
-    first : ndarray, shape (P,), optional
-        Tried before any random point.
-
-    Returns
-    -------
-    ndarray, shape (P,)
-        Unconstrained; the last point tried if all 100 fail.
+    Before any random point `first` is tried; if all 100 fail, the last one is returned.
     """
     for attempt in range(INIT_TRIES):
         start = rng.uniform(-2, 2, model.n_params) if attempt or first is None else first
@@ -96,25 +70,11 @@ def climb(
     max_iter: int = 2000,
     visit: Callable[[Step], object] | None = None,
 ) -> Summit:
-    """Maximise a log density from `start`.
+    """Maximise a log density from `start`, until no entry of the gradient is larger than `slope`.
 
-    Parameters
-    ----------
-    density : callable
-        (P,) → log density and gradient; not finite outside the support.
-    start : ndarray, shape (P,)
-    slope : float
-        Largest entry of the gradient at which it may stop.
-    max_iter : int
-    visit : callable, optional
-        Called with the start and with every point that L-BFGS accepts.
+    `density` gives log density and gradient at (P,), not finite outside the support. `visit` is
+    called with the start and with every point that L-BFGS accepts.
 
-    Returns
-    -------
-    Summit
-
-    Examples
-    --------
     >>> climb(lambda t: (-0.5 * float(t @ t), -t), np.ones(2)).theta.round(6).tolist()
     [0.0, 0.0]
     """

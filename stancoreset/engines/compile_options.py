@@ -36,15 +36,7 @@ _NO_EXECUTABLE = {
 
 
 def refuse_arguments(given: Mapping[str, Any]) -> None:
-    """Raise for arguments that `CoresetModel` does not have.
-
-    Raises
-    ------
-    OptionError
-        If the argument is one of cmdstanpy's, with the reason.
-    TypeError
-        For any other argument.
-    """
+    """Raise for arguments that `CoresetModel` does not have; for cmdstanpy's with the reason."""
     for name in given:
         if name in _REFUSED:
             raise OptionError(
@@ -54,13 +46,7 @@ def refuse_arguments(given: Mapping[str, Any]) -> None:
 
 
 def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
-    """Folders that ``#include`` searches, besides the program's own.
-
-    Raises
-    ------
-    OptionError
-        If one of them is not a folder.
-    """
+    """Folders that ``#include`` searches, besides the program's own."""
     _require_options("stanc_options", stanc_options)
     folders: list[Path] = []
     for key in _INCLUDES:
@@ -79,13 +65,7 @@ def with_options(
     cpp_options: Mapping[str, Any] | None,
     stanc_options: Mapping[str, Any] | None,
 ) -> Engine:
-    """Return the engine with these compiler options; programs' includes are already resolved.
-
-    Raises
-    ------
-    OptionError
-        If the engine does not support the options.
-    """
+    """Return the engine with these compiler options; programs' includes are already resolved."""
     _require_options("cpp_options", cpp_options)
     stanc = {k: v for k, v in (stanc_options or {}).items() if k not in _INCLUDES}
     for name in stanc:

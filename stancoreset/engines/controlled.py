@@ -20,12 +20,7 @@ def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
 class CompiledWithControl:
     """A compiled program with a quadratic term, which is absent unless the data define it.
 
-    Attributes
-    ----------
-    compiled : Compiled
-    controlled : Controlled
-    log_lik : bool
-        Whether a bound model provides its rows' log likelihoods.
+    If `log_lik`, a bound model provides its rows' log likelihoods.
     """
 
     compiled: Compiled

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_number, check_path, near_misses, shown, understood
+from stancoreset.checks import check_number, check_path, is_number, near_misses, shown, understood
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
@@ -29,15 +28,12 @@ _EXPECTED = (
 def check_inits(inits: Any, chains: int) -> None:
     """Raise unless these may be starting points for this number of chains, before data are known.
 
-    Raises
-    ------
-    OptionError
-        If `inits` has another type, is negative, has not one entry per chain, names a missing
-        file, or holds values that are not finite numbers.
+    They have a known type, one entry per chain, finite numbers that are not negative radii, and
+    files that exist.
     """
     if inits is None:
         return
-    if _is_radius(inits):
+    if is_number(inits):
         check_number("inits", inits, 0)
         return
     if isinstance(inits, np.ndarray):
@@ -68,16 +64,8 @@ def initial_points(
     """A starting point for each chain, (chains, P); None leaves them to Stan.
 
     Values missing from a dict or file are drawn between −2 and 2 on the unconstrained scale,
-    repeatedly until the density is not zero, as Stan does.
-
-    Parameters
-    ----------
-    bound : BoundModel
-    inits : float, dict, list of dict, path, list of path, ndarray or None
-        An array, (P,) or (chains, P), holds unconstrained points.
-    chains, seed : int
-    others : collection of str
-        Names allowed besides parameters but ignored: transformed parameters.
+    repeatedly until the density is not zero, as Stan does. `others` are names allowed besides
+    parameters but ignored: transformed parameters.
 
     Raises
     ------
@@ -108,11 +96,7 @@ def recorded_inits(inits: Any) -> Any:
         return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
     if isinstance(inits, list | tuple):
         return [recorded_inits(one) for one in inits]
-    return inits if inits is None or _is_radius(inits) else str(inits)
-
-
-def _is_radius(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return inits if inits is None or is_number(inits) else str(inits)
 
 
 def _numbers(name: str, value: Any) -> Float:
@@ -135,8 +119,8 @@ def _points(inits: np.ndarray, chains: int, count: int) -> Float:
 
 def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collection[str]) -> Float:
     """Draw the starting point of one chain."""
-    radius = float(one) if _is_radius(one) else _RADIUS
-    given = {} if _is_radius(one) else _given(bound, one, others)
+    radius = float(one) if is_number(one) else _RADIUS
+    given = {} if is_number(one) else _given(bound, one, others)
     missing = bool(set(bound.constrain(np.zeros((1, bound.n_params)))) - set(given))
     for _ in range(INIT_TRIES):
         theta = rng.uniform(-radius, radius, (1, bound.n_params))

@@ -18,20 +18,10 @@ __all__ = ["Layout"]
 class Layout:
     """The columns of each variable, and their order.
 
-    Stan writes containers column by column (``B.1.1, B.2.1, …``); this class reads the order
-    from the names instead of assuming it.
+    Stan writes containers column by column (``B.1.1, B.2.1, …``); this class reads the order from
+    the names instead of assuming it. `shapes` are in order of appearance; `columns` has for each
+    variable the column of each element in C order.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column names, ``beta.1`` or ``beta[1]`` for containers.
-    shapes : dict of str to tuple of int
-        Shape of each variable, in order of appearance.
-    columns : dict of str to ndarray of int
-        For each variable, the column of each element in C order.
-
-    Examples
-    --------
     >>> layout = Layout.from_names(["mu", "B.1.1", "B.2.1", "B.1.2", "B.2.2"])
     >>> layout.shapes
     {'mu': (), 'B': (2, 2)}
@@ -68,13 +58,7 @@ class Layout:
         return {name: rows[..., column] for name, column in self.columns.items()}
 
     def join(self, values: Mapping[str, Float]) -> Float:
-        """Join variables by name, each (S, *shape), to rows of columns (S, C).
-
-        Raises
-        ------
-        DataError
-            If a variable is missing or has another shape.
-        """
+        """Join variables by name, each (S, *shape), to rows of columns (S, C)."""
         missing = [name for name in self.shapes if name not in values]
         if missing:
             raise DataError(

@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from stancoreset.checks import near_misses, shown
+from stancoreset.checks import is_number, near_misses, shown
 from stancoreset.engines.base import Float
 from stancoreset.errors import OptionError
 from stancoreset.options import check_ranges, option
@@ -150,7 +149,7 @@ class NUTS:
     def __post_init__(self) -> None:
         check_ranges(self)
         delta = self.adapt_delta
-        if delta is not None and not (_is_number(delta) and 0 < delta < 1):
+        if delta is not None and not (is_number(delta) and 0 < delta < 1):
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
         if self.metric is not None and (
             not isinstance(self.metric, str) or self.metric not in _METRICS
@@ -167,13 +166,13 @@ class NUTS:
         size: Any = self.step_size
         if size is None:
             return
-        each = [size] if _is_number(size) else size
+        each = [size] if is_number(size) else size
         listed = isinstance(each, Sequence | np.ndarray) and not isinstance(each, str)
-        if not listed or not all(_is_number(s) and 0 < s <= sys.float_info.max for s in each):
+        if not listed or not all(is_number(s) and 0 < s <= sys.float_info.max for s in each):
             raise OptionError(
                 f"step_size is {shown(size)}, expected a number above 0, or a list of them"
             )
-        if not _is_number(size) and len(each) != self.chains:
+        if not is_number(size) and len(each) != self.chains:
             raise OptionError(
                 f"step_size has {len(each)} numbers, expected one, or one for each of "
                 f"{self.chains} chains"
@@ -285,7 +284,7 @@ class NUTS:
                     f"{member.name} is {getattr(self, member.name)!r}, but engine {engine!r} has "
                     "fixed phases of warm-up; leave it out, or use engine='cmdstan'"
                 )
-        if self.step_size is not None and not _is_number(self.step_size):
+        if self.step_size is not None and not is_number(self.step_size):
             raise OptionError(
                 f"step_size is {shown(self.step_size)}, but engine {engine!r} starts all chains "
                 "from one; give a number, or use engine='cmdstan'"
@@ -293,21 +292,11 @@ class NUTS:
 
 
 def refuse(name: str) -> None:
-    """Raise if this is an argument of cmdstanpy's ``sample`` that does not apply here.
-
-    Raises
-    ------
-    OptionError
-        With the reason.
-    """
+    """Raise if this is an argument of cmdstanpy's ``sample`` that does not apply here."""
     if name in _REFUSED:
         raise OptionError(
             f"{name} is an argument of cmdstanpy that does not apply here: {_REFUSED[name]}"
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def fresh_seed() -> int:

@@ -8,16 +8,15 @@ the chosen engine on the user's own program and data, it evaluates, and the othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from stancoreset.engines.base import (
     BoundModel,
+    Closing,
     Compiled,
     Density,
     Engine,
@@ -46,14 +45,8 @@ def embedded(threads: int) -> Engine | None:
 def agreement(chosen: BoundModel, passes: BoundModel, draws: Float) -> float:
     """Largest relative difference of densities and gradients at draws; ∞ if a value is not finite.
 
-    Densities are compared up to a constant; rounding is relative to their magnitude.
-
-    Parameters
-    ----------
-    chosen, passes : BoundModel
-        The same program with the same data, by two engines.
-    draws : ndarray, shape (S, P)
-        Two or more.
+    Both are the same program with the same data, by two engines. Densities are compared up to a
+    constant, at two draws or more; rounding is relative to their magnitude.
     """
     if chosen.param_names != passes.param_names:
         return np.inf
@@ -70,15 +63,7 @@ def agreement(chosen: BoundModel, passes: BoundModel, draws: Float) -> float:
 
 @dataclass(frozen=True)
 class CompiledForBoth:
-    """A program compiled by two engines.
-
-    Attributes
-    ----------
-    chosen : Compiled
-        Compiled by the user's engine.
-    passes : Compiled
-        Compiled by the engine that evaluates.
-    """
+    """A program compiled by the user's `chosen` engine, and by that of the `passes`."""
 
     chosen: Compiled
     passes: Compiled = field(repr=False)
@@ -102,8 +87,8 @@ class CompiledForBoth:
         return self.passes.bind_density(data)
 
 
-class _BoundToBoth:
-    """A program with its data by two engines; see `BoundModel`."""
+class _BoundToBoth(Closing):
+    """A program with its data by two engines, one of which only samples; see `BoundModel`."""
 
     def __init__(
         self, compiled: CompiledForBoth, data: StanData, seed: int, threads: int | None
@@ -111,41 +96,19 @@ class _BoundToBoth:
         self._compiled = compiled
         self._data = data
         self._options: dict[str, Any] = {"seed": seed, "threads": threads}
-        self._passes = compiled.passes.bind(data, **self._options)
-        self.n_params = self._passes.n_params
-        self.param_names = self._passes.param_names
+        self._passes = passes = compiled.passes.bind(data, **self._options)
+        self.n_params, self.param_names = passes.n_params, passes.param_names
+        self.log_density = passes.log_density
+        self.log_density_gradient = passes.log_density_gradient
+        self.log_lik = passes.log_lik
+        self.generated = passes.generated
+        self.constrain = passes.constrain
+        self.unconstrain = passes.unconstrain
+        self.mode = passes.mode
 
     @cached_property
     def _chosen(self) -> Any:
         return self._compiled.chosen.bind(self._data, **self._options)
-
-    def log_density(self, draws: Float) -> Float:
-        """See `BoundModel.log_density`."""
-        return self._passes.log_density(draws)
-
-    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
-        """See `BoundModel.log_density_gradient`."""
-        return self._passes.log_density_gradient(draws)
-
-    def log_lik(self, draws: Float) -> Float:
-        """See `BoundModel.log_lik`."""
-        return self._passes.log_lik(draws)
-
-    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
-        """See `BoundModel.generated`."""
-        return self._passes.generated(draws, names, seed)
-
-    def constrain(self, draws: Float) -> dict[str, Float]:
-        """See `BoundModel.constrain`."""
-        return self._passes.constrain(draws)
-
-    def unconstrain(self, values: Mapping[str, Float]) -> Float:
-        """See `BoundModel.unconstrain`."""
-        return self._passes.unconstrain(values)
-
-    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
-        """See `BoundModel.mode`."""
-        return self._passes.mode(init=init, seed=seed, max_iter=max_iter)
 
     def variational(self, *, draws: int, seed: int = 0) -> Float:
         """Unconstrained draws of the chosen engine's ADVI, (draws, P)."""
@@ -164,14 +127,3 @@ class _BoundToBoth:
         if "_chosen" in self.__dict__:
             self._chosen.close()
         self._data = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

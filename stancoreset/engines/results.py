@@ -25,19 +25,9 @@ def sample_result(
 ) -> SampleResult:
     """Sort an engine's arrays into posterior, warm-up and statistics.
 
-    Parameters
-    ----------
-    variables : dict of str to ndarray, shape (chains, warm-up + kept, *shape)
-    columns : dict of str to ndarray, shape (chains, warm-up + kept)
-        Sampler statistics under Stan's names.
-    kept : int
-        Number of posterior draws; the draws before them are warm-up.
-    unconstrain : callable
-        See `BoundModel.unconstrain`.
-    shapes : dict
-        Shapes of the parameters.
-    **about
-        ``seconds``, ``settings``, ``native``.
+    `variables` (chains, warm-up + kept, *shape) and `columns`, sampler statistics under Stan's
+    names, end with the `kept` posterior draws; `shapes` are those of the parameters. `about` holds
+    the other fields of `SampleResult`.
     """
     stats: dict[str, NDArray[Any]] = {
         SAMPLER_STATS[name]: np.asarray(value)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.base import Closing, Float, SampleResult, StanData
 from stancoreset.engines.climbing import INIT_TRIES, climb, stan_init
 from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
@@ -138,7 +138,7 @@ class StanliDensity:
         self._model = None
 
 
-class StanliBound:
+class StanliBound(Closing):
     """A translated program with its data; see `stancoreset.engines.base.BoundModel`."""
 
     def __init__(self, compiled: StanliCompiled, data: StanData, seed: int, threads: int) -> None:
@@ -352,9 +352,3 @@ class StanliBound:
         """Release Stan's copy of the data."""
         self._model = None
         self._data = {}
-
-    def __enter__(self) -> StanliBound:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

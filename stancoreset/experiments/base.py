@@ -74,20 +74,10 @@ class Algorithm:
 class Settings:
     """The size of an experiment.
 
-    Attributes
-    ----------
-    trials : int
-        Number of repetitions.
-    sizes : tuple of int
-        Coreset sizes k; for ``vectors`` the recorded iterations.
-    rows : int
-        N. A real data set with fewer rows is used whole.
-    draws : int
-        S, draws of the weighting distribution; 0 if the projection is exact.
-    iterations : int
-        Largest number of iterations of the IHT family.
-    methods : tuple of str
-        Labels to keep; empty means all.
+    `sizes` are those of the coresets, k, or for ``vectors`` the recorded iterations; a real data
+    set of fewer than N `rows` is used whole; `draws` S of the weighting distribution are 0 if the
+    projection is exact; `iterations` limit the IHT family; `methods` are the labels to keep, all if
+    empty.
     """
 
     trials: int
@@ -124,24 +114,10 @@ Trial = Callable[[Settings, "list[Algorithm]", np.random.Generator], Iterator[Re
 class Experiment:
     """An experiment of a paper.
 
-    Attributes
-    ----------
-    name, title, source : str
-        Its name, its title, and the passage that describes it.
-    note : str
-        Differences from the paper's data, if any.
-    trial : callable
-        ``trial(settings, algorithms, rng)`` yields the records of one repetition.
-    paper, quick : Settings
-        The paper's settings, and those of a version that takes a minute.
-    metrics : tuple of Metric
-        The reported metrics.
-    band : pair of float
-        Percentiles over trials.
-    x : str
-        Column on the horizontal axis, ``size`` or ``iteration``.
-    algorithms : callable
-        ``algorithms(settings)`` gives the compared algorithms; default: every method.
+    The `source` is the passage that describes it, and the `note` tells in what its data differ from
+    the paper's. ``trial(settings, algorithms, rng)`` yields the records of one repetition. The
+    `band` are percentiles over trials, and `x` is the column on the horizontal axis, ``size`` or
+    ``iteration``. ``algorithms(settings)`` gives the compared algorithms; default: every method.
     """
 
     name: str

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.engines import BoundModel, Closing, Float, StanData
 from stancoreset.errors import EngineError, OptionError, ReferenceFitError, SolverError
 from stancoreset.model.session import Session
 from stancoreset.reference import GaussianFit, curvature_width, gaussian_at
@@ -149,7 +149,7 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         )
 
 
-class EnginePosterior:
+class EnginePosterior(Closing):
     """Draws and log likelihoods of the coresets of a pool of candidate rows.
 
     `rows` (M,) are the row numbers of the candidates; for the arguments see `select_in_the_loop`.
@@ -196,7 +196,7 @@ class EnginePosterior:
             total_weight=self._full.total_weight,
             draw=self.draw,
             log_lik=self.log_lik,
-            target=self._exact_target if exact else self._estimated_target,
+            target=self._full_target if exact else self._estimated_target,
             exact=exact,
         )
 
@@ -247,7 +247,7 @@ class EnginePosterior:
             self._bound = key, self._session.with_log_lik().bind(data)
         return self._bound[1].log_lik(draws)
 
-    def _exact_target(self, draws: Float, rng: np.random.Generator) -> Float:
+    def _full_target(self, draws: Float, rng: np.random.Generator) -> Float:
         return self._full.log_likelihood(draws)
 
     def _estimated_target(self, draws: Float, rng: np.random.Generator) -> Float:
@@ -264,12 +264,6 @@ class EnginePosterior:
         """Release the engine's copies of the candidates."""
         self._release()
         self._pool.close()
-
-    def __enter__(self) -> EnginePosterior:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> GaussianFit:

@@ -24,6 +24,7 @@ from stancoreset.checks import (
     understood,
 )
 from stancoreset.engines import (
+    Closing,
     Engine,
     EngineName,
     StanData,
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
 __all__ = ["CoresetModel"]
 
 
-class CoresetModel:
+class CoresetModel(Closing):
     """A Stan program, fitted on a few weighted rows of its data.
 
     Parameters
@@ -909,12 +910,6 @@ class CoresetModel:
     def close(self) -> None:
         """Release the engine's copy of the full data."""
         self._session.close()
-
-    def __enter__(self) -> CoresetModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _identities(
         self,

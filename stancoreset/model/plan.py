@@ -6,7 +6,6 @@ import hashlib
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -18,6 +17,7 @@ from stancoreset.checks import (
     check_path,
     check_seed,
     check_text,
+    is_whole,
     near_misses,
     shown,
 )
@@ -272,7 +272,7 @@ class Plan:
         """
         self._require_numbers()
         auto = isinstance(self.size, str) and self.size == AUTO
-        if not auto and not (_is_whole(self.size) and 1 <= int(self.size) <= n_obs):
+        if not auto and not (is_whole(self.size) and 1 <= int(self.size) <= n_obs):
             raise OptionError(
                 f"size is {shown(self.size)}, expected a whole number from 1 to {n_obs}, the rows "
                 f"of the data, or {AUTO!r}"
@@ -394,10 +394,6 @@ def _together(
             f"{names[0]} is given twice, by itself and in {name}={kind.__name__}(…); give it once"
         )
     return whole  # type: ignore[no-any-return]
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def reference_name(reference: Any) -> str:

@@ -29,12 +29,8 @@ _WORTH = 2
 class DistinctRows:
     """The distinct rows of a data set.
 
-    Attributes
-    ----------
-    first : ndarray of int, shape (U,)
-        Position of the first occurrence of each distinct row.
-    code : ndarray of int, shape (N,)
-        Index of each row's distinct row.
+    `first` (U,) is the position of the first occurrence of each, and `code` (N,) the index of each
+    row's distinct row.
     """
 
     first: NDArray[np.int64]
@@ -50,15 +46,8 @@ class DistinctRows:
 
 
 def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
-    """Find the distinct rows, if they are at most half as many as the rows.
+    """Find the distinct ones of rows (N, …), if they are at most half as many as the rows.
 
-    Parameters
-    ----------
-    rows : mapping of str to array, shape (N, …)
-        Row variables, without weights.
-
-    Examples
-    --------
     >>> found = distinct_rows({"group": np.array([1, 2, 1, 1]), "y": np.array([0, 1, 0, 0])})
     >>> found.first.tolist(), found.summed(np.ones(4)).tolist()
     ([0, 1], [3.0, 1.0])

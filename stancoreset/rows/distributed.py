@@ -116,24 +116,13 @@ class PartitionPart:
 
 @dataclass(frozen=True)
 class DaskWorkers:
-    """A Dask cluster as an executor (see `stancoreset.rows.tables.passes.Executor`).
-
-    Parameters
-    ----------
-    client : distributed.Client
-    retries : int
-    """
+    """A Dask cluster as an executor (see `stancoreset.rows.tables.passes.Executor`)."""
 
     client: Any = field(repr=False)
     retries: int = 2
 
     def require_package(self) -> None:
-        """Refuse workers that lack stancoreset, by name.
-
-        Raises
-        ------
-        EngineNotFoundError, OptionError
-        """
+        """Refuse workers that lack stancoreset, by name."""
         # The workers themselves are asked: another thread sometimes overwrites
         # Client.scheduler_info by a summary that names none. A worker may die meanwhile.
         found = self.client.run(find_spec, "stancoreset", on_error="ignore")

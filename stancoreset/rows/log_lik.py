@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Compiled, Float, RowModel, StanData
+from stancoreset.engines import BoundModel, Closing, Compiled, Float, RowModel, StanData
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.glm import rows_of
 from stancoreset.rows.sums import MIN_ROWS_PER_CHUNK, slices
@@ -24,20 +24,7 @@ __all__ = ["bind_rows", "row_log_lik"]
 _AT_ONCE = 4_000_000
 
 
-class _Closing:
-    """A context manager that closes itself."""
-
-    def close(self) -> None:
-        """See `RowModel.close`."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _RowChunks(_Closing):
+class _RowChunks(Closing):
     """A `RowModel` whose rows are bound in chunks, evaluated side by side."""
 
     def __init__(self, chunks: Sequence[BoundModel]) -> None:
@@ -54,7 +41,7 @@ class _RowChunks(_Closing):
             chunk.close()
 
 
-class _GlmRows(_Closing):
+class _GlmRows(Closing):
     """A `RowModel` of a GLM: one matrix product, without printing and parsing values."""
 
     def __init__(self, kernel: GlmKernel, rows: dict[str, Any], threads: int) -> None:
@@ -82,21 +69,8 @@ def bind_rows(
 ) -> RowModel:
     """Bind some rows, without weights, to a program that outputs their log likelihoods.
 
-    Parameters
-    ----------
-    compiled : Compiled
-    program : WeightedProgram
-    data : mapping
-        Every row.
-    rows : ndarray of int
-        Their row numbers, in order.
-    processes : int
-        Number of processes, each of which evaluates its share of the rows; 0 uses threads of
-        this process.
-    threads : int
-        Number of threads that evaluate a GLM in this process.
-    glm : GlmKernel, optional
-        A GLM known to give the same values.
+    Each of `processes` evaluates its share of the rows; 0 uses threads of this process. `glm` is
+    known to give the same values, and is evaluated by `threads` of this process.
     """
     if glm is not None:
         taken = program.subset(data, rows, np.ones(len(rows)))
@@ -115,16 +89,7 @@ def row_log_lik(
 ) -> Iterator[tuple[slice, Float]]:
     """Yield rows and their unweighted log likelihoods, (S, rows), chunk by chunk.
 
-    Parameters
-    ----------
-    compiled : Compiled
-    program : WeightedProgram
-    data : mapping
-        Every row, in memory.
-    draws : ndarray, shape (S, P)
-    processes : int
-        Number of processes, each of which evaluates its share of the rows; 0 uses threads of
-        this process.
+    Each of `processes` evaluates its share of the rows; 0 uses threads of this process.
     """
     n_obs = program.n_obs(data)
     at_once = max(1, _AT_ONCE // (max(1, processes) * len(draws)))

@@ -51,14 +51,8 @@ _PATTERNS = 1_000
 class Comparison:
     """A comparison of the author's program with our evaluation of it.
 
-    Attributes
-    ----------
-    error : float
-        Largest difference of the two log densities up to a constant, relative to their magnitude.
-    draws, rows, n_obs : int
-        Numbers of draws and rows compared, and of all rows.
-    decides : bool
-        Whether the author's program evaluated every draw of the certificate.
+    `error` is the largest difference of the two log densities up to a constant, relative to their
+    magnitude. If it `decides`, the author's program evaluated every draw of the certificate.
     """
 
     error: float
@@ -78,16 +72,10 @@ class Comparison:
 
 
 class Witness:
-    """The author's program bound to all rows in memory.
+    """The author's program, with the declarations of `original`, bound to all rows in memory.
 
     Parameters
     ----------
-    compiled : Compiled
-        The author's program.
-    original : StanProgram
-        Its declarations.
-    weighted : WeightedProgram
-        Defines which data are rows.
     data : mapping
         All rows, as data of the weighted program.
     prior : BoundModel
@@ -144,13 +132,9 @@ class Witness:
         return _without_priors(np.sum(values, axis=0), len(parts) - 1, self.prior, draws)
 
     def compare(self, draws: Float, ours: Float) -> Comparison:
-        """Compare our log densities at some draws with the author's program.
+        """Compare our log densities (S,) at draws (S, P) with those of the author's program.
 
-        Parameters
-        ----------
-        draws : ndarray, shape (S, P)
-        ours : ndarray, shape (S,)
-            Log densities for the rows as weighted in `data`.
+        Ours are for the rows as weighted in `data`.
         """
         error = _disagreement(self.log_density(draws), ours)
         return Comparison(error, len(draws), self.n_obs, self.n_obs)
@@ -173,17 +157,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class StoredWitness:
-    """The author's program on rows that stay on disk, chunk by chunk.
-
-    Attributes
-    ----------
-    compiled : Compiled
-        The author's program.
-    original : StanProgram
-    weighted : WeightedProgram
-    stored : StoredRows
-    prior : BoundModel
-    """
+    """The author's program, compiled, on rows that stay on disk, chunk by chunk."""
 
     compiled: Compiled
     original: StanProgram
@@ -194,12 +168,7 @@ class StoredWitness:
     def compare(self, kernel: Kernel, draws: Float, rows: int = _ROWS) -> Comparison:
         """Compare the author's program with our kernel on the same rows of every chunk.
 
-        Parameters
-        ----------
-        kernel : Kernel
-        draws : ndarray, shape (S, P)
-        rows : int
-            Approximate number of rows in all, besides some of each pattern; see `_patterns`.
+        About `rows` are compared in all, besides some of each pattern; see `_patterns`.
         """
         pair = _Pair(
             _Author(
@@ -310,8 +279,6 @@ class WitnessedDensity:
     unit : callable, optional
         Our evaluation with weights of one, if the data have other weights, which the author's
         program does not use.
-    name : str
-        The program's name, for messages.
     tolerance : float
         Largest relative difference; larger if the program solves equations numerically.
     """
@@ -346,12 +313,8 @@ class WitnessedDensity:
     def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
         """Log posterior density of the full data, (S, P) → (S,), up to a constant.
 
-        The constant is that of `FullData.log_density`, whichever program evaluates.
-
-        Raises
-        ------
-        IdentityError
-            If our much cheaper evaluation differs from the author's program.
+        The constant is that of `FullData.log_density`, whichever program evaluates. An
+        IdentityError is raised if our much cheaper evaluation differs from the author's program.
         """
         if not self.decides:
             ours = self._full.log_likelihood(draws, tick) + self._full.log_prior(draws)
@@ -372,12 +335,7 @@ class WitnessedDensity:
         return theirs + self._constant
 
     def check(self, draws: Float) -> None:
-        """See `FullDensity.check`.
-
-        Raises
-        ------
-        IdentityError
-        """
+        """See `FullDensity.check`."""
         if not self.decides:
             self._check(draws, self._full.log_density(draws))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float, SampleResult, StanData
+from stancoreset.engines.base import Closing, Float, SampleResult, StanData
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder, write_draws
 from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fitter
 from stancoreset.engines.cmdstan.points import Order, arranged, order_of
@@ -36,22 +36,11 @@ __all__ = ["CmdStanBound"]
 _DRAWS_PER_PROCESS = 4
 
 
-class CmdStanBound:
+class CmdStanBound(Closing):
     """An executable with its data file; see `stancoreset.engines.base.BoundModel`.
 
-    Parameters
-    ----------
-    name : str
-        The program's name, for messages.
-    executable : Path
-    log_lik : str
-        The generated quantity with the rows' log likelihoods.
-    transforms : Transforms
-        The program's constraints for these data.
-    data : mapping
-    seed : int
-    threads : int
-        Number of processes at a time.
+    `transforms` are the program's constraints for these data, `log_lik` is the generated quantity
+    with the rows' log likelihoods, and `threads` the number of processes at a time.
     """
 
     def __init__(
@@ -203,13 +192,7 @@ class CmdStanBound:
         return self._fitter.mode(init, seed, max_iter)
 
     def variational(self, *, draws: int, seed: int = 0) -> Float:
-        """Unconstrained draws of Stan's mean-field ADVI, (draws, P).
-
-        Raises
-        ------
-        EngineError
-            If ADVI fails or does not converge; with Stan's own message.
-        """
+        """Unconstrained draws of Stan's mean-field ADVI, (draws, P)."""
         return self._fitter.variational(draws, seed)
 
     def sample(
@@ -235,9 +218,3 @@ class CmdStanBound:
     def close(self) -> None:
         """Remove the temporary files."""
         self._cleanup()
-
-    def __enter__(self) -> CmdStanBound:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -25,15 +25,10 @@ def compile_program(
     cpp_options: Mapping[str, Any],
     stanc_options: Mapping[str, Any],
 ) -> None:
-    """Build the executable beside `stan_file`, as cmdstanpy does.
+    """Build the executable beside `stan_file`, as cmdstanpy does; errors quote its message.
 
     It runs in a separate process, because cmdstanpy's cannot be ended: after an interrupt the C++
     compiler would run on for most of a minute.
-
-    Raises
-    ------
-    CompileError
-        With Stan's or the C++ compiler's own message.
     """
     order = {
         "cmdstan": str(cmdstan),

@@ -12,23 +12,7 @@ __all__ = ["no_csv_files", "require_csv_folder"]
 
 
 def require_csv_folder(path: Any, name: str, engine: str) -> None:
-    """Create the folder, and raise unless it is writable.
-
-    Parameters
-    ----------
-    path : path or None
-    name : str
-        The option that names it.
-    engine : str
-        The engine's name.
-
-    Raises
-    ------
-    OptionError
-        If the path is no path, or the engine writes no such files.
-    OutputError
-        If it is a file, cannot be created, or is not writable.
-    """
+    """Create the folder that the option `name` names, and raise unless it is writable."""
     if path is None:
         return
     folder = check_path(name, path)

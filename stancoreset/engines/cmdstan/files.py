@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import SAMPLER_STATS, Float
 from stancoreset.errors import EngineError
 from stancoreset.files import read_numbers
 from stancoreset.temporary import temporary_folder
@@ -20,13 +20,7 @@ __all__ = ["cannot_write", "read_csv", "scratch_folder", "write_draws"]
 
 @contextmanager
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:
-    """A temporary folder for the duration of a block.
-
-    Raises
-    ------
-    EngineError
-        If the folder cannot be created or written to.
-    """
+    """A temporary folder for the duration of a block."""
     try:
         made = temporary_folder() if parent is None else tempfile.TemporaryDirectory(dir=parent)
         with made as folder:
@@ -66,16 +60,7 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
 
 
 def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
-    """Write draws as the sampler would have, for ``generate_quantities``.
-
-    Parameters
-    ----------
-    path : Path
-    values : dict of str to ndarray, shape (S, *shape)
-        Every parameter, constrained.
-    name : str
-        The model's name.
-    """
+    """Write draws of every parameter as the sampler does, for ``generate_quantities``."""
     columns: list[str] = []
     blocks: list[Float] = []
     for variable, value in values.items():
@@ -86,16 +71,14 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
             columns.append(".".join([variable, *(str(i + 1) for i in place)]))
             blocks.append(value[(slice(None), *place)])
     count = len(next(iter(values.values()))) if values else 0
-    stats = ["lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__"]
-    stats += ["divergent__", "energy__"]
-    table = np.column_stack([np.zeros((count, len(stats))), *blocks])
+    table = np.column_stack([np.zeros((count, len(SAMPLER_STATS))), *blocks])
     with path.open("w", encoding="utf-8") as stream:
         stream.write(
             f"# model = {name}_model\n# method = sample (Default)\n#   sample\n"
             f"#     num_samples = {count}\n#     num_warmup = 0\n#     save_warmup = 0\n"
             "#     thin = 1 (Default)\n"
         )
-        stream.write(",".join([*stats, *columns]) + "\n")
+        stream.write(",".join([*SAMPLER_STATS, *columns]) + "\n")
         stream.write("# Adaptation terminated\n# Step size = 1\n")
         stream.write("# Diagonal elements of inverse mass matrix:\n# 1\n")
         for row in table.tolist():

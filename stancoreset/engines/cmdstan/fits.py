@@ -53,14 +53,7 @@ _ADAPTATION = {
 class Fitter:
     """Fits of an executable with its data, in unconstrained coordinates.
 
-    Parameters
-    ----------
-    name : str
-        The program's name, for messages.
-    executable, data_file : Path
-    transforms : Transforms
-    threads : int
-        Number of chains at a time, unless `sample` sets it.
+    `threads` is the number of chains at a time, unless NUTS' options set it.
     """
 
     name: str

@@ -17,15 +17,7 @@ _STANC = "stanc.exe" if os.name == "nt" else "stanc"
 
 
 def cmdstan_folder() -> Path:
-    """Return the folder that CMDSTAN names, else the newest CmdStan below ``~/.cmdstan``.
-
-    Raises
-    ------
-    EngineNotFoundError
-        If no CmdStan is installed.
-    BrokenEngineError
-        If the folder holds no working CmdStan.
-    """
+    """Return the folder that CMDSTAN names, else the newest CmdStan below ``~/.cmdstan``."""
     import cmdstanpy
 
     named = os.environ.get("CMDSTAN")

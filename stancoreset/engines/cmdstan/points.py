@@ -56,15 +56,9 @@ def arranged(points: Float, order: Order) -> Float:
 def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
     """Determine how an executable reads several points; run it only if that is unknown.
 
-    The result is cached in this process, and beside the executable for others.
-
-    Parameters
-    ----------
-    executable : Path
-    points : ndarray, shape (S, P)
-        Points of interest, which are tried first.
-    evaluate : callable
-        ``evaluate(points, order)``, −∞ where the density cannot be evaluated.
+    The result is cached in this process, and beside the executable for others. The `points` of
+    interest are tried first; ``evaluate(points, order)`` is −∞ where the density cannot be
+    evaluated.
     """
     if len(points) == 1 or points.shape[1] <= 1:
         return Order.ROWS

@@ -40,14 +40,8 @@ def run(
 ) -> Ended:
     """Run a command to its end, and kill it if this thread's team ends (`parallel.team`).
 
-    Parameters
-    ----------
-    command : sequence of str
-        Executable and arguments.
-    what : str
-        Description for messages, as in "CmdStan's log_prob of 'model'".
-    on_line : callable, optional
-        Called immediately with each line of the output, which then includes errors.
+    `what` describes it for messages, as in "CmdStan's log_prob of 'model'". `on_line` is called
+    immediately with each line of the output, which then includes errors.
 
     Raises
     ------
@@ -127,14 +121,7 @@ def _pdeathsig() -> tuple[str, ...]:
 
 
 def failure(what: str, ended: Ended) -> EngineError | DataError:
-    """The error for a run that ended by itself without completing its work.
-
-    Parameters
-    ----------
-    what : str
-        As in `run`.
-    ended : CompletedProcess
-    """
+    """The error for a run that ended by itself without completing its work."""
     if ended.returncode == 0:
         return EngineError(
             f"{what} did not write all of its results, perhaps because the disk is full: free "

@@ -27,19 +27,10 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True)
 class RowVariable:
-    """A Stan data variable that holds observations, and its columns.
+    """A Stan data variable that holds observations, and its columns, one or those of a matrix.
 
-    Attributes
-    ----------
-    name : str
-    columns : tuple of str
-        One column, or those of a matrix from left to right.
-    matrix : bool
-        Whether each row holds a vector.
-    integer : bool
-        Whether it is declared as int.
-    levels : tuple or None
-        The categories of a column of codes: level j is code j + 1.
+    `matrix` says whether each row holds a vector, `integer` whether it is declared as int. Of a
+    column of codes, `levels` are the categories: level j is code j + 1.
     """
 
     name: str
@@ -58,17 +49,8 @@ def row_values(
 ) -> dict[str, NDArray[Any]]:
     """Convert a batch to arrays of int64 or float64, with the row as first axis.
 
-    Parameters
-    ----------
-    variables : sequence of RowVariable
-    batch : mapping of str to array
-    where, first_row : str, int
-        The part's name, and the number of the batch's first row in it, for messages.
-
-    Raises
-    ------
-    DataError
-        If values are null, not numbers, not finite, not whole, or of an unknown category.
+    Messages name the part, `where`, and the row, counted from `first_row`. A DataError is raised
+    for values that are null, not numbers, not finite, not whole, or of an unknown category.
     """
     out: dict[str, NDArray[Any]] = {}
     for variable in variables:

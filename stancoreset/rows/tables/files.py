@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import glob
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 from stancoreset.checks import check_path
 from stancoreset.errors import DataError
-from stancoreset.stan.data import masked_values
+from stancoreset.stan.data import masked_values, require_different
 
 __all__ = [
     "ArraysPart",
@@ -68,11 +67,6 @@ class FilePart:
     def name(self) -> str:
         return self.path
 
-    def _dataset(self) -> Any:
-        import pyarrow.dataset as ds
-
-        return ds.dataset(self.path, format="ipc")
-
     def _ipc_schema(self) -> Any:
         """The file's own schema; a dataset rejects some schemas without naming the file."""
         import pyarrow as pa
@@ -84,7 +78,7 @@ class FilePart:
     def _is_parquet(self) -> bool:
         return _SUFFIXES.get(Path(self.path).suffix.lower(), "parquet") == "parquet"
 
-    def _open(self) -> Any:
+    def _parquet(self) -> Any:
         import pyarrow.parquet as pq
 
         return pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
@@ -92,7 +86,7 @@ class FilePart:
     def schema(self) -> Mapping[str, str]:
         """See `Part.schema`."""
         with _arrow_errors(self.path):
-            found = self._open().schema_arrow if self._is_parquet else self._ipc_schema()
+            found = self._parquet().schema_arrow if self._is_parquet else self._ipc_schema()
         return _types(found, self.path)
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
@@ -101,11 +95,15 @@ class FilePart:
         self.schema()
         with _arrow_errors(self.path):
             if self._is_parquet:
-                with self._open() as file:
+                with self._parquet() as file:
                     for batch in file.iter_batches(batch_size=rows, columns=names):
                         yield _columns(batch)
             else:
-                scanner = self._dataset().scanner(columns=names, batch_size=rows)
+                import pyarrow.dataset as ds
+
+                scanner = ds.dataset(self.path, format="ipc").scanner(
+                    columns=names, batch_size=rows
+                )
                 yield from map(_columns, scanner.to_batches())
 
 
@@ -199,13 +197,7 @@ class ChunksPart:
 
 
 def find_parts(rows: Any) -> tuple[Part, ...]:
-    """Resolve the user's source of rows into parts.
-
-    Raises
-    ------
-    DataError
-        If the source does not exist or its kind is unknown.
-    """
+    """Resolve the user's source of rows into parts."""
     if _is_path(rows) or (isinstance(rows, list | tuple) and rows and all(map(_is_path, rows))):
         return tuple(map(FilePart, data_files(rows)))
     if callable(rows):
@@ -227,13 +219,7 @@ def find_parts(rows: Any) -> tuple[Part, ...]:
 
 
 def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """List the files of paths, folders or patterns in reading order.
-
-    Raises
-    ------
-    DataError
-        If there are no files, or one occurs twice.
-    """
+    """List the files of paths, folders or patterns in reading order; none may occur twice."""
     items = [rows] if isinstance(rows, str | os.PathLike) else rows
     found = [path for item in items for path in _paths(item)]
     seen: dict[str, str] = {}
@@ -248,12 +234,7 @@ def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
 
 
 def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> None:
-    """Raise unless all columns exist, and suggest similar names.
-
-    Raises
-    ------
-    DataError
-    """
+    """Raise unless all columns exist, and suggest similar names."""
     from stancoreset.checks import near_misses
 
     names = list(there)
@@ -279,7 +260,7 @@ def _in_memory(rows: Any, name: str) -> Part:
 
         return ArrowPart(pa.table(rows), name or "the table")
     if kind == "frame":
-        _require_different(map(str, rows.columns), name or "the table")
+        require_different(map(str, rows.columns), name or "the table")
         return ArraysPart({str(c): rows[c] for c in rows.columns}, name or "the table")
     if isinstance(rows, Mapping):
         return ArraysPart({str(k): _array(v) for k, v in rows.items()}, name or "the arrays")
@@ -291,14 +272,8 @@ def _in_memory(rows: Any, name: str) -> Part:
 
 def _types(schema: Any, where: str) -> dict[str, str]:
     """Type in words of each column of an Arrow schema."""
-    _require_different(schema.names, where)
+    require_different(schema.names, where)
     return {field.name: str(field.type) for field in schema}
-
-
-def _require_different(names: Iterable[str], where: str) -> None:
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DataError(f"{where} has more than one column {twice[0]!r}; rename or drop the others")
 
 
 def _array(values: Any) -> Any:

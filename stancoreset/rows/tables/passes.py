@@ -32,21 +32,12 @@ class Kernel(Protocol):
     """A way of evaluating a chunk of rows."""
 
     def evaluate(self, method: str, chunk: Rows, draws: Float) -> Sums:
-        """Compute sums over the chunk's rows.
+        """Compute sums over the rows of a chunk at draws (S, P).
 
-        Parameters
-        ----------
-        method : {"log_density", "log_density_gradient"}
-            A kernel may support others.
-        chunk : dict of str to ndarray
-            Row variables, with the row as first axis.
-        draws : ndarray, shape (S, P)
-
-        Returns
-        -------
-        tuple
-            Log densities (S,); for ``"log_density_gradient"`` also gradients (S, P); and finally
-            an int, the number of times that they contain the log prior.
+        The chunk's arrays have the row as first axis. `method` is ``"log_density"``,
+        ``"log_density_gradient"``, or another that the kernel supports. Return log densities (S,),
+        with the latter also gradients (S, P), and finally the number of times that they contain the
+        log prior.
         """
         ...
 
@@ -104,11 +95,7 @@ def fold(several: Iterable[Sums]) -> Sums:
 class LocalThreads:
     """Threads of this process: one reads ahead, the others evaluate.
 
-    Parameters
-    ----------
-    threads : int
-        Chunks evaluated at the same time; default: the available cores. Memory holds about
-        twice as many.
+    Memory holds about twice as many chunks as there are `threads`.
     """
 
     threads: int = field(default_factory=available_cores)

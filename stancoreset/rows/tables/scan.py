@@ -97,13 +97,9 @@ def _factors() -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Reader:
-    """A conversion of columns to row variables, chunk by chunk; can be sent to another machine.
+    """A conversion of columns to row variables, `chunk_rows` at a time.
 
-    Attributes
-    ----------
-    variables : tuple of RowVariable
-    chunk_rows : int
-        Rows in memory at a time.
+    It can be sent to another machine.
     """
 
     variables: tuple[RowVariable, ...]
@@ -133,16 +129,8 @@ class Reader:
 class PartSurvey:
     """The result of a part's first read.
 
-    Attributes
-    ----------
-    seen : Seen
-        Its rows, which every later read must reproduce.
-    digest : str
-        Hash of its contents.
-    keys, numbers : ndarray, shape (k,)
-        Random keys of the sampled rows, and their row numbers within the part.
-    rows : dict of str to ndarray
-        The sampled rows.
+    Every later read must reproduce `seen`; `digest` is a hash of the contents. The sampled `rows`
+    have random `keys` and row `numbers` (k,) within the part.
     """
 
     seen: Seen
@@ -158,13 +146,7 @@ class PartSurvey:
 
 
 def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -> PartSurvey:
-    """Count, hash and sample a part.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a value cannot be used, or there are no rows.
-    """
+    """Count, hash and sample a part."""
     schema = part.schema()
     if schema is not None:
         require_columns(reader.columns, schema, part.name)

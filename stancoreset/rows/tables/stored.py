@@ -56,18 +56,9 @@ class LoadedRows(dict[str, Any]):
 class StoredRows(Mapping[str, Any]):
     """Rows in parts that are read chunk by chunk; created by `Source.open_for`.
 
-    Attributes
-    ----------
-    n_obs : int
-        N.
-    reads : int
-        Number of complete reads of all parts so far.
-    opening_reads : int
-        Number of these reads that opened the parts.
-    sample : dict
-        Checked data of a random sample of the rows, for the weighted program.
-    sample_rows : ndarray of int
-        Row numbers of the sample, ascending.
+    All parts have been read `reads` times so far, `opening_reads` of these to open them. `sample`
+    holds checked data of a random sample of the rows, for the weighted program, and `sample_rows`
+    their ascending row numbers.
     """
 
     def __init__(
@@ -102,7 +93,7 @@ class StoredRows(Mapping[str, Any]):
         if program.frozen:  # they are computed from all rows, and checked by `load`
             self.sample, self._values = {}, others
             return
-        self.sample = program.check({**others, **self._moved(self._kept)})
+        self.sample = program.check({**others, **_moved(self._axes, self._kept)})
         carried = {*program.rows, program.weights, program.obs}
         self._values = {k: v for k, v in self.sample.items() if k not in carried}
 
@@ -140,12 +131,7 @@ class StoredRows(Mapping[str, Any]):
         return {**about, "levels": levels} if levels else about
 
     def require_no_frozen(self) -> None:
-        """Refuse programs whose transformed data use all rows at once.
-
-        Raises
-        ------
-        DataError
-        """
+        """Refuse programs whose transformed data use all rows at once."""
         if self._program.frozen:
             raise DataError(
                 f"the program computes {', '.join(sorted(self._program.frozen))} from all rows "
@@ -180,14 +166,9 @@ class StoredRows(Mapping[str, Any]):
         self._require_same(seen)
 
     def take(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return row variables at these row numbers, in the given order.
+        """Return row variables at these row numbers from 0, which may repeat, in the given order.
 
         Rows in memory are not read again; the others are read in one pass and kept.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Row numbers from 0, which may repeat.
         """
         wanted = np.asarray(rows, dtype=np.int64)
         at = np.searchsorted(self._kept_rows, wanted)
@@ -196,14 +177,7 @@ class StoredRows(Mapping[str, Any]):
         if len(missing):
             self._keep(missing, self._read(missing))
             at = np.searchsorted(self._kept_rows, wanted)
-        return self._moved({name: value[at] for name, value in self._kept.items()})
-
-    def _moved(self, rows: Rows) -> Rows:
-        """Move rows to the axis that the program requires."""
-        return {
-            name: np.moveaxis(value, 0, self._axes[name]) if self._axes[name] else value
-            for name, value in rows.items()
-        }
+        return _moved(self._axes, {name: value[at] for name, value in self._kept.items()})
 
     def _keep(self, numbers: NDArray[np.int64], rows: Rows) -> None:
         every = np.concatenate([self._kept_rows, numbers])
@@ -263,7 +237,7 @@ class StoredRows(Mapping[str, Any]):
                 columns[name][start : start + length] = values
             start += length
         counted = {**self._values, self._program.obs: self.n_obs}
-        return LoadedRows({**counted, **self._moved(columns)}, self.describe())
+        return LoadedRows({**counted, **_moved(self._axes, columns)}, self.describe())
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
@@ -271,13 +245,15 @@ def content_hash(data: Mapping[str, Any]) -> str:
     return data.fingerprint() if isinstance(data, StoredRows) else data_hash(data)
 
 
+def _moved(axes: Mapping[str, int], rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Move rows from the first axis to the one that the program requires."""
+    return {n: np.moveaxis(v, 0, axes[n]) if axes.get(n) else v for n, v in rows.items()}
+
+
 def stan_rows(program: WeightedProgram, values: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Data of the weighted program for a chunk's rows."""
     length = row_count(rows)
-    moved = {
-        name: np.moveaxis(v, 0, program.rows[name]) if program.rows.get(name) else v
-        for name, v in rows.items()
-    }
+    moved = _moved(program.rows, rows)
     weights = moved.pop(program.weights, None)
     data = {**values, **moved, program.obs: length}
     return program.with_weights(data, np.ones(length) if weights is None else weights)

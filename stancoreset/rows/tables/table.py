@@ -138,10 +138,6 @@ class Table:
             Chunks evaluated at the same time, if the table does not set it; default:
             the available cores.
 
-        Returns
-        -------
-        StoredRows or LoadedRows
-
         Raises
         ------
         DataError
@@ -359,13 +355,6 @@ def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
 
     ``columns``, ``values``, ``levels`` and ``counts`` are tables of that file; ``chunk_rows``,
     ``memory`` and ``threads`` are numbers.
-
-    Raises
-    ------
-    DataError
-        If the file does not exist, is not TOML or JSON, or has an unknown member.
-    OptionError
-        If a member has the wrong type.
     """
     path = check_path("columns", path)
     try:

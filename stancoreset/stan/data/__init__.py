@@ -14,6 +14,7 @@ from stancoreset.stan.data.files import (
     json_text,
     raw_data,
     read_data,
+    require_different,
     to_json,
 )
 from stancoreset.stan.data.values import Value, as_value, masked_values
@@ -32,5 +33,6 @@ __all__ = [
     "masked_values",
     "raw_data",
     "read_data",
+    "require_different",
     "to_json",
 ]

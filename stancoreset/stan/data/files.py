@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -35,6 +36,7 @@ __all__ = [
     "json_text",
     "raw_data",
     "read_data",
+    "require_different",
     "to_json",
 ]
 
@@ -186,7 +188,9 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
     try:
         if reader == "read_csv":
             return _read_csv(path)
-        _require_different_columns(path)
+        import pyarrow.parquet as pq
+
+        require_different(pq.read_schema(path).names, path)
         return pd.read_parquet(path)
     except ImportError as error:
         raise DataError(
@@ -197,13 +201,11 @@ def _read_table(path: Path, reader: str) -> pd.DataFrame:
         raise DataError(f"{path} cannot be read as a table: {words}") from error
 
 
-def _require_different_columns(path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    names = pq.read_schema(path).names
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{path} has more than one column {name!r}; rename or drop the others")
+def require_different(names: Iterable[str], where: object) -> None:
+    """Raise if two columns have the same name."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{where} has more than one column {twice[0]!r}; rename or drop the others")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
