@@ -55,20 +55,9 @@ def project_fisher(
 ) -> Projection:
     """Evaluate derivatives of target and candidates, one feature per reference draw.
 
-    Parameters
-    ----------
-    full, pool, candidates, progress
-        As in `stancoreset.selection.projection.project`.
-    reference : Reference
-        Its draws are the θ_j; its standard deviations scale the steps of the differences.
-    heldout : int
-        Number of held-out features, which have their own draws and coordinates.
-
-    Returns
-    -------
-    Projection
-        Columns of shape (J, M), where J is the number of reference draws; nothing is centred,
-        so `means` are zero.
+    Arguments are those of `stancoreset.selection.projection.project`. The reference's draws are the
+    θ_j, and its standard deviations scale the steps of the differences. The `heldout` features have
+    their own draws and coordinates. Nothing is centred, so `means` are zero.
 
     Raises
     ------
@@ -104,17 +93,7 @@ def extend_fisher(
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
-    """Extend a projection by one feature for each additional draw.
-
-    Parameters
-    ----------
-    projection : Projection
-        From `project_fisher` on the same reference.
-    full, pool, reference
-        As in `project_fisher`.
-    draws : ndarray, shape (J', P)
-        Draws to add.
-    """
+    """Extend a projection on the same reference by one feature for each additional draw (J', P)."""
     old, total = projection.n_draws, projection.n_draws + len(draws)
     phi, target = _features(full, pool, reference, draws, 1 + old, progress)
     kept, added = np.sqrt(old / total), np.sqrt(len(draws) / total)

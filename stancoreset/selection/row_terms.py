@@ -28,16 +28,10 @@ _AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class RowTerms:
-    """Terms of M rows in p coordinates z.
+    """Terms of M rows in p coordinates z, with ψ₀ and F from the `expansion`.
 
-    Attributes
-    ----------
-    expansion : Expansion
-        Defines ψ₀ and F.
-    value : ndarray, shape (M,)
-    slopes : ndarray, shape (p, M)
-    bends : ndarray, shape (p (p + 1) / 2, M)
-        Upper triangle of each row's Hessian, by row.
+    They are the `value` (M,), the `slopes` (p, M), and the `bends` (p (p + 1) / 2, M), the upper
+    triangle of each row's Hessian, by row.
     """
 
     expansion: Expansion = field(repr=False)
@@ -53,13 +47,7 @@ class RowTerms:
 
     @classmethod
     def of(cls, pool: RowModel, expansion: Expansion) -> RowTerms:
-        """Compute the terms from differences of the rows' log likelihoods.
-
-        Raises
-        ------
-        ReferenceFitError
-            If a log likelihood near the centre is not finite.
-        """
+        """Compute the terms from differences of the rows' log likelihoods."""
         value = finite_log_lik(pool, expansion.centre[None])[0]
         p = len(expansion.columns)
         first, second = np.triu_indices(p)

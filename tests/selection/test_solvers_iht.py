@@ -10,9 +10,9 @@ import scipy.optimize
 
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.solvers.base import Problem
-from stancoreset.selection.solvers.columns import column_norms
+from stancoreset.selection.solvers.columns import column_norms, exact_step
 from stancoreset.selection.solvers.compression import compress
-from stancoreset.selection.solvers.iht import _Workspace, exact_step
+from stancoreset.selection.solvers.iht import _Workspace
 from stancoreset.selection.solvers.projections import project, project_simplex
 
 

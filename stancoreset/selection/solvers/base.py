@@ -174,12 +174,7 @@ HONOURS: dict[SolverName, frozenset[str]] = {}
 def register(name: SolverName, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
     """Return a decorator that adds an algorithm to `METHODS`.
 
-    Parameters
-    ----------
-    name
-        The method's name.
-    honours
-        The options among ``groups``, ``start`` and ``weights_sum`` that it supports.
+    It `honours` some of the options ``groups``, ``start`` and ``weights_sum``.
     """
 
     def enter(method: Method) -> Method:

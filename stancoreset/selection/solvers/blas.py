@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["single_threaded"]
 
@@ -18,16 +20,12 @@ T = TypeVar("T")
 
 
 @cache
-def _controller() -> Any:
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:  # only slower on a busy machine
-        return None
+def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function, run with one linear algebra thread if threadpoolctl is installed.
+    """Return the function, run with one linear algebra thread.
 
     Examples
     --------
@@ -42,10 +40,7 @@ def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        controller = _controller()
-        if controller is None:
-            return function(*args, **kwargs)
-        with controller.limit(limits=1):
+        with _controller().limit(limits=1):
             return function(*args, **kwargs)
 
     return run

@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence, Set
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.checks import check_is, shown, understood
+from stancoreset.checks import check_is, is_number, is_whole, shown, understood
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import (
     HONOURS,
@@ -49,18 +48,8 @@ SHARED = ("callback", "groups", "path", "reweight", "start", "tol", "weights_sum
 def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
     """Raise unless the method exists and supports the options, before any work is done.
 
-    Parameters
-    ----------
-    method
-        Name of an algorithm.
-    options
-        Arguments of `solve` other than its arrays, size and seed.
-    others
-        Names of methods that do not use a projection, for the message.
-
-    Raises
-    ------
-    SolverError
+    `options` are the arguments of `solve` other than its arrays, size and seed; `others` are names
+    of methods that do not use a projection, for the message.
     """
     known = _known(method, others)
     check_is("options", options, Mapping, "a dict of options")
@@ -118,8 +107,7 @@ def _check_values(method: SolverName, options: Mapping[str, Any]) -> None:
         if isinstance(default, bool):
             right, expected = isinstance(value, bool | np.bool_), "True or False"
         elif isinstance(default, int) or "int" in str(parameters[name].annotation):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            right, expected = whole and 0 <= value < 2**63, "a whole number of at least 0"
+            right, expected = is_whole(value) and 0 <= value < 2**63, "a whole number of at least 0"
         else:
             right = is_finite(value) and value >= 0
             expected = "a finite number of at least 0"
@@ -205,8 +193,7 @@ def moderate(
 
 def check_count(value: object, name: str, least: int = 1) -> int:
     """Return a whole number of at least 1, or raise a `SolverError` that names it."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not least <= value < 2**63:  # type: ignore[operator]
+    if not is_whole(value) or not least <= value < 2**63:  # type: ignore[operator]
         raise SolverError(f"{name}={shown(value)}; expected a whole number of at least {least}")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
@@ -233,8 +220,7 @@ def check_tol(tol: float) -> float:
 
 
 def is_finite(value: Any) -> bool:
-    real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    return real and abs(value) <= sys.float_info.max
+    return is_number(value) and abs(value) <= sys.float_info.max
 
 
 def check_sum(weights_sum: float | None) -> float | None:

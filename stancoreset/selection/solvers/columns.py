@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Columns", "column_blocks", "column_norms", "product"]
+__all__ = ["Columns", "column_blocks", "column_norms", "exact_step", "product"]
 
 # Columns per block if a pass over Φ needs a temporary array.
 BLOCK = 1024
@@ -60,6 +60,17 @@ def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[n
     return (phi.T @ vector.astype(phi.dtype, copy=False)).astype(np.float64, copy=False)
 
 
+def exact_step(residual: NDArray[np.float64], image: NDArray[np.float64]) -> float:
+    """Return the s that minimises ‖residual − s·image‖; 0 where the image is null.
+
+    >>> import numpy as np
+    >>> exact_step(np.array([1.0, 5.0]), np.array([2.0, 0.0]))
+    0.5
+    """
+    length = float(image @ image)
+    return float(residual @ image) / length if length > 0 else 0.0
+
+
 class Columns:
     """The columns and the target of min ‖target − Σ x_n a_n‖, x ≥ 0.
 
@@ -71,20 +82,11 @@ class Columns:
 
         min ‖Σ u_n (φ_n − b/W)‖² + τ² (1 − Σ u_n)²,   u ≥ 0,
 
-    has the same solution v = u/Σu for every τ > 0: with u = s·v the best s gives the value
-    τ² q/(τ² + q), q = ‖Σ v_n (φ_n − b/W)‖², which rises with q. So a_n = (φ_n − b/W, τ) and the
-    target is (0, τ): every solver for the free problem solves the constrained one, exactly.
+    has the same solution v = u/Σu for every τ > 0: with u = s·v the best s gives the value τ² q/(τ²
+    + q), q = ‖Σ v_n (φ_n − b/W)‖², which rises with q. So a_n = (φ_n − b/W, τ) and the target is
+    (0, τ): every solver for the free problem solves the constrained one, exactly.
 
-    Parameters
-    ----------
-    phi : (S, M) float32 or float64
-        Never copied, never changed.
-    target : (S,) float64
-        b.
-    norms : (M,) float64
-        ‖φ_n‖.
-    weights_sum
-        W, or None for no constraint on the sum.
+    Φ (S, M) in single or double precision is never copied, never changed; `norms` are ‖φ_n‖.
     """
 
     def __init__(

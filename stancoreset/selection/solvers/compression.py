@@ -17,12 +17,7 @@ __all__ = ["Compression", "compress"]
 class Compression:
     """Φ ≈ U R, with U an orthonormal basis of the directions in which the columns vary.
 
-    Attributes
-    ----------
-    basis : (S, r) float64
-        U.
-    rows : (M, r) float32
-        Rᵀ = Φᵀ U: one row for each column of Φ.
+    `basis` is U (S, r), and `rows` is Rᵀ = Φᵀ U (M, r), one row for each column of Φ.
     """
 
     basis: NDArray[np.float64]
@@ -42,21 +37,12 @@ def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression | Non
 
     The left singular vectors come from the S × S matrix Φ Φᵀ, accumulated in double precision over
     blocks of columns: S²M operations and one read of Φ, where a QR factorisation needs several.
-    Squaring loses half the digits, so directions below 1e-8 are noise; `rtol` must stay well above.
+    Squaring loses half the digits, so directions below 1e-8 are noise; `rtol` is at least 1e-7.
 
     Returns None if that would save little, because Φ has single precision and nearly full rank.
 
     The cost is that of about S/8 products Φᵀ v, and memory for M × r single-precision numbers.
 
-    Parameters
-    ----------
-    phi : (S, M)
-        Φ.
-    rtol
-        Smallest singular value kept, relative to the largest, at least 1e-7.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> phi = np.outer([1.0, 2.0, 2.0], np.arange(4.0))
     >>> compress(phi).basis.shape

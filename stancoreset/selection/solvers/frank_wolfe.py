@@ -8,7 +8,7 @@ import numpy as np
 
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
-from stancoreset.selection.solvers.columns import product
+from stancoreset.selection.solvers.columns import exact_step, product
 
 __all__ = ["frank_wolfe"]
 
@@ -26,18 +26,13 @@ def frank_wolfe(problem: Problem, *, sigma_factor: float = 1.0) -> Iterator[Fit]
     clipped to [0, 1]. With ``weights_sum`` = W the simplex is {w ≥ 0, Σ w_n = W} instead.
 
     The constraint scales Φ w to about σ instead of ‖b‖ (Campbell & Broderick 2018, section 2.2);
-    ``reweight=True`` corrects that.
+    ``reweight=True`` corrects that. An iteration adds at most one column; size k takes k
+    iterations.
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b. An iteration adds at most one column; size k takes k iterations.
     sigma_factor
         σ as a multiple of Σ σ_n over the columns of Φ: N/M if these are a pool of M out of N.
-
-    Yields
-    ------
-    Fit
     """
     if not (np.isfinite(sigma_factor) and sigma_factor > 0):
         raise SolverError(f"sigma_factor={sigma_factor!r}; expected a finite number above 0")
@@ -57,8 +52,7 @@ def frank_wolfe(problem: Problem, *, sigma_factor: float = 1.0) -> Iterator[Fit]
             n = int(np.argmax(heights * product(problem.phi, residual)))
             vertex = heights[n] * problem.take(np.array([n]))[:, 0]
             direction = vertex - image
-            length = float(direction @ direction)
-            gamma = float(direction @ residual) / length if length > 0 else 0.0
+            gamma = exact_step(residual, direction)
             if iteration == 0:
                 gamma = 1.0  # onto the simplex
             elif gamma <= 0.0:

@@ -26,16 +26,7 @@ def giga(problem: Problem) -> Iterator[Fit]:
 
     with c = ⟨ℓ, ℓ(w)⟩ and u_n = ⟨ℓ_n, ℓ(w)⟩, so an iteration needs only the products u_n of the
     columns: one pass over Φ, and no array of its size. A run ends early when the
-    residual no longer shrinks.
-
-    Parameters
-    ----------
-    problem
-        Sizes, Φ and b. An iteration adds at most one column; size k takes k iterations.
-
-    Yields
-    ------
-    Fit
+    residual no longer shrinks. An iteration adds at most one column; size k takes k iterations.
     """
     norms = np.where(problem.norms > 0, problem.norms, np.inf)  # null columns: ℓ_n = 0
     ell = problem.target / problem.scale

@@ -25,14 +25,8 @@ def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
 
     Parameters
     ----------
-    problem
-        Sizes, Φ, b and groups.
     exchanges
         Number of consecutive failed exchanges after which to stop.
-
-    Yields
-    ------
-    Fit
     """
     state = _Groups(problem)
     if problem.start is not None:

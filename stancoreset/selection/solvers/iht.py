@@ -40,31 +40,18 @@ from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.blas import single_threaded
 from stancoreset.selection.solvers.checks import check_count
-from stancoreset.selection.solvers.columns import product
+from stancoreset.selection.solvers.columns import exact_step, product
 from stancoreset.selection.solvers.compression import compress
 from stancoreset.selection.solvers.nnls import largest
 from stancoreset.selection.solvers.projections import best_groups, project, project_simplex
 
-__all__ = ["aiht", "aiht2", "exact_step", "iht"]
+__all__ = ["aiht", "aiht2", "iht"]
 
 # An iterate this many times worse than the best has diverged, which happens with batch gradients.
 RUNAWAY = 10.0
 
 HONOURS = ("groups", "start", "weights_sum")
 Sparse = tuple[NDArray[np.int64], NDArray[np.float64]]
-
-
-def exact_step(residual: NDArray[np.float64], image: NDArray[np.float64]) -> float:
-    """Return the s that minimises ‖residual − s·image‖; 0 where the image is null.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> exact_step(np.array([1.0, 5.0]), np.array([2.0, 0.0]))
-    0.5
-    """
-    length = float(image @ image)
-    return float(residual @ image) / length if length > 0 else 0.0
 
 
 @register("iht", honours=HONOURS)
@@ -82,8 +69,6 @@ def iht(
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     step
         μ; by default 1/(2 ‖Φ‖²), with which f never rises (‖Φ‖ by power iteration).
     max_iter
@@ -97,10 +82,6 @@ def iht(
     subsample_weights
         Whether to estimate Φ w from a batch of columns too, as the appendix does. Off by default:
         the exact Φ w needs only k columns and makes the estimator far less noisy, without bias.
-
-    Yields
-    ------
-    Fit
     """
     if step is not None and not (np.isfinite(step) and step > 0):
         raise SolverError(f"step={step!r}; expected a finite number above 0")
@@ -140,14 +121,8 @@ def aiht(
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     max_iter, rtol, compression, gradient_batch, subsample_weights
         As for `iht`.
-
-    Yields
-    ------
-    Fit
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
     return _accelerated(problem, workspace, max_iter, rtol, debias=False)
@@ -169,14 +144,8 @@ def aiht2(
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     max_iter, rtol, compression, gradient_batch, subsample_weights
         As for `iht`.
-
-    Yields
-    ------
-    Fit
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
     return _accelerated(problem, workspace, max_iter, rtol, debias=True)

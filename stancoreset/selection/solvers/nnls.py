@@ -29,19 +29,8 @@ DEPENDENT = 1e-11
 class ActiveSet:
     """The solution of min ‖target − A x‖, x > 0, for a changing set of active columns A.
 
-    Parameters
-    ----------
-    columns
-        The dictionary that contains the active columns.
-
-    Attributes
-    ----------
-    indices : (K,) int64
-        The active columns, in order of entry.
-    weights : (K,) float64
-        Their weights: after `descend`, the non-negative least-squares solution, all positive.
-    residual : (d,) float64
-        target − A x.
+    `indices` (K,) are the active columns in order of entry, `weights` (K,) theirs: after `descend`,
+    the non-negative least-squares solution, all positive. `residual` (d,) is target − A x.
     """
 
     def __init__(self, columns: Columns) -> None:

@@ -19,15 +19,6 @@ def orthogonal_pursuit(problem: Problem) -> Iterator[Fit]:
     Orthogonal matching pursuit (Tropp & Gilbert 2007) with the least-squares step under w ≥ 0: a
     column whose weight reaches zero leaves, so k columns may need more than k iterations. Each
     iteration takes one pass over Φ.
-
-    Parameters
-    ----------
-    problem
-        Sizes, Φ and b.
-
-    Yields
-    ------
-    Fit
     """
     columns = problem.columns()
     norms = np.where(columns.norms > 0, columns.norms, np.inf)

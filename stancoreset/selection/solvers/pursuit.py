@@ -104,8 +104,6 @@ def pursuit(
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     batch
         Number of columns that enter in a round.
     overshoot
@@ -115,10 +113,6 @@ def pursuit(
     swap_limit
         Largest k for which each column is finally swapped for the one that lowers the error most
         in its place; the cost pays only for small k.
-
-    Yields
-    ------
-    Fit
     """
     check_count(batch, "batch")
     check_count(pool, "pool")

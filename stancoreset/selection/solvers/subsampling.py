@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
+from stancoreset.selection.solvers.columns import exact_step
 
 __all__ = ["importance", "uniform"]
 
@@ -22,14 +23,8 @@ def uniform(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     rescale
         Multiply the weights by the best factor (Campbell & Broderick 2018, eq. 10).
-
-    Yields
-    ------
-    Fit
     """
     m = problem.phi.shape[1]
     order = problem.rng().permutation(m)
@@ -49,14 +44,8 @@ def importance(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
 
     Parameters
     ----------
-    problem
-        Sizes, Φ and b.
     rescale
         Multiply the weights by the best factor (eq. 10).
-
-    Yields
-    ------
-    Fit
     """
     sigma = problem.norms
     cumulative = np.cumsum(sigma)
@@ -78,21 +67,8 @@ def _fit(
     if rescale:
         if problem.weights_sum is not None:
             raise SolverError("rescale=True changes the sum of the weights: drop weights_sum=")
-        factor = _best_factor(problem.target, approximation)
+        factor = max(0.0, exact_step(problem.target, approximation))  # eq. 10, multiplied out
         weights, approximation = factor * weights, factor * approximation
     error = float(np.linalg.norm(problem.target - approximation)) / problem.scale
     problem.record(error, len(indices))
     return Fit(indices.astype(np.int64), weights, True)
-
-
-def _best_factor(target: NDArray[np.float64], approximation: NDArray[np.float64]) -> float:
-    """Return α ≥ 0 that minimises ‖b − α Φw‖: α = max(0, ⟨b, Φw⟩)/‖Φw‖² (eq. 10, multiplied out).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> _best_factor(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
-    1.0
-    """
-    length = float(approximation @ approximation)
-    return max(0.0, float(target @ approximation)) / length if length > 0 else 0.0
