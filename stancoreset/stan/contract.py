@@ -51,13 +51,7 @@ def _at(decl: n.Decl) -> str:
 
 
 def observation_count(tree: n.Program, name: str, obs: str | None = None) -> str:
-    """Name of the data integer that counts observations: the size of ``weights``.
-
-    Raises
-    ------
-    ProgramError
-        No ``weights`` in the data, not a vector, or of a size that is not a data integer.
-    """
+    """Name of the data integer that counts observations: the size of ``weights``."""
     integers = {d.name for d in tree.data if d.type == n.Type("int")}
     if obs is not None and obs not in integers:
         raise ProgramError(
@@ -91,17 +85,8 @@ def _weights_wanted(obs: str | None) -> str:
 def observation_axes(data: Sequence[n.Decl], obs: str) -> dict[str, int]:
     """Data variables that carry observations, and on which axis.
 
-    Parameters
-    ----------
-    data : sequence of Decl
-        A data block.
-    obs : str
-        The data integer that counts observations.
-
-    Raises
-    ------
-    ProgramError
-        A variable has two axes of observations, or a size computed from their number.
+    A ProgramError is raised if a variable has two axes of observations, or a size computed from
+    their number.
     """
     axes: dict[str, int] = {}
     for decl in data:
@@ -141,20 +126,9 @@ def _refuse_tuples_of_rows(decl: n.Decl, obs: str) -> None:
 def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     """Refuse programs whose data cannot be cut to a few weighted rows.
 
-    Parameters
-    ----------
-    tree : nodes.Program
-    obs : str
-        The data integer that counts observations.
-    rows : mapping of str to int
-        From `observation_axes`.
-
-    Raises
-    ------
-    ProgramError
-        Weights that the density does not use; a ``log_lik`` that is absent or not of size N;
-        a parameter per observation; support, transformed data or other data bounds computed
-        from rows.
+    They have weights that the density does not use; a ``log_lik`` that is absent or not of size N;
+    a parameter per observation; support, transformed data or other data bounds computed from
+    `rows`, which `observation_axes` gives.
     """
     _require_used_weights(tree)
     _require_log_lik(tree, obs)

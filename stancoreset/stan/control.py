@@ -79,14 +79,9 @@ class Controlled:
         offset: Float,
         diagonal: Float,
     ) -> dict[str, Any]:
-        """The term's data.
+        """The term's data: `centre`, `gradient`, `diagonal` (p,), `axes` (r, p), all others (r,).
 
-        Parameters
-        ----------
-        start : ndarray of int, one for each covered parameter
-        centre, gradient, diagonal : ndarray, shape (p,)
-        axes : ndarray, shape (r, p)
-        curvature, width, offset : ndarray, shape (r,)
+        `start` has one number for each covered parameter.
         """
         values = {
             "size": len(centre),
@@ -112,13 +107,7 @@ class Controlled:
         return {**without, **term}
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Which of the unconstrained coordinates ψ holds, and where each parameter's begin.
-
-        Parameters
-        ----------
-        param_names : sequence of str
-            Names of all unconstrained coordinates: ``alpha``, ``beta.1``, …
-        """
+        """Which of the unconstrained coordinates ψ holds, and where each parameter's begin."""
         owners = [re.split(r"[.\[]", name)[0] for name in param_names]
         columns = np.array([j for j, owner in enumerate(owners) if owner in self.covered], np.intp)
         held = [owners[j] for j in columns]
@@ -129,14 +118,8 @@ class Controlled:
 def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     """Write the quadratic term into a weighted program.
 
-    Parameters
-    ----------
-    weighted : WeightedProgram
-    ilr_simplex : bool
-        Whether the engine's simplices are isometric log-ratios (Stan 2.37 and later).
+    With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later).
 
-    Examples
-    --------
     >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> add_control(program, ilr_simplex=True).covered

@@ -34,7 +34,6 @@ __all__ = [
     "RowStore",
     "StanProgram",
     "WeightedProgram",
-    "has_weights",
     "stan_model_names",
     "stan_model_path",
     "weighted_program",
@@ -127,16 +126,8 @@ class WeightedProgram:
     def check(self, data: DataSource) -> dict[str, Value]:
         """The complete data, checked for types and shapes; weights default to one.
 
-        Parameters
-        ----------
-        data : mapping, table, path, or a list of these
-            See `stancoreset.stan.data.files.read_data`.
-
-        Raises
-        ------
-        DataError
-            A variable is missing, of the wrong type or shape; there are no observations; a
-            weight is negative.
+        A DataError is raised if a variable is missing, of the wrong type or shape, if there are no
+        observations, or if a weight is negative.
         """
         raw = {**self.written, **raw_data(data)}
         for name in sorted(self.shared & raw.keys()):
@@ -161,38 +152,17 @@ class WeightedProgram:
         return int(data[self.obs])
 
     def with_weights(self, data: Mapping[str, Any], weights: ArrayLike) -> dict[str, Any]:
-        """The same rows with other weights; nothing is copied.
-
-        Raises
-        ------
-        DataError
-            Not one finite weight >= 0 for each row.
-        """
+        """The same rows with other weights, one finite weight >= 0 for each; nothing is copied."""
         return {**data, self.weights: self._valid_weights(weights, self.n_obs(data))}
 
     def subset(
         self, data: Mapping[str, Any], indices: Rows, weights: ArrayLike | None = None
     ) -> dict[str, Any]:
-        """Some rows of the data, in the order given; an index may come more than once.
+        """Some rows of checked data, in the order given; an index may come more than once.
 
-        Parameters
-        ----------
-        data : mapping
-            Checked data.
-        indices : slice, array of int or of bool
-            Rows, counted from 0. With a slice the result shares memory with `data`.
-        weights : array, shape (k,), optional
-            Their weights; one by default.
-
-        Returns
-        -------
-        dict
-            Row variables cut to k rows, the count of observations k, all else as it was.
-
-        Raises
-        ------
-        DataError
-            An index that is no row, no row at all, or unsuitable weights.
+        `indices` are a slice, numbers from 0, or booleans; with a slice the result shares memory
+        with `data`. The rows' weights are one by default. Row variables are cut to k rows, the
+        count of observations is k, all else is as it was.
         """
         n_obs = self.n_obs(data)
         take, size = _selector(indices, n_obs)
@@ -284,34 +254,13 @@ def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]
     return chosen.astype(np.intp, copy=False), len(chosen)
 
 
-def has_weights(program: StanProgram) -> bool:
-    """Whether the data block declares ``weights``: if not, the program must be woven.
-
-    Examples
-    --------
-    >>> has_weights(StanProgram.from_file(stan_model_path("logistic")))
-    True
-    """
-    return any(decl.name == WEIGHTS for decl in program.data)
-
-
 def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedProgram:
     """Recognise a program that weights its rows, and find which data carry observations.
 
-    Parameters
-    ----------
-    program : StanProgram
-    obs : str, optional
-        Name of the data integer that counts observations; by default the size of ``weights``.
+    `obs` names the data integer that counts observations; by default it is the size of ``weights``.
+    If the program does not meet the contract, a ProgramError names the variable and its line and
+    says what to write.
 
-    Raises
-    ------
-    ProgramError
-        The program does not meet the contract; the message names the variable and its line
-        and says what to write.
-
-    Examples
-    --------
     >>> weighted_program(StanProgram.from_file(stan_model_path("gaussian_mean"))).obs
     'N'
     """

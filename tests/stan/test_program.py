@@ -15,7 +15,6 @@ from stancoreset.stan.data.check import check_data
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
-    has_weights,
     stan_model_names,
     stan_model_path,
     weighted_program,
@@ -221,7 +220,6 @@ def test_program_without_weights() -> None:
         "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }",
         name="plain",
     )
-    assert not has_weights(plain)
     with pytest.raises(ProgramError, match=r"'plain' has no `weights`(.|\n)*vector<lower=0>\[N\]"):
         weighted_program(plain)
 

@@ -171,9 +171,6 @@ def test_errors_carry_stans_words_and_line():
         ast.parse("data {\n  int N; real N;\n}\n", filename="mine.stan")
     with pytest.raises(CompileError, match=r"model\.stan"):
         stanc.check("parameters { real a; ")
-    assert stanc.info("data { int N; } model { }")["inputs"] == {
-        "N": {"type": "int", "dimensions": 0}
-    }
 
 
 def test_unknown_tree_format_is_refused():

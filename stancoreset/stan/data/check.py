@@ -36,23 +36,13 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
     """The program's data, read from `source`, complete and of the declared types and shapes.
 
     Integers that only appear as sizes (``N``, ``D``) may be absent: they are taken from the
-    variables that have that size. Variables that the program does not declare are ignored.
-
-    Parameters
-    ----------
-    program : StanProgram or nodes.Program
-    source : mapping, table, path, or a list of these
-        See `stancoreset.stan.data.files.read_data`.
-
-    Returns
-    -------
-    dict of str to int, float or ndarray
-        In the order of declaration; ints are int or int64, reals float or float64.
+    variables that have that size. Variables that the program does not declare are ignored. The
+    result is in the order of declaration; ints are int or int64, reals float or float64.
 
     Raises
     ------
     DataError
-        A variable is missing, of the wrong type or of the wrong shape.
+        If a variable is missing, of the wrong type or of the wrong shape.
 
     Examples
     --------

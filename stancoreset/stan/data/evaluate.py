@@ -27,15 +27,9 @@ Array = NDArray[Any]
 class Scope:
     """Values of variables, and the definitions of those that can be computed from them.
 
-    Parameters
-    ----------
-    data : mapping of str to number or array
-        Values without a draws axis.
-    transformed_data : sequence of Stmt, optional
-        Statements in which further variables are defined, if by one plain assignment.
+    The values in `data` have no axis of draws. Further variables are defined by the statements of
+    `transformed_data`, if by one plain assignment.
 
-    Examples
-    --------
     >>> from stancoreset.stan.syntax.parser import parse
     >>> program = parse("data { int N; } parameters { vector[2 * N + 1] x; } model {}")
     >>> Scope({"N": 3}).evaluate(program.parameters[0].size.dims[0])
@@ -69,12 +63,8 @@ class Scope:
     def evaluate(self, e: n.Expr) -> Array:
         """Value of an expression, shape (1 or S, *shape).
 
-        Raises
-        ------
-        ProgramError
-            The expression is beyond what is evaluated here.
-        KeyError
-            It uses a variable that has no value.
+        A ProgramError is raised if the expression is beyond what is evaluated here, a KeyError if
+        it uses a variable that has no value.
         """
         try:
             with np.errstate(all="ignore"):
@@ -248,25 +238,18 @@ def _binary(e: n.Binary, a: Array, b: Array) -> Array:
     if e.op == "*":
         if scalars:
             return _elementwise(np.multiply)(a, b)
-        x = (
-            a[..., None]
-            if left.base == "vector"
-            else a[:, None]
-            if left.base == "row_vector"
-            else a
-        )
-        y = (
-            b[..., None]
-            if right.base == "vector"
-            else b[:, None]
-            if right.base == "row_vector"
-            else b
-        )
-        product = x @ y
+        product = _as_matrix(left, a) @ _as_matrix(right, b)
         if e.type.base == "matrix":
             return product
         return product[:, 0, 0] if e.type.rank == 0 else product.reshape(len(product), -1)
     raise _refusal(e)
+
+
+def _as_matrix(kind: n.Type, value: Array) -> Array:
+    """Vectors as matrices of one column, row vectors as those of one row."""
+    if kind.base == "vector":
+        return value[..., None]
+    return value[:, None] if kind.base == "row_vector" else value
 
 
 # --- functions ---------------------------------------------------------------------------

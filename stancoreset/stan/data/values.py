@@ -23,13 +23,7 @@ Value = int | float | NDArray[Any]
 
 
 def as_value(name: str, value: Any) -> Value:
-    """One variable's value as int, float, or a finite int64 or float64 array.
-
-    Raises
-    ------
-    DataError
-        The value is not numeric, ragged, complex, masked, NaN or infinite.
-    """
+    """One variable's value as int, float, or a finite int64 or float64 array."""
     if isinstance(value, DataError):  # its reader knows why it cannot be used
         raise value
     array = _as_array(name, value)

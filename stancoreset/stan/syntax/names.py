@@ -52,10 +52,7 @@ _RESERVED = frozenset(
 class Names:
     """Names in use, and the two names every woven program needs.
 
-    Parameters
-    ----------
-    program : nodes.Program
-        Every variable and function it declares anywhere is taken.
+    Every variable and function that the program declares anywhere is taken.
     """
 
     def __init__(self, program: n.Program) -> None:

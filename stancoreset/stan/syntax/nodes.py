@@ -75,17 +75,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Type(Node):
-    """A Stan type without sizes.
+    """A Stan type without sizes: `base` within `array` array dimensions.
 
-    Attributes
-    ----------
-    base : str
-        ``int``, ``real``, ``vector``, ``row_vector``, ``matrix``, ``complex``, ``tuple``,
-        ``function``, ``void``, or one of the complex containers.
-    array : int
-        Number of array dimensions around the base.
-    items : tuple of Type
-        The members of a tuple.
+    The base is ``int``, ``real``, ``vector``, ``row_vector``, ``matrix``, ``complex``, ``tuple``
+    with its members in `items`, ``function``, ``void``, or one of the complex containers.
     """
 
     base: str
@@ -293,15 +286,10 @@ class Constraint(Node):
 class Statement(Node):
     """Base of all statements.
 
-    Attributes
-    ----------
-    line : int
-        Line of the user's source, 0 if unknown.
-    number : int
-        Position in the order of reading, which tells equal statements of one line apart.
-    origin : Statement or None
-        The user's statement that this one replaces; None for the user's own. It is not part of
-        the tree below this statement, and equal statements may differ in it.
+    `line` is that of the user's source, 0 if unknown. The `number` in reading order tells equal
+    statements of one line apart. `origin` is the user's statement that this one replaces; None for
+    the user's own. It is not part of the tree below this statement, and equal statements may differ
+    in it.
     """
 
     line: int = 0

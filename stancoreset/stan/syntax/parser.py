@@ -132,30 +132,10 @@ _BLOCKS = (
 def parse(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> Program:
-    """Parse and type-check a Stan program.
+    """Parse and type-check a Stan program; errors have Stan's message, with the `filename`.
 
-    Parameters
-    ----------
-    code : str
-        Stan source.
-    include_paths : sequence of path, optional
-        Folders in which ``#include`` looks.
-    filename : str, optional
-        Name used in Stan's messages.
+    ``#include`` looks in the `include_paths`.
 
-    Returns
-    -------
-    Program
-
-    Raises
-    ------
-    CompileError
-        The program has an error; the message is Stan's.
-    ProgramError
-        This stanc prints its tree in a form that is not known.
-
-    Examples
-    --------
     >>> p = parse("data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }")
     >>> [d.name for d in p.data], p.model[0].distribution
     (['N', 'y'], 'normal')

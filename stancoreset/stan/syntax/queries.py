@@ -75,13 +75,8 @@ def assignments(
 ) -> Iterator[tuple[str, set[str]]]:
     """Each variable that is given a value below `node`, and the names that the value depends on.
 
-    Parameters
-    ----------
-    node : Node
-    reads : callable
-        Names that an expression reads: `values_in`, or `names_in` to count sizes too.
-    context : frozenset of str
-        Names that the conditions and loops around `node` read.
+    An expression `reads` names: `values_in`, or `names_in` to count sizes too. `context` are the
+    names that the conditions and loops around `node` read.
     """
     match node:
         case n.Decl(name=name, value=value) if value is not None:

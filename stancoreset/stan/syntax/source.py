@@ -20,19 +20,9 @@ __all__ = ["StanProgram", "stan_model_names", "stan_model_path", "without_commen
 class StanProgram:
     """A Stan program and its declarations.
 
-    Attributes
-    ----------
-    name : str
-        For messages and files: the file's stem, or ``model``.
-    code : str
-        Complete text, includes expanded.
-    tree : nodes.Program
-        The typed syntax tree.
-    path : Path or None
-        The file it came from.
+    `name` is the file's stem, or ``model``; `code` is the complete text, includes expanded, and
+    `tree` its typed syntax tree.
 
-    Examples
-    --------
     >>> p = StanProgram.from_code("data { int N; vector[N] y; } parameters { real m; } model {}")
     >>> [d.name for d in p.data], [d.name for d in p.parameters]
     (['N', 'y'], ['m'])
@@ -47,15 +37,7 @@ class StanProgram:
     def from_file(
         cls, path: str | Path, *, include_paths: Sequence[str | Path] = ()
     ) -> StanProgram:
-        """Read and parse a ``.stan`` file; ``#include`` also looks beside it.
-
-        Raises
-        ------
-        DataError
-            There is no such file, or it is not text.
-        CompileError
-            Stan refuses the program.
-        """
+        """Read and parse a ``.stan`` file; ``#include`` also looks beside it."""
         if "\n" in str(path):
             raise DataError(
                 "expected the path of a Stan program, got its text; pass the text as stan_code=…"
@@ -80,13 +62,7 @@ class StanProgram:
     def from_code(
         cls, code: str, *, name: str = "model", include_paths: Sequence[str | Path] = ()
     ) -> StanProgram:
-        """Parse a program given as text.
-
-        Raises
-        ------
-        CompileError
-            Stan refuses the program.
-        """
+        """Parse a program given as text."""
         tree = parse(code, include_paths=include_paths, filename=f"{name}.stan")
         return cls(name, _expanded(code, tree), tree)
 

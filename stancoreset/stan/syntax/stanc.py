@@ -7,19 +7,17 @@ wheel. Nothing here compiles C++.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
 from stancoreset.temporary import temporary_folder
 
-__all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "info", "version"]
+__all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "version"]
 
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
@@ -29,23 +27,11 @@ _LONGEST_LINE = 400
 
 
 def find_stanc() -> Path:
-    """Find the ``stanc`` binary.
+    """Find the ``stanc`` binary: CmdStan's, or that in the package ``httpstan``.
 
-    The order is: CmdStan (the ``CMDSTAN`` variable, then cmdstanpy's ``~/.cmdstan``), then
-    the binary in the ``httpstan`` package, which is located without importing it.
+    CmdStan is that of the variable ``CMDSTAN``, or cmdstanpy's in ``~/.cmdstan``; ``httpstan`` is
+    located without importing it.
 
-    Returns
-    -------
-    Path
-        An existing file.
-
-    Raises
-    ------
-    EngineNotFoundError
-        Neither is installed.
-
-    Examples
-    --------
     >>> find_stanc().name
     'stanc'
     """
@@ -109,15 +95,8 @@ def _run(
 def check(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> None:
-    """Check syntax and types of a Stan program.
+    """Check syntax and types of a Stan program; a CompileError has Stan's message.
 
-    Raises
-    ------
-    CompileError
-        With Stan's message, which names the line.
-
-    Examples
-    --------
     >>> check("parameters { real x; } model { x ~ std_normal(); }")
     """
     _run(["--info"], code, include_paths, filename)
@@ -135,14 +114,6 @@ def canonical(
 ) -> str:
     """The program formatted, without comments, deprecations and includes, with all braces."""
     return _run(["--auto-format", _CANONICAL], code, include_paths, filename)
-
-
-def info(
-    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
-) -> dict[str, Any]:
-    """What ``stanc --info`` says: inputs, parameters, generated quantities, distributions."""
-    result: dict[str, Any] = json.loads(_run(["--info"], code, include_paths, filename))
-    return result
 
 
 def decorated_ast(

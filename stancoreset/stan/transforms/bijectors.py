@@ -39,22 +39,6 @@ def _ordered_inverse(x: Float) -> Float:
     return np.concatenate([x[:, :1], np.log(np.diff(x, axis=1))], axis=1)
 
 
-def _positive_ordered(u: Float, shape: Shape) -> Float:
-    return np.cumsum(np.exp(u), axis=1)
-
-
-def _positive_ordered_inverse(x: Float) -> Float:
-    return np.log(np.diff(x, axis=1, prepend=0.0))
-
-
-def _unit_vector(u: Float, shape: Shape) -> Float:
-    return u / np.sqrt(np.sum(u * u, axis=1, keepdims=True))
-
-
-def _unit_vector_inverse(x: Float) -> Float:
-    return np.array(x, dtype=float)
-
-
 # --- the table ---------------------------------------------------------------------------
 
 
@@ -62,14 +46,8 @@ def _unit_vector_inverse(x: Float) -> Float:
 class Bijector:
     """One constrained type: its unconstrained coordinates, and both directions.
 
-    Attributes
-    ----------
-    free_shape : callable
-        Shape of a value → shape of its unconstrained coordinates, of which there are m.
-    constrain : callable
-        (B, m), shape → (B, *shape).
-    unconstrain : callable
-        (B, *shape) → (B, m).
+    `free_shape` maps the shape of a value to that of its m unconstrained coordinates, `constrain`
+    maps (B, m) and a shape to (B, *shape), and `unconstrain` maps back.
     """
 
     free_shape: Callable[[Shape], Shape]
@@ -77,24 +55,8 @@ class Bijector:
     unconstrain: Unconstrain
 
 
-def _same(shape: Shape) -> Shape:
-    return shape
-
-
-def _one_less(shape: Shape) -> Shape:
-    return (shape[0] - 1,)
-
-
-def _both_less(shape: Shape) -> Shape:
-    return (shape[0] - 1, shape[1] - 1)
-
-
-def _row_less(shape: Shape) -> Shape:
-    return (shape[0] - 1, shape[1])
-
-
-def _column_less(shape: Shape) -> Shape:
-    return (shape[0], shape[1] - 1)
+def _less(*less: int) -> Callable[[Shape], Shape]:
+    return lambda shape: tuple(size - one for size, one in zip(shape, less, strict=True))
 
 
 def _pairs(shape: Shape) -> Shape:
@@ -107,12 +69,18 @@ def _trapezoid(shape: Shape) -> Shape:
 
 
 _BIJECTORS: dict[str, Bijector] = {
-    "ordered": Bijector(_same, _ordered, _ordered_inverse),
-    "positive_ordered": Bijector(_same, _positive_ordered, _positive_ordered_inverse),
-    "unit_vector": Bijector(_same, _unit_vector, _unit_vector_inverse),
-    "sum_to_zero_vector": Bijector(_one_less, simplices.sum_to_zero, simplices.sum_to_zero_inverse),
+    "ordered": Bijector(_less(0), _ordered, _ordered_inverse),
+    "positive_ordered": Bijector(
+        _less(0),
+        lambda u, shape: np.cumsum(np.exp(u), axis=1),
+        lambda x: np.log(np.diff(x, axis=1, prepend=0.0)),
+    ),
+    "unit_vector": Bijector(
+        _less(0), lambda u, shape: u / np.linalg.norm(u, axis=1, keepdims=True), np.array
+    ),
+    "sum_to_zero_vector": Bijector(_less(1), simplices.sum_to_zero, simplices.sum_to_zero_inverse),
     "sum_to_zero_matrix": Bijector(
-        _both_less, simplices.sum_to_zero_matrix, simplices.sum_to_zero_matrix_inverse
+        _less(1, 1), simplices.sum_to_zero_matrix, simplices.sum_to_zero_matrix_inverse
     ),
     "cholesky_factor_corr": Bijector(
         _pairs, covariances.cholesky_corr, covariances.cholesky_corr_inverse
@@ -133,25 +101,20 @@ _SIMPLICES: dict[bool, tuple[Constrain, Unconstrain]] = {
 def bijector(kind: str, stan_version: tuple[int, int]) -> Bijector | None:
     """The transform of a constrained Stan type, or None if the type is not one.
 
-    Parameters
-    ----------
-    kind : str
-        A Stan type, for example ``"simplex"`` or ``"cov_matrix"``.
-    stan_version : (int, int)
-        Stan's version, for example ``(2, 35)``: simplices changed in 2.37.
+    `kind` is a type such as ``"simplex"``; simplices changed in `stan_version` (2, 37).
     """
     constrain, unconstrain = _SIMPLICES[stan_version >= ILR_SIMPLEX]
     if kind == "simplex":
-        return Bijector(_one_less, constrain, unconstrain)
+        return Bijector(_less(1), constrain, unconstrain)
     if kind == "column_stochastic_matrix":
         return Bijector(
-            _row_less,
+            _less(1, 0),
             simplices.column_stochastic(constrain),
             simplices.column_stochastic_inverse(unconstrain),
         )
     if kind == "row_stochastic_matrix":
         return Bijector(
-            _column_less,
+            _less(0, 1),
             simplices.row_stochastic(constrain),
             simplices.row_stochastic_inverse(unconstrain),
         )

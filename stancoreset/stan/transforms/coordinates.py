@@ -41,28 +41,13 @@ class _Place:
 
 
 def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: bool) -> str | None:
-    """Statements that write the coordinates of one variable into a vector.
+    """Statements that write the coordinates of one variable into the vector `out`.
 
-    Parameters
-    ----------
-    decl : Decl
-        A parameter, or a variable declared like one.
-    out : str
-        Name of the vector.
-    start : str
-        Expression of the number of coordinates that stand before this variable's.
-    prefix : str
-        Beginning of the names of further variables.
-    ilr_simplex : bool
-        Whether a simplex is an isometric log-ratio (Stan 2.37 and later) or a broken stick.
+    The variable is a parameter, or declared like one. `start` is the expression of the number of
+    coordinates that stand before its own, and `prefix` begins the names of further variables. With
+    `ilr_simplex` a simplex is an isometric log-ratio (Stan 2.37 and later), else a broken stick.
+    None for a type whose coordinates are not written here.
 
-    Returns
-    -------
-    str or None
-        None for a type whose coordinates are not written here.
-
-    Examples
-    --------
     >>> from stancoreset.stan.weighted import StanProgram
     >>> code = "parameters { real<lower=0> s; } model { s ~ exponential(1); }"
     >>> (decl,) = StanProgram.from_code(code).parameters
@@ -139,14 +124,6 @@ def _elementwise(decl: n.Decl, loops: list[str]) -> Callable[[_Place], str]:
     return write
 
 
-def _ordered(place: _Place) -> str:
-    return _steps(place, f"{place.x}[1]")
-
-
-def _positive_ordered(place: _Place) -> str:
-    return _steps(place, f"log({place.x}[1])")
-
-
 def _steps(place: _Place, first: str) -> str:
     x, k = place.x, place.size
     steps = f"log({x}[2 : {k}] - {x}[1 : ({k} - 1)])"
@@ -154,10 +131,6 @@ def _steps(place: _Place, first: str) -> str:
         f"if ({k} > 0) {{ {place.put(first, '1')} }} "
         f"if ({k} > 1) {{ {place.put_all(steps, '2', k)} }}"
     )
-
-
-def _itself(place: _Place) -> str:
-    return place.put_all(place.x, "1", place.size)
 
 
 def _broken_stick(place: _Place) -> str:
@@ -168,10 +141,6 @@ def _broken_stick(place: _Place) -> str:
 
 def _ilr(place: _Place) -> str:
     return _zero_sum(place, f"log({place.x})")
-
-
-def _sum_to_zero(place: _Place) -> str:
-    return _zero_sum(place, place.x)
 
 
 def _zero_sum(place: _Place, z: str) -> str:
@@ -208,14 +177,6 @@ def _partial_correlations(place: _Place, factor: str, position: str) -> str:
     )
 
 
-def _cholesky_cov(place: _Place) -> str:
-    return _trapezoid(place, place.x)
-
-
-def _cov_matrix(place: _Place) -> str:
-    return _trapezoid(place, f"cholesky_decompose({place.x})")
-
-
 def _trapezoid(place: _Place, factor: str) -> str:
     """The lower triangle row by row, the diagonal's logarithm."""
     (i, j), local = _matrix_loops(place), f"{place.prefix}_L"
@@ -236,16 +197,17 @@ def _matrix_loops(place: _Place) -> tuple[str, str]:
     return f"{place.prefix}_i", f"{place.prefix}_j"
 
 
+_SIZE = "num_elements({x})"
 _PAIRS = "(rows({x}) * (rows({x}) - 1) / 2)"
 _TRIANGLE = "(cols({x}) * (cols({x}) + 1) / 2 + (rows({x}) - cols({x})) * cols({x}))"
 #: Number of coordinates, and what writes them.
 _STRUCTURED: dict[str, tuple[str, Callable[[_Place], str]]] = {
-    "ordered": ("num_elements({x})", _ordered),
-    "positive_ordered": ("num_elements({x})", _positive_ordered),
-    "unit_vector": ("num_elements({x})", _itself),
-    "sum_to_zero_vector": ("(num_elements({x}) - 1)", _sum_to_zero),
+    "ordered": (_SIZE, lambda p: _steps(p, f"{p.x}[1]")),
+    "positive_ordered": (_SIZE, lambda p: _steps(p, f"log({p.x}[1])")),
+    "unit_vector": (_SIZE, lambda p: p.put_all(p.x, "1", p.size)),
+    "sum_to_zero_vector": (f"({_SIZE} - 1)", lambda p: _zero_sum(p, p.x)),
     "cholesky_factor_corr": (_PAIRS, _cholesky_corr),
     "corr_matrix": (_PAIRS, _corr_matrix),
-    "cholesky_factor_cov": (_TRIANGLE, _cholesky_cov),
-    "cov_matrix": (_TRIANGLE, _cov_matrix),
+    "cholesky_factor_cov": (_TRIANGLE, lambda p: _trapezoid(p, p.x)),
+    "cov_matrix": (_TRIANGLE, lambda p: _trapezoid(p, f"cholesky_decompose({p.x})")),
 }

@@ -60,19 +60,11 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class Transforms:
-    """The constraining transforms of a program's parameters, given its data.
+    """The constraining transforms of a program's P parameters, given its data.
 
-    Attributes
-    ----------
-    n_params : int
-        Number of unconstrained coordinates, P.
-    unconstrained_names : tuple of str
-        ``alpha``, ``beta.1``, … in the order of the coordinates.
-    shapes : dict of str to tuple
-        Shape of each parameter on its constrained scale.
+    `unconstrained_names` are ``alpha``, ``beta.1``, … in the order of the coordinates, and `shapes`
+    those of each parameter on its constrained scale.
 
-    Examples
-    --------
     >>> code = "data { int D; } parameters { vector<lower=0>[D] s; } model { s ~ gamma(2, 2); }"
     >>> t = Transforms.from_program(StanProgram.from_code(code), {"D": 2})
     >>> t.unconstrained_names
@@ -94,21 +86,11 @@ class Transforms:
         data: Mapping[str, Any],
         version: tuple[int, ...] | str = (2, 37),
     ) -> Transforms:
-        """Transforms for data of this size.
+        """Transforms for data of this size, from which sizes and bounds are computed.
 
-        Parameters
-        ----------
-        program : StanProgram
-        data : mapping
-            The program's data; sizes and bounds are computed from them.
-        version : tuple of int or str
-            Stan's version: before 2.37 simplices break a stick.
-
-        Raises
-        ------
-        ProgramError
-            A size or bound that is not a simple expression, or a parameter of a type that
-            has no transform here (complex numbers, tuples).
+        Before `version` 2.37 of Stan simplices break a stick. A ProgramError is raised for a size
+        or bound that is not a simple expression, and for a parameter of a type that has no
+        transform here (complex numbers, tuples).
         """
         if isinstance(version, str):
             version = tuple(int(part) for part in version.split(".")[:2])
@@ -128,16 +110,7 @@ class Transforms:
         )
 
     def constrain(self, draws: Float) -> dict[str, Float]:
-        """Parameters on their constrained scale.
-
-        Parameters
-        ----------
-        draws : ndarray, shape (S, P)
-
-        Returns
-        -------
-        dict of str to ndarray, shape (S, *shape)
-        """
+        """Parameters on their constrained scale: draws (S, P) → (S, *shape) by name."""
         draws = np.atleast_2d(np.asarray(draws, dtype=np.float64))
         if draws.ndim != 2 or draws.shape[1] != self.n_params:
             raise DataError(
@@ -153,13 +126,7 @@ class Transforms:
         return values
 
     def unconstrain(self, values: Mapping[str, Any]) -> Float:
-        """Inverse of `constrain`: values (S, *shape) by name → (S, P).
-
-        Raises
-        ------
-        DataError
-            A parameter is missing, of the wrong shape, or outside its support.
-        """
+        """Inverse of `constrain`: values (S, *shape) by name → (S, P)."""
         scope = self._scope.fork()
         arrays: dict[str, Float] = {}
         for p in self._parameters:
@@ -270,39 +237,25 @@ def _constrain(p: _Parameter, u: Float, scope: Scope) -> Float:
     matrix = len(p.inner) == 2
     x = u.reshape(draws, *p.outer, prod(p.inner)) if matrix else u.reshape(draws, *p.shape)
     x = unstack_columns(x, *p.inner) if matrix else x
-    constraint = p.decl.constraint
-    if constraint.kind == "bounds":
-        return bounded_constrain(
-            x,
-            _side(p, "lower", constraint.lower, scope),
-            _side(p, "upper", constraint.upper, scope),
-        )
-    return affine_constrain(
-        x,
-        _side(p, "offset", constraint.offset, scope),
-        _side(p, "multiplier", constraint.multiplier, scope),
-    )
+    constrain = bounded_constrain if p.decl.constraint.kind == "bounds" else affine_constrain
+    return constrain(x, *_sides(p, scope))
 
 
 def _unconstrain(p: _Parameter, x: Float, scope: Scope) -> Float:
-    draws, constraint = len(x), p.decl.constraint
+    draws = len(x)
     if p.bijector is not None:
         free = p.bijector.unconstrain(x.reshape(draws * prod(p.outer), *p.inner))
         return free.reshape(draws, p.stop - p.start)
-    if constraint.kind == "bounds":
-        u = bounded_unconstrain(
-            x,
-            _side(p, "lower", constraint.lower, scope),
-            _side(p, "upper", constraint.upper, scope),
-        )
-    else:
-        u = affine_unconstrain(
-            x,
-            _side(p, "offset", constraint.offset, scope),
-            _side(p, "multiplier", constraint.multiplier, scope),
-        )
+    bounds = p.decl.constraint.kind == "bounds"
+    u = (bounded_unconstrain if bounds else affine_unconstrain)(x, *_sides(p, scope))
     u = stack_columns(u) if len(p.inner) == 2 else u
     return u.reshape(draws, p.stop - p.start)
+
+
+def _sides(p: _Parameter, scope: Scope) -> list[Float | None]:
+    """Both bounds, or offset and multiplier."""
+    roles = ("lower", "upper") if p.decl.constraint.kind == "bounds" else ("offset", "multiplier")
+    return [_side(p, role, getattr(p.decl.constraint, role), scope) for role in roles]
 
 
 def _side(p: _Parameter, role: str, e: n.Expr | None, scope: Scope) -> Float | None:
