@@ -8,6 +8,7 @@ import string
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +128,8 @@ class _Reader:
         for key in table:
             if key in known:
                 continue
-            try:
+            with self._at(place):
                 refuse_former(key)
-            except OptionError as error:
-                raise OptionError(f"{self._source}: {place}: {error}") from None
             close = near_misses(str(key), known)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
             raise self._error(
@@ -138,6 +137,14 @@ class _Reader:
                 key,
                 f"is not known; {hint} (an option of the method goes into options = {{…}})",
             )
+
+    @contextmanager
+    def _at(self, place: str) -> Iterator[None]:
+        """Name the place in the file where an error comes from."""
+        try:
+            yield
+        except StancoresetError as error:
+            raise OptionError(f"{self._source}: {place}: {error}") from None
 
     def _error(self, place: str, key: str, words: str) -> OptionError:
         return OptionError(f"{self._source}: {place}: {key} {words}")
@@ -244,22 +251,18 @@ class _Reader:
         asked = {**settings, **options}
         if str(asked.get("reference", "")).endswith(".nc"):  # draws that the job reads
             del asked["reference"]
-        try:
+        with self._at(place):
             plan = Plan.of(asked)
             plan.require(sys.maxsize)
             if engine != "auto":
                 plan.nuts.require_engine(engine)
             if engine == "stanli":
                 require_csv_folder(plan.engine_output_dir, "engine_output_dir", engine)
-        except StancoresetError as error:
-            raise OptionError(f"{self._source}: {place}: {error}") from None
 
     def _path(self, place: str, key: str, value: Any) -> Path:
         """Resolve a path relative to this file."""
-        try:
+        with self._at(place):
             return check_path(key, self._base / check_path(key, value))
-        except OptionError as error:
-            raise OptionError(f"{self._source}: {place}: {error}") from None
 
     def _file(self, place: str, key: str, value: Any) -> Path:
         path = self._path(place, key, value)
@@ -295,11 +298,9 @@ class _Reader:
                     "data other than rows go into the file of columns, under [values]",
                 )
         paths = [str(self._base / Path(value).expanduser()) for value in given]
-        try:
+        with self._at(place):
             table_from_file(described, paths)
             data_files(paths)
-        except StancoresetError as error:
-            raise OptionError(f"{self._source}: {place}: {error}") from None
         return paths if isinstance(data, list | tuple) else paths[0], described
 
     def _data(self, place: str, value: Any) -> Any:

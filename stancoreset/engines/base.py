@@ -21,6 +21,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.errors import EngineError
+
 __all__ = [
     "SAMPLER_STATS",
     "BoundModel",
@@ -32,6 +34,7 @@ __all__ = [
     "RowModel",
     "SampleResult",
     "StanData",
+    "as_points",
 ]
 
 Float = NDArray[np.float64]
@@ -82,6 +85,17 @@ class SampleResult:
     native: Any = None
     warmup_variables: Mapping[str, Float] = field(default_factory=dict)
     warmup_stats: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def as_points(draws: Float, n_params: int, name: str) -> Float:
+    """Draws as an array (S, P); raise an `EngineError` if P is not that of the program."""
+    rows = np.ascontiguousarray(np.atleast_2d(draws), dtype=np.float64)
+    if rows.shape[1] != n_params:
+        raise EngineError(
+            f"draws have {rows.shape[1]} columns, but '{name}' has {n_params} unconstrained "
+            "parameters"
+        )
+    return rows
 
 
 class Closing:

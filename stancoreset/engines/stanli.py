@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Closing, Float, SampleResult, StanData
+from stancoreset.engines.base import Closing, Float, SampleResult, StanData, as_points
 from stancoreset.engines.climbing import INIT_TRIES, climb, stan_init
 from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
@@ -180,12 +180,7 @@ class StanliBound(Closing):
             raise DataError(f"Stan refuses the data of '{self._compiled.name}': {error}") from None
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
-        rows = np.ascontiguousarray(np.atleast_2d(draws), dtype=np.float64)
-        if rows.shape[1] != self.n_params:
-            raise EngineError(
-                f"draws have {rows.shape[1]} columns, but '{self._compiled.name}' has "
-                f"{self.n_params} unconstrained parameters"
-            )
+        rows = as_points(draws, self.n_params, self._compiled.name)
         return map_rows(function, rows, self._threads)
 
     def log_density(self, draws: Float) -> Float:

@@ -33,7 +33,7 @@ __all__ = [
     "Outcome",
     "Settings",
     "Trial",
-    "described",
+    "coresets",
     "run",
     "select",
     "solver_seed",
@@ -267,17 +267,27 @@ def _records(
     return list(experiment.trial(settings, algorithms, rng))
 
 
-def described(dataset: str, algorithm: Algorithm, size: int, result: SolverResult) -> Record:
-    """The columns of a record that all experiments over sizes share."""
-    return {
-        "dataset": dataset,
-        "method": algorithm.label,
-        "size": size,
-        "rows": len(result.indices),
-        "iterations": result.n_iter,
-        "relative_error": result.relative_error,
-        "seconds": result.seconds,
-    }
+def coresets(
+    dataset: str,
+    projection: tuple[Float, Float],
+    settings: Settings,
+    algorithms: list[Algorithm],
+    seed: int,
+    distances: Callable[[SolverResult], Record],
+) -> Iterator[Record]:
+    """Yield a record of each algorithm's coreset of each size, with its `distances`."""
+    for algorithm in algorithms:
+        for size, result in select(*projection, algorithm, settings.sizes, seed):
+            yield {
+                "dataset": dataset,
+                "method": algorithm.label,
+                "size": size,
+                "rows": len(result.indices),
+                "iterations": result.n_iter,
+                "relative_error": result.relative_error,
+                "seconds": result.seconds,
+                **distances(result),
+            }
 
 
 def solver_seed(rng: np.random.Generator) -> int:

@@ -23,8 +23,7 @@ from stancoreset.experiments.base import (
     Metric,
     Record,
     Settings,
-    described,
-    select,
+    coresets,
     solver_seed,
 )
 from stancoreset.posterior import gaussian_kl
@@ -187,14 +186,12 @@ def exact_trial(
     algorithms: list[Algorithm],
     rng: np.random.Generator,
 ) -> Iterator[Record]:
-    """Yield the records of one repetition: coresets on the exact projection of all rows."""
+    """The records of one repetition: coresets on the exact projection of all rows."""
     seed, rows = solver_seed(rng), len(model.x)
     full = model.posterior(np.ones(rows))
-    phi, target = exact_projection(model.gram(full))
-    for algorithm in algorithms:
-        for size, result in select(phi, target, algorithm, settings.sizes, seed):
-            coreset = model.posterior(dense_weights(result, rows))
-            yield {
-                **described(dataset, algorithm, size, result),
-                **model.divergences(full, coreset),
-            }
+    projection = exact_projection(model.gram(full))
+
+    def distances(result: SolverResult) -> Record:
+        return model.divergences(full, model.posterior(dense_weights(result, rows)))
+
+    return coresets(dataset, projection, settings, algorithms, seed, distances)

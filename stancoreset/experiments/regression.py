@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,14 @@ from stancoreset.experiments.base import (
     Record,
     Settings,
     Trial,
-    described,
-    select,
+    coresets,
     solver_seed,
     standard_algorithms,
 )
-from stancoreset.experiments.closed_forms import dense_weights, divergences
+from stancoreset.experiments.closed_forms import Gaussian, dense_weights, divergences
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression
-from stancoreset.experiments.glm import laplace, projection
+from stancoreset.experiments.glm import GLM, laplace, projection
+from stancoreset.selection.solvers import SolverResult
 
 __all__ = ["LARGE", "LOGISTIC_REGRESSION", "MAP", "POISSON_REGRESSION", "STOCHASTIC"]
 
@@ -65,20 +66,20 @@ def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) ->
     ) -> Iterator[Record]:
         for dataset in datasets:
             model = regression(dataset, settings.rows, rng, max_dimension)
-            rows = len(model.y)
-            full = laplace(model, np.ones(rows))
-            phi, target = projection(model, full, settings.draws, rng)
-            seed = solver_seed(rng)
-            for algorithm in algorithms:
-                for size, result in select(phi, target, algorithm, settings.sizes, seed):
-                    coreset = laplace(model, dense_weights(result, rows))
-                    yield {
-                        **described(dataset, algorithm, size, result),
-                        **divergences(full, coreset),
-                        "map_distance": float(np.linalg.norm(coreset.mean - full.mean)),
-                    }
+            full = laplace(model, np.ones(len(model.y)))
+            projected = projection(model, full, settings.draws, rng)
+            distances = partial(_distances, model, full)
+            yield from coresets(
+                dataset, projected, settings, algorithms, solver_seed(rng), distances
+            )
 
     return trial
+
+
+def _distances(model: GLM, full: Gaussian, result: SolverResult) -> Record:
+    coreset = laplace(model, dense_weights(result, len(model.y)))
+    distance = float(np.linalg.norm(coreset.mean - full.mean))
+    return {**divergences(full, coreset), "map_distance": distance}
 
 
 def _large_trial(

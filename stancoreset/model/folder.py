@@ -53,6 +53,9 @@ _COUNTS = ("divergences", "n_transitions")
 _SHARES = ("unseen", "rhat", "unvisited")
 _NUMBERS = ("heldout_error", *_COUNTS, *_SHARES, "mean_shift", "sd_change", *_MONTE_CARLO)
 _TEXTS = ("against", "witness")
+# Arrays of a reference.
+_ARRAYS = ("draws", "log_prior", "log_likelihood")
+_OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")
 # The setting that limits the number of rounds.
 _ROUNDS = "max_rounds"
 # Longest text of a value in a message.
@@ -354,16 +357,8 @@ def load_stage(path: Path, stage: str) -> Any:
 
 
 def _save_reference(reference: Reference, path: Path) -> None:
-    arrays: dict[str, Any] = {
-        "draws": reference.draws,
-        "mean": reference.gaussian.mean,
-        "chol": reference.gaussian.chol,
-        "log_prior": reference.log_prior,
-        "log_likelihood": reference.log_likelihood,
-        "log_q": reference.log_q,
-        "spare": reference.spare,
-        "elsewhere": reference.elsewhere,
-    }
+    arrays = {name: getattr(reference, name) for name in (*_ARRAYS, *_OPTIONAL_ARRAYS)}
+    arrays |= {"mean": reference.gaussian.mean, "chol": reference.gaussian.chol}
     with atomic_path(path / "reference.npz") as temporary, temporary.open("wb") as stream:
         np.savez(
             stream,
@@ -378,15 +373,11 @@ def _load_reference(path: Path) -> Reference:
     with np.load(path / "reference.npz", allow_pickle=False) as stored:
         reference = Reference(
             method=str(stored["method"]),
-            draws=stored["draws"],
             param_names=tuple(stored["param_names"].tolist()),
             seed=int(stored["seed"]),
             gaussian=GaussianFit(stored["mean"], stored["chol"]),
-            log_prior=stored["log_prior"],
-            log_likelihood=stored["log_likelihood"],
-            log_q=stored.get("log_q"),
-            spare=stored.get("spare"),
-            elsewhere=stored.get("elsewhere"),
+            **{name: stored[name] for name in _ARRAYS},
+            **{name: stored.get(name) for name in _OPTIONAL_ARRAYS},
         )
     _require_shapes(reference)
     return reference

@@ -191,12 +191,13 @@ class EnginePosterior(Closing):
     def model(self, *, exact: bool = False) -> CoresetPosterior:
         """The posterior for the methods; with `exact`, the target uses all rows."""
         exact = exact or self._subsample is None
+        full = self._full.log_likelihood
         return CoresetPosterior(
             n_candidates=len(self.rows),
             total_weight=self._full.total_weight,
             draw=self.draw,
             log_lik=self.log_lik,
-            target=self._full_target if exact else self._estimated_target,
+            target=(lambda draws, _: full(draws)) if exact else self._estimated_target,
             exact=exact,
         )
 
@@ -246,9 +247,6 @@ class EnginePosterior(Closing):
             data = self._session.program.subset(self._checked, rows, np.ones(len(rows)))
             self._bound = key, self._session.with_log_lik().bind(data)
         return self._bound[1].log_lik(draws)
-
-    def _full_target(self, draws: Float, rng: np.random.Generator) -> Float:
-        return self._full.log_likelihood(draws)
 
     def _estimated_target(self, draws: Float, rng: np.random.Generator) -> Float:
         assert self._subsample is not None

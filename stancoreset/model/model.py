@@ -359,23 +359,15 @@ class CoresetModel(Closing):
         size : int or "auto"
             Largest number of rows, k; ``"auto"``: the smallest number whose held-out error is small
             enough.
-        method, seed
-            See `fit`.
         max_rounds : int
             Largest number of rounds. Further rounds sample the same rows again, by longer chains or
             smaller steps.
-        chains, iter_warmup, iter_sampling : int, optional
-            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000.
-        inits, coords, dims
-            See `fit`.
         output_dir : path, optional
             Folder for the results and the data of the rows; each stage is written when it is
             finished.
-        resume : bool
-            Whether to continue the interrupted merge in `output_dir` after its last finished stage.
-        overwrite : bool
-            Whether to replace an earlier run in `output_dir`, once this one is finished.
-        show_progress
+        method, seed, chains, iter_warmup, iter_sampling, inits, coords, dims
+            See `fit`.
+        resume, overwrite, show_progress
             See `fit`.
         **options
             Of NUTS, ``control_variate``, ``engine_output_dir``, ``stages``, and of the selection
@@ -618,10 +610,8 @@ class CoresetModel(Closing):
             Starting points of the chains, see `fit`; default: Stan's random inits.
         seed : int or None
             None draws one, which is stored with the draws.
-        coords, dims : dict, optional
-            Names for the dimensions of parameters, as in ArviZ.
-        show_progress : bool, optional
-            Whether to draw progress bars on standard error; default: only in a terminal.
+        coords, dims, show_progress
+            See `fit`.
         output_dir : path, optional
             Folder for CmdStan's CSV files, which are temporary by default.
         **options

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Closing, Float, SampleResult, StanData
+from stancoreset.engines.base import Closing, Float, SampleResult, StanData, as_points
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder, write_draws
 from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fitter
 from stancoreset.engines.cmdstan.points import Order, arranged, order_of
@@ -85,12 +85,7 @@ class CmdStanBound(Closing):
         return f"CmdStan's {method} of '{self._name}'"
 
     def _in_blocks(self, draws: Float) -> list[Float]:
-        rows = np.atleast_2d(np.asarray(draws, dtype=np.float64))
-        if rows.shape[1] != self.n_params:
-            raise EngineError(
-                f"draws have {rows.shape[1]} columns, but '{self._name}' has "
-                f"{self.n_params} unconstrained parameters"
-            )
+        rows = as_points(draws, self.n_params, self._name)
         blocks = max(1, min(self._threads, len(rows) // _DRAWS_PER_PROCESS))
         return np.array_split(rows, blocks)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 from stancoreset.rows.tables.files import Batch
+from stancoreset.stan.data import not_finite
 
 __all__ = [
     "RowVariable",
@@ -241,15 +242,11 @@ def _nulls(name: str, nulls: NDArray[np.bool_], where: str, first_row: int) -> N
 
 
 def _refuse_not_finite(name: str, array: NDArray[Any], where: str, first_row: int) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum(dtype=np.float64)):
-            return
-    bad = ~np.isfinite(array)
-    if bad.any():
-        at = tuple(int(i) for i in np.argwhere(bad)[0])
+    at, count = not_finite(array)
+    if count:
         raise DataError(
             f"{where}: column {name!r} has {array[at]} in row {first_row + at[0]} (counting from "
-            f"0; {int(bad.sum())} values of this chunk are not finite); remove or impute these "
+            f"0; {count} values of this chunk are not finite); remove or impute these "
             "rows first"
         )
 

@@ -229,7 +229,7 @@ def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
     return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
 
 
-def part_levels(part: Part, columns: Sequence[str], chunk_rows: int) -> dict[str, set[Any]]:
+def part_levels(columns: Sequence[str], part: Part, chunk_rows: int) -> dict[str, set[Any]]:
     """The distinct values of some columns of a part."""
     found: dict[str, set[Any]] = {c: set() for c in columns}
     for batch in part.batches(columns, chunk_rows):

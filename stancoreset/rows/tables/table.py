@@ -163,7 +163,8 @@ class Table:
         variables, looked = self._with_levels(variables, parts, example, here)
         reads += looked
         width = max(1, sum(example.widths[c] for v in variables for c in v.columns))
-        reader = Reader(variables, self._chunk_rows(width))
+        chunk_rows = self.chunk_rows or int(np.clip(_CHUNK_NUMBERS // width, *_CHUNK_ROWS))
+        reader = Reader(variables, chunk_rows)
         _same_schema(parts, reader.columns, here)
         keep = int(np.clip(_SAMPLE_NUMBERS // width, *_SAMPLE_ROWS))
         surveys = here.each(
@@ -250,7 +251,7 @@ class Table:
         if missing:
             chunk = _CHUNK_ROWS[1]
             all_found = executor.each(
-                _part_levels_of, [(tuple(missing), part, chunk) for part in parts]
+                part_levels, [(tuple(missing), part, chunk) for part in parts]
             )
             for column in missing:
                 known[column] = levels_in_order(set().union(*(f[column] for f in all_found)))
@@ -275,9 +276,6 @@ class Table:
                 )
             values[name] = len(levels[column] or ())
         return values
-
-    def _chunk_rows(self, width: int) -> int:
-        return self.chunk_rows or int(np.clip(_CHUNK_NUMBERS // width, *_CHUNK_ROWS))
 
 
 def _is_texts(columns: Any) -> bool:
@@ -318,11 +316,6 @@ def _width(column: Any) -> int:
     first = column[0] if not hasattr(column, "iloc") else column.iloc[0]
     plain = first.as_py() if hasattr(first, "as_py") else first
     return len(plain) if isinstance(plain, list | tuple | np.ndarray) else 1
-
-
-def _part_levels_of(columns: tuple[str, ...], part: Part, chunk_rows: int) -> dict[str, set[Any]]:
-    """`part_levels` with the part as second argument, as executors pass it."""
-    return part_levels(part, columns, chunk_rows)
 
 
 def _schema_of(_: None, part: Part) -> Mapping[str, str] | None:

@@ -17,7 +17,7 @@ from stancoreset.stan.data.files import (
     require_different,
     to_json,
 )
-from stancoreset.stan.data.values import Value, as_value, masked_values
+from stancoreset.stan.data.values import Value, as_value, masked_values, not_finite
 
 __all__ = [
     "DataSource",
@@ -31,6 +31,7 @@ __all__ = [
     "indexed_columns",
     "json_text",
     "masked_values",
+    "not_finite",
     "raw_data",
     "read_data",
     "require_different",

@@ -184,14 +184,11 @@ def _shaped(decl: n.Decl, value: Value, scope: Scope) -> Value:
     known = -1 not in expected
     if known and expected and prod(expected) == np.size(value) and (not seen or 0 in expected):
         return np.reshape(value, expected)  # a lone number for [1], or [] for any empty shape
+    shaped = f"has shape {seen}" if seen else "is a single number"
     raise DataError(
-        f"data variable '{decl.name}' {_shape_words(seen)}; expected "
+        f"data variable '{decl.name}' {shaped}; expected "
         f"{_expected_words(decl, sizes, scope)}{_shape_hint(seen, expected)}"
     )
-
-
-def _shape_words(shape: tuple[int, ...]) -> str:
-    return f"has shape {shape}" if shape else "is a single number"
 
 
 def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 
-__all__ = ["Value", "as_value", "is_pandas", "masked_values"]
+__all__ = ["Value", "as_value", "is_pandas", "masked_values", "not_finite"]
 
 #: One variable's value.
 Value = int | float | NDArray[Any]
@@ -135,16 +135,21 @@ def masked_values(array: NDArray[Any]) -> str:
     )
 
 
-def _require_finite(name: str, array: NDArray[np.float64]) -> None:
+def not_finite(array: NDArray[Any]) -> tuple[tuple[int, ...], int]:
+    """The first position of a value that is not finite, and the number of such values."""
     # the sum is finite if every element is (and, rarely, overflows: then look closely)
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):
-            return
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return (), 0
     bad = ~np.isfinite(array)
-    if not bad.any():
+    first = np.unravel_index(int(np.argmax(bad)), array.shape)
+    return tuple(int(i) for i in first), int(bad.sum())
+
+
+def _require_finite(name: str, array: NDArray[np.float64]) -> None:
+    first, count = not_finite(array)
+    if not count:
         return
-    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
-    count = int(bad.sum())
     raise DataError(
         f"data variable {name!r} has {array[first]} at {_index(first)} "
         f"({count} of {array.size} values are not finite); "
