@@ -68,8 +68,6 @@ def is_whole(value: object) -> bool:
 def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> None:
     """Raise unless `value` is a whole number of at least `least`.
 
-    Examples
-    --------
     >>> check_whole("chains", 0, 1)
     Traceback (most recent call last):
     stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
@@ -202,8 +200,6 @@ def check_path(name: str, value: Any) -> Path:
 def near_misses(name: str, names: Iterable[str]) -> list[str]:
     """Return at most two known names similar to `name`.
 
-    Examples
-    --------
     >>> near_misses("beta_scal", ["beta_scale", "y"])
     ['beta_scale']
     """

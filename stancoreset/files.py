@@ -38,8 +38,6 @@ __all__ = [
 def content_key(*parts: Any) -> str:
     """Compute a short hash of strings and plain values, for names and fingerprints.
 
-    Examples
-    --------
     >>> content_key("model", {"a": 1}) == content_key("model", {"a": 1})
     True
     """
@@ -207,8 +205,6 @@ def reading(path: str | Path, error: type[StancoresetError] = OutputError) -> It
 
     A damaged file may make its reader fail in any way. The caller reports a missing file.
 
-    Examples
-    --------
     >>> with reading("report.json"):
     ...     json.loads("{")
     Traceback (most recent call last):

@@ -53,8 +53,6 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any], threads: 
 
     The first failure, or an interrupt, ends the others' work (see `ending_with_others`).
 
-    Examples
-    --------
     >>> side_by_side(abs, [-3, 2, -1], threads=2)
     [3, 2, 1]
     """

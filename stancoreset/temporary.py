@@ -23,8 +23,6 @@ __all__ = ["process_prefix", "remove_dead", "temporary_folder"]
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """Create a folder for temporary files, removed by ``cleanup`` or with the object.
 
-    Examples
-    --------
     >>> with temporary_folder() as folder:
     ...     Path(folder).name.startswith("stancoreset-")
     True

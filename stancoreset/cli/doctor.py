@@ -31,8 +31,6 @@ class Finding:
 def examine() -> list[Finding]:
     """Look for Python packages, engines, compilers and stanc.
 
-    Examples
-    --------
     >>> [finding.name for finding in examine()][:2]
     ['python', 'stancoreset']
     """

@@ -54,8 +54,6 @@ ORDER = (*GROWING[:-1], *ITERATIVE, GROWING[-1], "pursuit")
 class Algorithm:
     """A method of `stancoreset.solvers` with options and a label in the results.
 
-    Examples
-    --------
     >>> Algorithm("aiht").label
     'aiht'
     """
@@ -179,8 +177,6 @@ class Outcome:
 def standard_algorithms(settings: Settings) -> list[Algorithm]:
     """List every method, with the iteration limit of `settings` for the IHT family.
 
-    Examples
-    --------
     >>> [a.label for a in standard_algorithms(Settings(1, (5,), 10))][-1]
     'pursuit'
     """

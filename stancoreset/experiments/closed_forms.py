@@ -59,8 +59,6 @@ class Gaussian(NamedTuple):
 def divergences(full: Gaussian, coreset: Gaussian) -> dict[str, float]:
     """Forward KL(π‖π_w), reverse KL(π_w‖π), and their sum, in nats.
 
-    Examples
-    --------
     >>> p = Gaussian(np.zeros(2), np.eye(2))
     >>> divergences(p, p)["symmetric_kl"]
     0.0

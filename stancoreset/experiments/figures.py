@@ -36,8 +36,6 @@ FLOOR = 1e-13
 def draw(outcome: Outcome) -> Figure:
     """Draw medians and bands of an experiment against size or iteration.
 
-    Examples
-    --------
     >>> from stancoreset.experiments import EXPERIMENTS, Settings, run
     >>> outcome = run(EXPERIMENTS["gaussian"], Settings(1, (2, 4), 20, methods=("giga",)))
     >>> len(draw(outcome).axes)

@@ -134,8 +134,6 @@ def projection(
 ) -> tuple[Float, Float]:
     """Compute Φ (S, N) and b on S draws of a reference (Zhang et al. 2021, section 2).
 
-    Examples
-    --------
     >>> model = GLM(np.ones((3, 1)), np.array([1.0, -1.0, 1.0]), "logistic")
     >>> reference = laplace(model, np.ones(3))
     >>> phi, target = projection(model, reference, 20, np.random.default_rng(0))

@@ -34,8 +34,6 @@ CONSTANT_SCALE = 100.0
 def radial_bases(place: Float, rng: np.random.Generator, per_scale: int = 50) -> Float:
     """Build the design matrix (N, 6·per_scale + 1).
 
-    Examples
-    --------
     >>> place = np.random.default_rng(0).random((60, 2))
     >>> radial_bases(place, np.random.default_rng(1)).shape
     (60, 301)

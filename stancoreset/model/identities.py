@@ -14,7 +14,7 @@ they are evaluated once at each point, some of the rows at a time. A program tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import (
     BoundModel,
+    Closing,
     Compiled,
     CompiledWithControl,
     Density,
@@ -151,7 +152,7 @@ def check_identities(
     setting = _Setting.choose(weighted, data, rng)
     with _BoundTwice(weighted, engine) as bound:
         thetas = random_points(bound.density(setting.rows_a), points, rng)
-        found = _errors(setting, _evaluate(setting, bound, thetas))
+        found = _errors(setting, bound, thetas)
         found["prior"] = max(found["prior"], _prior_on_all_rows(weighted, data, bound, thetas))
         if original is not None:
             rows: Mapping[str, Any]
@@ -200,7 +201,7 @@ def identity_table(identities: list[Identity]) -> pd.DataFrame:
     return pd.DataFrame([{c: getattr(row, c) for c in columns} for row in identities])
 
 
-# The values that are compared -----------------------------------------------------------------
+# The values that are compared, and how far they are apart -------------------------------------
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ class _Setting:
         return self.weighted.with_weights(self.rows_a, weights)
 
 
-class _BoundTwice:
+class _BoundTwice(Closing):
     """The weighted program with and without its rows' log likelihoods, as in a fit.
 
     It is bound to small data on demand, and closed at the end.
@@ -261,12 +262,10 @@ class _BoundTwice:
         compiled = engine.compile(controlled.code, name=name, log_lik=weighted.log_lik)
         self._density = CompiledWithControl(compiled, controlled)
         self._complete = CompiledWithControl(compiled, controlled, log_lik=True)
-        self._open: list[BoundModel] = []
+        self._open = ExitStack()
 
     def bind(self, compiled: Compiled, data: Mapping[str, Any]) -> BoundModel:
-        model = compiled.bind(data)
-        self._open.append(model)
-        return model
+        return self._open.enter_context(compiled.bind(data))
 
     def density(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._density, data)
@@ -278,12 +277,8 @@ class _BoundTwice:
     def complete(self, data: Mapping[str, Any]) -> BoundModel:
         return self.bind(self._complete, data)
 
-    def __enter__(self) -> _BoundTwice:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for model in self._open:
-            model.close()
+    def close(self) -> None:
+        self._open.close()
 
 
 def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> Float:
@@ -301,27 +296,9 @@ def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> F
     return finite[:number]
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Log densities (S,) and per-row log likelihoods (S, rows) at the same points."""
-
-    zero_a: Float
-    zero_b: Float
-    one: Float
-    random: Float
-    bumped: Float
-    counted: Float
-    repeated: Float
-    log_lik: Float
-    log_lik_weighted: Float
-    log_lik_part: Float
-
-
-def _evaluate(setting: _Setting, bound: _BoundTwice, thetas: Float) -> _Values:
-    k = len(setting.random)
-    zero_b = setting.weighted.with_weights(
-        setting.rows_b, np.zeros(setting.weighted.n_obs(setting.rows_b))
-    )
+def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, float]:
+    """Relative error of every identity that needs the weighted program alone, by name."""
+    weighted, w, counts = setting.weighted, setting.random, setting.counts
 
     def lp(data: Mapping[str, Any]) -> Float:
         return np.asarray(bound.density(data).log_density(thetas))
@@ -329,38 +306,19 @@ def _evaluate(setting: _Setting, bound: _BoundTwice, thetas: Float) -> _Values:
     def rows(data: Mapping[str, Any]) -> Float:
         return np.asarray(bound.complete(data).log_lik(thetas))
 
-    return _Values(
-        zero_a=lp(setting.a(np.zeros(k))),
-        zero_b=lp(zero_b),
-        one=lp(setting.rows_a),
-        random=lp(setting.a(setting.random)),
-        bumped=lp(setting.a(setting.bumped)),
-        counted=lp(setting.a(setting.counts)),
-        repeated=lp(setting.repeated),
-        log_lik=rows(setting.rows_a),
-        log_lik_weighted=rows(setting.a(setting.random)),
-        log_lik_part=rows(setting.part_a),
-    )
-
-
-# How far they are apart -----------------------------------------------------------------------
-
-
-def _errors(setting: _Setting, v: _Values) -> dict[str, float]:
-    """Relative error of every identity that needs the weighted program alone, by name."""
-    lik, w = v.log_lik, setting.random
+    zero, random = lp(setting.a(np.zeros(len(w)))), lp(setting.a(w))
+    zero_b = lp(weighted.with_weights(setting.rows_b, np.zeros(weighted.n_obs(setting.rows_b))))
+    lik = rows(setting.rows_a)
     sizes = np.abs(lik)  # what rounding errors are relative to
-    sums = v.zero_a + lik.sum(axis=1)
-    weighted = v.zero_a + lik @ w
-    step = v.random + lik[:, setting.which]
+    step = random + lik[:, setting.which]
     return {
-        "prior": _up_to_constant(v.zero_a, v.zero_b),
-        "sum": _up_to_constant(v.one, sums, sizes.sum(axis=1)),
-        "weighted": _up_to_constant(v.random, weighted, sizes @ w),
-        "derivative": _up_to_constant(v.bumped, step, sizes @ w),
-        "repeated": _up_to_constant(v.counted, v.repeated, sizes @ setting.counts),
-        "slice": _exact(lik[:, setting.part], v.log_lik_part),
-        "unweighted": _exact(lik, v.log_lik_weighted),
+        "prior": _up_to_constant(zero, zero_b),
+        "sum": _up_to_constant(lp(setting.rows_a), zero + lik.sum(axis=1), sizes.sum(axis=1)),
+        "weighted": _up_to_constant(random, zero + lik @ w, sizes @ w),
+        "derivative": _up_to_constant(lp(setting.a(setting.bumped)), step, sizes @ w),
+        "repeated": _up_to_constant(lp(setting.a(counts)), lp(setting.repeated), sizes @ counts),
+        "slice": _exact(lik[:, setting.part], rows(setting.part_a)),
+        "unweighted": _exact(lik, rows(setting.a(w))),
     }
 
 

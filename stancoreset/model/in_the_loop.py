@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -149,52 +150,46 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         )
 
 
+@dataclass(eq=False)
 class EnginePosterior(Closing):
     """Draws and log likelihoods of the coresets of a pool of candidate rows.
 
     `rows` (M,) are the row numbers of the candidates; for the arguments see `select_in_the_loop`.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        checked: StanData,
-        full: FullData,
-        *,
-        candidates: int,
-        seed: int = 0,
-        sampler: str = "laplace",
-        subsample: int | None = None,
-        warmup: int = 100,
-    ) -> None:
-        if sampler not in SAMPLERS:
-            raise OptionError(f"sampler is {sampler!r}, expected one of {', '.join(SAMPLERS)}")
-        if subsample is not None and not 1 <= subsample <= full.n_obs:
+    session: Session
+    checked: StanData
+    full: FullData
+    _: KW_ONLY
+    candidates: int
+    seed: int = 0
+    sampler: str = "laplace"
+    subsample: int | None = None
+    warmup: int = 100
+
+    def __post_init__(self) -> None:
+        n_obs = self.full.n_obs
+        if self.sampler not in SAMPLERS:
+            raise OptionError(f"sampler is {self.sampler!r}, expected one of {', '.join(SAMPLERS)}")
+        if self.subsample is not None and not 1 <= self.subsample <= n_obs:
             raise OptionError(
-                f"subsample is {subsample}, expected a number from 1 to {full.n_obs}, the rows of "
+                f"subsample is {self.subsample}, expected a number from 1 to {n_obs}, the rows of "
                 "the data"
             )
-        if warmup < 1:
-            raise OptionError(f"warmup is {warmup}, expected at least 1")
-        self._session = session
-        self._checked = checked
-        self._full = full
-        self._sampler = sampler
-        self._subsample = None if subsample == full.n_obs else subsample
-        self._warmup = warmup
-        self._seed = seed
-        self.rows, self._pool = session.pool(checked, candidates, seed)
+        if self.warmup < 1:
+            raise OptionError(f"warmup is {self.warmup}, expected at least 1")
+        self.rows, self._pool = self.session.pool(self.checked, self.candidates, self.seed)
         self._fit: GaussianFit | None = None
         self._last: Float | None = None
         self._bound: tuple[bytes, BoundModel] | None = None
 
     def model(self, *, exact: bool = False) -> CoresetPosterior:
         """The posterior for the methods; with `exact`, the target uses all rows."""
-        exact = exact or self._subsample is None
-        full = self._full.log_likelihood
+        exact = exact or self.subsample in (None, self.full.n_obs)
+        full = self.full.log_likelihood
         return CoresetPosterior(
             n_candidates=len(self.rows),
-            total_weight=self._full.total_weight,
+            total_weight=self.full.total_weight,
             draw=self.draw,
             log_lik=self.log_lik,
             target=(lambda draws, _: full(draws)) if exact else self._estimated_target,
@@ -206,29 +201,29 @@ class EnginePosterior(Closing):
     ) -> Float:
         """Draws (S, P) from the posterior of some weighted candidates."""
         if len(columns) == 0:
-            return self._draw(self._full.prior, 0, count, rng)
-        data = self._session.program.subset(self._checked, self.rows[columns], weights)
-        with self._session.density().bind(data) as bound:
+            return self._draw(self.full.prior, 0, count, rng)
+        data = self.session.program.subset(self.checked, self.rows[columns], weights)
+        with self.session.density().bind(data) as bound:
             return self._draw(bound, len(columns), count, rng)
 
     def _draw(self, bound: BoundModel, size: int, count: int, rng: np.random.Generator) -> Float:
         try:
-            if self._sampler == "laplace":
-                self._fit = follow_mode(bound, self._fit, self._seed)
+            if self.sampler == "laplace":
+                self._fit = follow_mode(bound, self._fit, self.seed)
                 return self._fit.draw(count, rng)
             result = bound.sample(
                 chains=1,
-                iter_warmup=self._warmup,
+                iter_warmup=self.warmup,
                 iter_sampling=count,
                 seed=int(rng.integers(1, 2**31 - 1)),
                 inits=self._last,
             )
         except (EngineError, ReferenceFitError) as error:
             whose = f"the posterior of {size} rows" if size else "the prior (no rows yet)"
-            other = "nuts" if self._sampler == "laplace" else "laplace"
+            other = "nuts" if self.sampler == "laplace" else "laplace"
             advice = "" if size else "; proper priors, or method='quasi_newton', which needs none"
             raise SolverError(
-                f"{whose} cannot be drawn from with sampler={self._sampler!r}: {error}; try "
+                f"{whose} cannot be drawn from with sampler={self.sampler!r}: {error}; try "
                 f"sampler={other!r}{advice}"
             ) from None
         draws = result.unconstrained[0]
@@ -244,14 +239,14 @@ class EnginePosterior(Closing):
         if self._bound is None or self._bound[0] != key:
             self._release()
             rows = self.rows[columns]
-            data = self._session.program.subset(self._checked, rows, np.ones(len(rows)))
-            self._bound = key, self._session.with_log_lik().bind(data)
+            data = self.session.program.subset(self.checked, rows, np.ones(len(rows)))
+            self._bound = key, self.session.with_log_lik().bind(data)
         return self._bound[1].log_lik(draws)
 
     def _estimated_target(self, draws: Float, rng: np.random.Generator) -> Float:
-        assert self._subsample is not None
-        with self._full.subsample(self._subsample, rng) as small:
-            return small.log_density(draws) - self._full.log_prior(draws)
+        assert self.subsample is not None
+        with self.full.subsample(self.subsample, rng) as small:
+            return small.log_density(draws) - self.full.log_prior(draws)
 
     def _release(self) -> None:
         if self._bound is not None:

@@ -248,8 +248,6 @@ def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> F
 def thinned(container: Container, draws: int) -> Container:
     """Thin to at most `draws` draws, evenly spaced in every chain; keep groups without draws.
 
-    Examples
-    --------
     >>> from stancoreset.posterior.arviz import posterior_container, variables_of
     >>> post = posterior_container({"mu": np.zeros((4, 1000))})
     >>> variables_of(thinned(post, 200))["mu"].shape

@@ -193,8 +193,6 @@ def next_change(
     `candidates` is their number in the last selection, and `room` the largest factor by which
     chains may grow.
 
-    Examples
-    --------
     >>> first = Round(0, "first pass", "laplace", 100, 250, 0.02, 1.2, 40.0, 1000, 0, "rejected", 3)
     >>> next_change([first], 20_000, 100_000, 5).reference
     'own draws'

@@ -267,6 +267,7 @@ class FullDensity(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class WitnessedDensity:
     """The full log density at a certificate's draws, by the author's program or checked by it.
 
@@ -283,22 +284,14 @@ class WitnessedDensity:
         Largest relative difference; larger if the program solves equations numerically.
     """
 
-    def __init__(
-        self,
-        full: FullData,
-        witness: Witness | StoredWitness | None = None,
-        unit: Callable[[], FullData] | None = None,
-        name: str = "model",
-        tolerance: float = TOLERANCE,
-    ) -> None:
-        self._full = full
-        self._witness = witness
-        self._unit = unit
-        self._name = name
-        self._tolerance = tolerance
-        self._constant = 0.0
-        #: The comparison; None before the first draws, or without a witness.
-        self.comparison: Comparison | None = None
+    full: FullData
+    witness: Witness | StoredWitness | None = None
+    unit: Callable[[], FullData] | None = None
+    name: str = "model"
+    tolerance: float = TOLERANCE
+    #: The comparison; None before the first draws, or without a witness.
+    comparison: Comparison | None = field(default=None, init=False)
+    _constant: float = field(default=0.0, init=False)
 
     @property
     def told(self) -> str:
@@ -308,7 +301,7 @@ class WitnessedDensity:
     @property
     def decides(self) -> bool:
         """Whether the author's program evaluates every draw, ours not being much cheaper."""
-        return isinstance(self._witness, Witness) and self._unit is None and not self._full.fast
+        return isinstance(self.witness, Witness) and self.unit is None and not self.full.fast
 
     def __call__(self, draws: Float, tick: Callable[[int], object] | None = None) -> Float:
         """Log posterior density of the full data, (S, P) → (S,), up to a constant.
@@ -317,19 +310,19 @@ class WitnessedDensity:
         IdentityError is raised if our much cheaper evaluation differs from the author's program.
         """
         if not self.decides:
-            ours = self._full.log_likelihood(draws, tick) + self._full.log_prior(draws)
+            ours = self.full.log_likelihood(draws, tick) + self.full.log_prior(draws)
             if self.comparison is None:
                 self._check(draws, ours)
             return ours
-        assert isinstance(self._witness, Witness)
-        theirs = self._witness.log_density(draws)
+        assert isinstance(self.witness, Witness)
+        theirs = self.witness.log_density(draws)
         if tick is not None:
             tick(len(draws))
         if self.comparison is None:
             at = _spread(len(draws), _FEW)
-            ours = self._full.log_density(draws[at])
+            ours = self.full.log_density(draws[at])
             self._constant = _constant(ours, theirs[at])
-            n_obs = self._witness.n_obs
+            n_obs = self.witness.n_obs
             error = _disagreement(theirs[at], ours)
             self.comparison = Comparison(error, len(draws), n_obs, n_obs, decides=True)
         return theirs + self._constant
@@ -337,28 +330,28 @@ class WitnessedDensity:
     def check(self, draws: Float) -> None:
         """See `FullDensity.check`."""
         if not self.decides:
-            self._check(draws, self._full.log_density(draws))
+            self._check(draws, self.full.log_density(draws))
 
     def _check(self, draws: Float, ours: Float) -> None:
         """Compare our log densities with the author's at a few of these draws."""
-        if self._witness is None:
+        if self.witness is None:
             return
-        if isinstance(self._witness, StoredWitness):
+        if isinstance(self.witness, StoredWitness):
             few = draws[_spread(len(draws), _FEW_STORED)]
-            assert self._full.kernel is not None  # rows on disk have one
-            found = self._witness.compare(self._full.kernel, few)
+            assert self.full.kernel is not None  # rows on disk have one
+            found = self.witness.compare(self.full.kernel, few)
         else:
             at = _spread(len(draws), _FEW)
             few = draws[at]
-            ours = ours[at] if self._unit is None else self._unit().log_density(few)
-            found = self._witness.compare(few, ours)
+            ours = ours[at] if self.unit is None else self.unit().log_density(few)
+            found = self.witness.compare(few, ours)
         self.comparison = found
-        if not found.error <= self._tolerance:
-            by = self._full.passes.likelihood or "Stan, on the distinct rows"
+        if not found.error <= self.tolerance:
+            by = self.full.passes.likelihood or "Stan, on the distinct rows"
             raise IdentityError(
-                f"the log density of '{self._name}' as it is written and as stancoreset evaluates "
+                f"the log density of '{self.name}' as it is written and as stancoreset evaluates "
                 f"it ({by}) differ by a relative {found.error:.1e} at {found.draws} draws on "
-                f"{found.rows:,} rows; expected at most {self._tolerance:.0e}: no result of this "
+                f"{found.rows:,} rows; expected at most {self.tolerance:.0e}: no result of this "
                 "fit can be trusted. Fit with CoresetModel(..., glm=False), which leaves more to "
                 "Stan, and report the program"
             )

@@ -111,8 +111,6 @@ def random_coordinates(count: int, n_params: int, rng: np.random.Generator) -> N
     They are concatenated permutations: the features stay unbiased, and no coordinate is missed
     by chance.
 
-    Examples
-    --------
     >>> coordinates = random_coordinates(10, 3, np.random.default_rng(0))
     >>> np.sort(np.bincount(coordinates)).tolist()
     [3, 3, 4]

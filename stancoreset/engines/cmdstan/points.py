@@ -42,8 +42,6 @@ class Order(StrEnum):
 def arranged(points: Float, order: Order) -> Float:
     """Arrange the matrix to send, shape (S, P), so that CmdStan reads `points`.
 
-    Examples
-    --------
     >>> arranged(np.array([[1, 2, 3], [4, 5, 6]]), Order.COLUMNS)
     array([[1, 3, 5],
            [2, 4, 6]])

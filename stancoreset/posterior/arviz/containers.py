@@ -97,8 +97,6 @@ def from_result(
     ``warmup_posterior`` and ``warmup_sample_stats``, and unconstrained draws into the group
     ``unconstrained_posterior``, variable ``unconstrained``.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from stancoreset.engines.base import SampleResult
     >>> z = np.random.default_rng(0).normal(size=(4, 100, 1))

@@ -69,8 +69,6 @@ def worst_rhat(posterior: Any) -> float:
     ArviZ computes it only for the scalars whose chains' halves differ most in mean or spread: one
     R̂ takes milliseconds, and there may be thousands of parameters.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> apart = np.random.default_rng(0).normal(size=(4, 100)) + np.arange(4)[:, None]
     >>> worst_rhat({"mu": apart}) > 1.3
@@ -105,8 +103,6 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     `worst_rhat`. The error of a standard deviation includes the fourth moment and the
     autocorrelation of squares, so that it reveals a slab visited only twice.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 1_000))
     >>> worst = worst_monte_carlo({"mu": draws})

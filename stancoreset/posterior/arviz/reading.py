@@ -262,8 +262,6 @@ def _table_arrays(table: pd.DataFrame) -> dict[str, Float]:
 def variables_of(posterior: Any) -> dict[str, NDArray[Any]]:
     """Draws by name, each (chains, draws, *shape); accepts what `dataset_of` does.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> variables_of({"mu": np.zeros((4, 100))})["mu"].shape
     (4, 100)
@@ -314,8 +312,6 @@ def select(posterior: Any, var_names: Sequence[str] | None) -> xr.Dataset:
 def sample_stats_of(posterior: Any) -> dict[str, NDArray[Any]]:
     """Sampler statistics by ArviZ's names, each (chains, draws); empty if there are none.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from stancoreset.posterior.arviz import posterior_container
     >>> post = posterior_container({"mu": np.zeros((2, 5))}, {"lp": np.ones((2, 5))})

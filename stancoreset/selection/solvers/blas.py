@@ -27,8 +27,6 @@ def _controller() -> ThreadpoolController:
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
     """Return the function, run with one linear algebra thread.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> @single_threaded
     ... def product(a):

@@ -20,8 +20,6 @@ BLOCK = 1024
 def column_blocks(phi: NDArray[np.floating], block: int = BLOCK) -> Iterator[slice]:
     """Yield slices that cut the columns of `phi` into blocks.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> list(column_blocks(np.zeros((2, 5)), block=3))
     [slice(0, 3, None), slice(3, 5, None)]
@@ -33,8 +31,6 @@ def column_blocks(phi: NDArray[np.floating], block: int = BLOCK) -> Iterator[sli
 def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return ‖φ_n‖ for every column, in double precision, without a copy of `phi`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> column_norms(np.array([[3.0, 0.0], [4.0, 1.0]]))
     array([5., 1.])
@@ -51,8 +47,6 @@ def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
 def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Φᵀ v in double precision, computed in Φ's precision.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> product(np.ones((2, 3), dtype=np.float32), np.array([1.0, 2.0]))
     array([3., 3., 3.])

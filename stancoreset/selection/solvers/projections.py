@@ -15,8 +15,6 @@ def project_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.flo
 
     It is (values − λ)₊ with the λ that gives the sum, found by one sort (Duchi et al. 2008).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> project_simplex(np.array([0.5, 2.0, -1.0]), 1.0)
     array([0., 1., 0.])
@@ -35,8 +33,6 @@ def best_groups(
     Groups enter by energy per row while they fit: the optimum if they are equally large, else
     the usual greedy solution of a knapsack problem. Groups without energy stay out.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> best_groups(np.array([1.0, 1.0, 3.0, 0.0]), np.array([0, 0, 1, 1]), 2)
     array([2, 3])
@@ -66,8 +62,6 @@ def project(
     `weights_sum`, the `size` largest entries are projected onto the simplex Σ w = weights_sum,
     which is the exact projection (Kyrillidis et al. 2013). With `groups`, whole groups are kept.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> project(np.array([3.0, -1.0, 2.0, 1.0]), 2)
     (array([0, 2]), array([3., 2.]))

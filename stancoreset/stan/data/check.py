@@ -69,8 +69,6 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
 def declared(decl: n.Decl) -> str:
     """A declaration as the user would write it: ``array[N] int y``.
 
-    Examples
-    --------
     >>> from stancoreset.stan.syntax.parser import parse
     >>> declared(parse("data { int N; matrix[N, 2] X; } model {}").data[1])
     'matrix[N, 2] X'

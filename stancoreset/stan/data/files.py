@@ -226,8 +226,6 @@ _INDEXED_COLUMN = re.compile(r"(?P<name>[A-Za-z]\w*)(?:\.(?P<dot>\d+)|\[(?P<squa
 def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[int, Any]]]:
     """Labels of single columns, and those of matrices by their name and number.
 
-    Examples
-    --------
     >>> indexed_columns(["y", "X.1", "X[2]"])
     (['y'], {'X': {1: 'X.1', 2: 'X[2]'}})
     """
@@ -288,8 +286,6 @@ def _variable(frame: pd.DataFrame, name: str, places: list[tuple[int | None, Any
 def json_text(data: Mapping[str, Value]) -> str:
     """Stan JSON of the data; doubles are written so that they read back exactly.
 
-    Examples
-    --------
     >>> json_text({"N": 2, "y": np.array([0.1, 2.0])})
     '{"N":2,"y":[0.1,2.0]}'
     """
@@ -329,8 +325,6 @@ def _json_value(name: str, value: Any) -> bytes:
 def data_hash(data: Mapping[str, Value]) -> str:
     """Hash of the data's content: names, shapes and values, in any order and memory layout.
 
-    Examples
-    --------
     >>> data_hash({"a": 1, "b": [1.0]}) == data_hash({"b": np.array([1.0]), "a": np.int32(1)})
     True
     """
