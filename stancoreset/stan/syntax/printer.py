@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import singledispatch
 
 from stancoreset.stan.syntax import nodes as n
 
@@ -50,31 +49,49 @@ def _within(e: n.Expr, least: float) -> str:
     return f"({text})" if _strength(e) < least else text
 
 
-@singledispatch
 def expression(e: n.Node) -> str:
     """One expression as Stan text; parentheses are added where the tree needs them."""
+    match e:
+        case n.Var():
+            return e.name
+        case n.IntLit() | n.RealLit():
+            return e.text
+        case n.Call():
+            # A density separates its outcome by a bar.
+            if e.args and e.name.endswith(_WITH_BAR):
+                return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
+            return f"{e.name}({_list(e.args)})"
+        case n.Binary():
+            own = PRECEDENCE[e.op]
+            right_associative = e.op in ("^", ".^")
+            left = _within(e.left, own + 0.1 if right_associative else own)
+            right = _within(e.right, own if right_associative else own + 0.1)
+            return f"{left} {e.op} {right}"
+        case n.Index():
+            return f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]"
+        case n.Paren():
+            return f"({expression(e.arg)})"
+        case n.Unary():
+            inner = _within(e.arg, _UNARY)
+            # `--x` is no token of Stan's, but reads as one.
+            return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
+        case n.Transpose():
+            return f"{_within(e.arg, _ATOM)}'"
+        case n.Ternary():
+            return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
+        case n.ArrayLit():
+            return f"{{{_list(e.items)}}}"
+        case n.RowLit():
+            return f"[{_list(e.items)}]"
+        case n.TupleLit():
+            return f"({_list(e.items)})"
+        case n.TupleItem():
+            return f"{_within(e.base, _ATOM)}.{e.number}"
+        case n.ImagLit():
+            return f"{e.text}i"
+        case n.Target():
+            return "target()"
     raise TypeError(f"cannot print {type(e).__name__} as a Stan expression")
-
-
-@expression.register(n.IntLit)
-@expression.register(n.RealLit)
-def _(e: n.IntLit | n.RealLit) -> str:
-    return e.text
-
-
-@expression.register
-def _(e: n.ImagLit) -> str:
-    return f"{e.text}i"
-
-
-@expression.register
-def _(e: n.Var) -> str:
-    return e.name
-
-
-@expression.register
-def _(e: n.Index) -> str:
-    return f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]"
 
 
 def _indexing(i: n.Indexing) -> str:
@@ -92,70 +109,6 @@ def _indexing(i: n.Indexing) -> str:
 
 def _list(items: Iterable[n.Expr]) -> str:
     return ", ".join(map(expression, items))
-
-
-@expression.register
-def _(e: n.Call) -> str:
-    # A density separates its outcome by a bar.
-    if e.args and e.name.endswith(_WITH_BAR):
-        return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
-    return f"{e.name}({_list(e.args)})"
-
-
-@expression.register
-def _(e: n.Unary) -> str:
-    inner = _within(e.arg, _UNARY)
-    # `--x` is no token of Stan's, but reads as one.
-    return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
-
-
-@expression.register
-def _(e: n.Transpose) -> str:
-    return f"{_within(e.arg, _ATOM)}'"
-
-
-@expression.register
-def _(e: n.Binary) -> str:
-    own = PRECEDENCE[e.op]
-    right_associative = e.op in ("^", ".^")
-    left = _within(e.left, own + 0.1 if right_associative else own)
-    right = _within(e.right, own if right_associative else own + 0.1)
-    return f"{left} {e.op} {right}"
-
-
-@expression.register
-def _(e: n.Ternary) -> str:
-    return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
-
-
-@expression.register
-def _(e: n.Paren) -> str:
-    return f"({expression(e.arg)})"
-
-
-@expression.register
-def _(e: n.ArrayLit) -> str:
-    return f"{{{_list(e.items)}}}"
-
-
-@expression.register
-def _(e: n.RowLit) -> str:
-    return f"[{_list(e.items)}]"
-
-
-@expression.register
-def _(e: n.TupleLit) -> str:
-    return f"({_list(e.items)})"
-
-
-@expression.register
-def _(e: n.TupleItem) -> str:
-    return f"{_within(e.base, _ATOM)}.{e.number}"
-
-
-@expression.register
-def _(e: n.Target) -> str:
-    return "target()"
 
 
 def _constraint(c: n.Constraint) -> str:
