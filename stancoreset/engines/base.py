@@ -86,6 +86,43 @@ class SampleResult:
     warmup_variables: Mapping[str, Float] = field(default_factory=dict)
     warmup_stats: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        variables: Mapping[str, Float],
+        columns: Mapping[str, NDArray[Any]],
+        kept: int,
+        unconstrain: Callable[[Mapping[str, Float]], Float],
+        shapes: Mapping[str, tuple[int, ...]],
+        **about: Any,
+    ) -> SampleResult:
+        """Sort an engine's arrays into posterior, warm-up and statistics.
+
+        `variables` (chains, warm-up + kept, *shape) and `columns`, sampler statistics under Stan's
+        names, end with the `kept` posterior draws; `shapes` are those of the parameters, and
+        `about` holds the other fields.
+        """
+        stats: dict[str, NDArray[Any]] = {
+            SAMPLER_STATS[name]: np.asarray(value)
+            for name, value in columns.items()
+            if name in SAMPLER_STATS
+        }
+        for count in ("tree_depth", "n_steps"):
+            stats[count] = stats[count].astype(np.int64)
+        stats["diverging"] = stats["diverging"].astype(bool)
+        draws = {name: value[:, -kept:] for name, value in variables.items()}
+        flat = {name: draws[name].reshape(-1, *shape) for name, shape in shapes.items()}
+        chains = len(stats["diverging"])
+        warmed = stats["diverging"].shape[1] > kept
+        return cls(
+            variables=draws,
+            stats={name: value[:, -kept:] for name, value in stats.items()},
+            unconstrained=unconstrain(flat).reshape(chains, kept, -1),
+            warmup_variables={n: v[:, :-kept] for n, v in variables.items()} if warmed else {},
+            warmup_stats={n: v[:, :-kept] for n, v in stats.items()} if warmed else {},
+            **about,
+        )
+
 
 def as_points(draws: Float, n_params: int, name: str) -> Float:
     """Draws as an array (S, P); raise an `EngineError` if P is not that of the program."""

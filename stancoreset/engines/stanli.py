@@ -24,7 +24,6 @@ from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
-from stancoreset.engines.results import sample_result
 from stancoreset.engines.stanli_progress import heard
 from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores, map_rows
@@ -332,7 +331,7 @@ class StanliBound(Closing):
                 )
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
-        return sample_result(
+        return SampleResult.of(
             {name: np.asarray(fit.draws(name)) for name in fit.variables},
             {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
             nuts.draws,

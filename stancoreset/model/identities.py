@@ -131,15 +131,9 @@ def check_identities(
     million numbers at a time. Points without a finite density do not count. Failed identities are
     returned like those that passed; `require_identities` raises instead.
 
-    Parameters
-    ----------
-    original : StanProgram, optional
-        The program from which `weighted` was woven; with weights of one it must be the same.
-    freeze : callable, optional
-        Computes the frozen variables of a data set; the original reduces over the rows that it
-        is given, so it is compared on rows with their own frozen variables.
-    numbered : bool
-        Whether the original selects rows by number; it is then compared on all rows.
+    With weights of one the program must be the `original` from which it was woven. The original
+    reduces over the rows that it is given, so it is compared on rows with their own frozen
+    variables, which `freeze` computes; or, if it selects rows by number (`numbered`), on all rows.
 
     Raises
     ------

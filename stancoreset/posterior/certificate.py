@@ -295,20 +295,11 @@ def certify(
         Full minus coreset log density at draws of the coreset posterior, up to a constant.
     heldout_error : float
         NaN if unknown, which rules out ``"certified"``.
-    draw_index : ndarray of int, optional
-    divergences, n_transitions : int
-        Counts of the coreset's NUTS run; more than 0.05 %, and more than two, mean ``"rejected"``.
-    unseen : float
-        From `unseen_mass`; more than 2 % means ``"rejected"``.
     moved : tuple of float
         From `moved_by`; without it ``"certified"`` requires an ESS of 0.99 · draws.
-    against : str
-        See `Certificate`.
-    rhat : float
-        Largest R̂ of the coreset's NUTS run; more than 1.05 means ``"rejected"``.
-    unvisited : float
-        From `unvisited_mass`; more than 2 % means ``"rejected"``.
-    witness : str
+    unseen, unvisited : float
+        From `unseen_mass` and `unvisited_mass`.
+    draw_index, divergences, n_transitions, rhat, against, witness
         See `Certificate`.
     monte_carlo : MonteCarlo
         From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.

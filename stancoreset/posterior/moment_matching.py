@@ -69,22 +69,12 @@ def moment_match(
     khat_goal: float = 0.5,
     max_rounds: int = 10,
 ) -> MomentMatch:
-    """Adapt draws of a proposal to a target by affine maps until k̂ is small.
+    """Adapt draws (S, P) of a proposal to a target by affine maps until k̂ is at most `khat_goal`.
 
-    Parameters
-    ----------
-    draws : ndarray, shape (S, P)
-        Draws of the proposal, in unconstrained coordinates.
-    log_target : callable
-        (S, P) → (S,): log density, up to a constant; −∞ where the density is zero.
-    log_proposal : callable, or ndarray of shape (S,)
-        Log density of the proposal, or its values at the draws, which suffice.
-    log_weights : ndarray, shape (S,), optional
-        Log target minus log proposal at the draws, if already known; saves S evaluations.
-    khat_goal : float
-        Stop once k̂ is at most this.
-    max_rounds : int
-        Largest number of maps tried; each costs S evaluations of the target.
+    The log densities map (S, P) to (S,), up to a constant; the target's is −∞ where the density is
+    zero. Of the proposal the values at the draws suffice. `log_weights`, target minus proposal at
+    the draws, save S evaluations if they are known. Each of at most `max_rounds` maps costs S
+    evaluations of the target.
 
     Raises
     ------

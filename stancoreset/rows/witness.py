@@ -74,19 +74,9 @@ class Comparison:
 class Witness:
     """The author's program, with the declarations of `original`, bound to all rows in memory.
 
-    Parameters
-    ----------
-    data : mapping
-        All rows, as data of the weighted program.
-    prior : BoundModel
-        The weighted program without rows.
-    whole : bool
-        Whether the program must see all rows at once, because it computes statistics of them or
-        selects rows by number.
-    threads : int
-        Blocks evaluated at the same time.
-    blocks : int
-        Smallest number of blocks, if rows may be cut.
+    `data` are those of the weighted program, and `prior` is that program without rows. The author's
+    must see all rows at once (`whole`) if it computes statistics of them or selects rows by number;
+    otherwise it sees at least so many `blocks` of them, `threads` at the same time.
     """
 
     def __init__(
@@ -271,17 +261,10 @@ class FullDensity(Protocol):
 class WitnessedDensity:
     """The full log density at a certificate's draws, by the author's program or checked by it.
 
-    Parameters
-    ----------
-    full : FullData
-        Our evaluation, on all rows.
-    witness : Witness or StoredWitness, optional
-        None if not all rows are available; our evaluation is then used unchecked.
-    unit : callable, optional
-        Our evaluation with weights of one, if the data have other weights, which the author's
-        program does not use.
-    tolerance : float
-        Largest relative difference; larger if the program solves equations numerically.
+    `full` is our evaluation, on all rows; without a `witness`, because not all rows are available,
+    it is used unchecked. If the data have weights, which the author's program does not use, `unit`
+    is our evaluation with weights of one. The `tolerance` is larger if the program solves equations
+    numerically.
     """
 
     full: FullData

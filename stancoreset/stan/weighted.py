@@ -58,14 +58,10 @@ class WeightedProgram:
 
     Attributes
     ----------
-    program : StanProgram
     obs : str
         The data integer that counts observations.
     rows : mapping of str to int
         Data variables that carry observations, and on which axis; without the weights.
-    weights, log_lik : str
-        Names of the data vector of weights and of the generated log likelihood.
-    origin : {"hand-written", "woven"}
     frozen : frozenset of str
         Data variables that are computed from the full data once, not given by the user.
     shared : frozenset of str

@@ -1,4 +1,4 @@
-"""CmdStan's files: writing draws, reading results."""
+"""CmdStan's files: writing draws, reading results, and the folder that keeps its CSV files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import check_path
 from stancoreset.engines.base import SAMPLER_STATS, Float
-from stancoreset.errors import EngineError
+from stancoreset.errors import EngineError, OptionError, OutputError
 from stancoreset.files import read_numbers
 from stancoreset.temporary import temporary_folder
 
-__all__ = ["cannot_write", "read_csv", "scratch_folder", "write_draws"]
+__all__ = [
+    "cannot_write",
+    "no_csv_files",
+    "read_csv",
+    "require_csv_folder",
+    "scratch_folder",
+    "write_draws",
+]
 
 
 @contextmanager
@@ -83,3 +92,31 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
         stream.write("# Diagonal elements of inverse mass matrix:\n# 1\n")
         for row in table.tolist():
             stream.write(",".join(map(repr, row)) + "\n")
+
+
+def require_csv_folder(path: Any, name: str, engine: str) -> None:
+    """Create the folder that the option `name` names, and raise unless it is writable."""
+    if path is None:
+        return
+    folder = check_path(name, path)
+    if engine == "stanli":
+        raise no_csv_files(path, name)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{name}: {folder} is a file; name a folder for CmdStan's CSV files")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"{name}: cannot write to {folder}: {error.strerror}; name another folder for "
+            "CmdStan's CSV files"
+        ) from None
+
+
+def no_csv_files(path: Any, name: str = "output_dir") -> OptionError:
+    """The error for an engine that writes no CSV files."""
+    return OptionError(
+        f"{name} is {str(path)!r}, but engine 'stanli' writes no CSV files; leave it out, or use "
+        "engine='cmdstan'"
+    )

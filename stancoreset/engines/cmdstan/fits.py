@@ -28,7 +28,6 @@ from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
-from stancoreset.engines.results import sample_result
 from stancoreset.errors import EngineError, OutputError
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.transforms import Transforms
@@ -170,7 +169,7 @@ class Fitter:
         native = _chains(files, what)
         if temporary is not None:  # the files live as long as the object that reads them
             weakref.finalize(native, temporary.cleanup)
-        return sample_result(
+        return SampleResult.of(
             {name: _by_chain(native, name, nuts) for name in native.metadata.stan_vars},
             {name: np.asarray(value).T for name, value in native.method_variables().items()},
             nuts.draws,

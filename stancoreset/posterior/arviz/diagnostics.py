@@ -193,22 +193,13 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
 
 
 def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
-    """Pareto-smoothed importance weights, computed by ArviZ.
+    """Pareto-smoothed importance weights, computed by ArviZ, and the Pareto shape k̂ of the
+    largest.
 
-    Parameters
-    ----------
-    log_weights : array
-        Log importance ratios, up to a constant; −∞ is a weight of zero.
-
-    Returns
-    -------
-    log_weights : ndarray
-        Smoothed and normalised (their exponentials sum to 1), in the input's shape.
-    khat : float
-        Shape k̂ of the generalised Pareto distribution fitted to the largest weights. Equal
-        weights (to 1e-8) have no tail and give 0. If a tail cannot be fitted (fewer
-        than 25 draws, or the largest weights all tied), the weights are normalised but not
-        smoothed, and k̂ is infinite.
+    Log importance ratios are given up to a constant; −∞ is a weight of zero. The smoothed ones are
+    normalised (their exponentials sum to 1). Equal weights (to 1e-8) have no tail and give k̂ = 0.
+    If a tail cannot be fitted (fewer than 25 draws, or the largest weights all tied), the weights
+    are normalised but not smoothed, and k̂ is infinite.
 
     References
     ----------

@@ -92,28 +92,11 @@ class Fit:
 class Problem:
     """A validated problem with the options that all algorithms share.
 
-    Attributes
-    ----------
-    phi : (S, M) float32 or float64
-        Φ; never copied, never changed.
-    target : (S,) float64
-        b.
-    norms : (M,) float64
-        ‖φ_n‖.
-    sizes : tuple of int
-        Sizes k₁ < k₂ < …; the algorithm yields a `Fit` for each.
-    seed : int
-        Seed of all random numbers.
-    tol : float
-        Relative error at which an algorithm may stop.
-    weights_sum : float or None
-        The required Σ w.
-    groups : (M,) int64 or None
-        Group of every column; only whole groups are selected.
-    start : (indices, weights) or None
-        Warm start.
-    callback : callable or None
-        Called with (iteration, relative error, number of chosen columns) after each iteration.
+    Φ (S, M) in single or double precision is never copied, never changed; `norms` are ‖φ_n‖. The
+    algorithm yields a `Fit` for each of the increasing `sizes`, and may stop at the relative error
+    `tol`. `weights_sum` is the required Σ w; of `groups` (M,) only whole ones are selected; `start`
+    is a pair (indices, weights). `callback` is called with (iteration, relative error, number of
+    chosen columns) after each iteration.
     """
 
     phi: NDArray[np.floating]
