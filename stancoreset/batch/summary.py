@@ -10,7 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
-from stancoreset.model import load_part
+from stancoreset.model import load_part, markdown_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,24 +179,14 @@ def _markdown(table: pd.DataFrame) -> str:
     columns = [c for c in _IN_MARKDOWN if c in table.columns and table[c].notna().any()]
     counts = table["state"].value_counts()
     lines = ["# Batch", "", ", ".join(f"{n} {state}" for state, n in counts.items()), ""]
-    lines += ["| job | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
-    for name, row in table.iterrows():
-        lines.append(f"| {name} | " + " | ".join(_cell(row[c]) for c in columns) + " |")
+    lines += markdown_table(("job", *columns), table[columns].itertuples())
     stages = [c for c in table.columns if c.startswith("seconds: ")]
     if stages:
         names = [c.removeprefix("seconds: ") for c in stages]
-        lines += ["", "Seconds of each stage:", "", "| job | " + " | ".join(names) + " |"]
-        lines += ["|---" * (1 + len(stages)) + "|"]
-        for name, row in table.iterrows():
-            lines.append(f"| {name} | " + " | ".join(_cell(row[c]) for c in stages) + " |")
+        lines += ["", "Seconds of each stage:", ""]
+        lines += markdown_table(("job", *names), table[stages].itertuples())
     failed = table[table["error"].notna()]
     if len(failed):
         lines += ["", "Failed:", ""]
         lines += [f"- {name}: {error}" for name, error in failed["error"].items()]
     return "\n".join(lines) + "\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

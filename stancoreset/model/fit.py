@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from stancoreset.stan.data import json_text, read_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CoresetFit", "load_fit"]
+__all__ = ["CoresetFit", "load_fit", "markdown_table"]
 
 
 @dataclass(frozen=True)
@@ -209,13 +209,13 @@ class CoresetFit:
         if certificate.witness:
             lines += ["", f"Compared with {certificate.witness}."]
         lines += self._rounds_table()
-        lines += ["", "| stage | seconds |", "|---|---|"]
-        lines += [f"| {name} | {seconds:.2f} |" for name, seconds in self.timings.items()]
-        lines += [f"| **all** | **{self.seconds:.2f}** |", ""]
+        times = [(name, f"{seconds:.2f}") for name, seconds in self.timings.items()]
+        times.append(("**all**", f"**{self.seconds:.2f}**"))
+        lines += ["", *markdown_table(("stage", "seconds"), times), ""]
         lines += [*self._passes_lines(), ""]
-        lines += _markdown_table(self.summary())
-        lines += ["", "| provenance | |", "|---|---|"]
-        lines += [f"| {key} | {value} |" for key, value in self.provenance.items()]
+        summary = self.summary()
+        lines += markdown_table(("parameter", *summary.columns), summary.itertuples())
+        lines += ["", *markdown_table(("provenance", ""), self.provenance.items())]
         return "\n".join(lines) + "\n"
 
     def _passes_lines(self) -> list[str]:
@@ -241,14 +241,15 @@ class CoresetFit:
             "round", "what was tried", "rows", "held-out error", "k̂", "ESS", "draws of NUTS",
             "mcse of a mean, of an sd", "verdict", "s",
         )  # fmt: skip
-        lines = ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        lines += [
-            f"| {r.round} | {r.action} | {r.size} | {r.heldout_error:.2g} | {r.khat:.2f} | "
-            f"{r.ess:.1f} | {r.n_transitions:,} | {r.mcse_mean:.2g}, {r.mcse_sd:.2g} | "
-            f"{r.verdict} | {r.seconds:.1f} |"
+        rows = [
+            (
+                r.round, r.action, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
+                f"{r.ess:.1f}", f"{r.n_transitions:,}", f"{r.mcse_mean:.2g}, {r.mcse_sd:.2g}",
+                r.verdict, f"{r.seconds:.1f}",
+            )
             for r in self.rounds
-        ]
-        return lines
+        ]  # fmt: skip
+        return ["", *markdown_table(heads, rows)]
 
 
 def _write(path: Path, text: str) -> None:
@@ -266,14 +267,17 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _markdown_table(table: pd.DataFrame) -> list[str]:
-    """A DataFrame as Markdown."""
-    lines = ["| parameter | " + " | ".join(map(str, table.columns)) + " |"]
-    lines.append("|---" * (1 + len(table.columns)) + "|")
-    for name, row in zip(table.index, table.to_numpy().tolist(), strict=True):
-        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
+def markdown_table(heads: Iterable[object], rows: Iterable[Iterable[Any]]) -> list[str]:
+    """Lines of a table in Markdown; unknown values are left empty."""
+
+    def cell(value: Any) -> str:
+        if value is None or value != value:
+            return ""
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    names = [*map(str, heads)]
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows]
 
 
 def load_fit(path: str | Path) -> CoresetFit:
