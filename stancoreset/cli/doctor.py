@@ -17,9 +17,10 @@ __all__ = ["Finding", "examine"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A component that was looked for; `found` is its version or location, None if it is missing.
+    """A component that was looked for.
 
-    `advice` says how to install it; without one that is `needed` stancoreset cannot work.
+    `found` is its version or location, or None if it is missing; `advice` says how to install it,
+    and `needed` whether stancoreset requires it.
     """
 
     name: str

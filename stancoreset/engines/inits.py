@@ -28,8 +28,8 @@ _EXPECTED = (
 def check_inits(inits: Any, chains: int) -> None:
     """Raise unless these may be starting points for this number of chains, before data are known.
 
-    They have a known type, one entry per chain, finite numbers that are not negative radii, and
-    files that exist.
+    A list must have one entry per chain, numbers must be finite, a radius must not be negative, and
+    files must exist.
     """
     if inits is None:
         return

@@ -72,10 +72,10 @@ class Algorithm:
 class Settings:
     """The size of an experiment.
 
-    `sizes` are those of the coresets, k, or for ``vectors`` the recorded iterations; a real data
-    set of fewer than N `rows` is used whole; `draws` S of the weighting distribution are 0 if the
-    projection is exact; `iterations` limit the IHT family; `methods` are the labels to keep, all if
-    empty.
+    `sizes` are those of the coresets, k, or for ``vectors`` the recorded iterations. A real data
+    set of fewer than `rows` is used whole. `draws` is the number S of draws of the weighting
+    distribution, 0 if the projection is exact; `iterations` limits the IHT family; `methods` lists
+    the labels to keep, all if it is empty.
     """
 
     trials: int
@@ -112,9 +112,9 @@ Trial = Callable[[Settings, "list[Algorithm]", np.random.Generator], Iterator[Re
 class Experiment:
     """An experiment of a paper.
 
-    The `source` is the passage that describes it, and the `note` tells in what its data differ from
-    the paper's. ``trial(settings, algorithms, rng)`` yields the records of one repetition. The
-    `band` are percentiles over trials, and `x` is the column on the horizontal axis, ``size`` or
+    `source` is the passage that describes it, and `note` says how its data differ from the paper's.
+    ``trial(settings, algorithms, rng)`` yields the records of one repetition. `band` holds
+    percentiles over trials, and `x` is the column on the horizontal axis, ``size`` or
     ``iteration``. ``algorithms(settings)`` gives the compared algorithms; default: every method.
     """
 

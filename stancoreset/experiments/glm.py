@@ -34,7 +34,7 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True)
 class GLM:
-    """Covariates (N, D), the constant among them, and outcome (N,) of a regression of a family.
+    """A regression: covariates `z` (N, D) with the constant, outcome `y` (N,), and the family.
 
     >>> model = GLM(np.ones((2, 1)), np.array([1.0, -1.0]), "logistic")
     >>> laplace(model, np.ones(2)).mean.tolist()

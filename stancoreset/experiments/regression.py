@@ -56,9 +56,9 @@ KEPT = ("uniform", "giga", "aiht", "aiht2", "pursuit")
 
 
 def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) -> Trial:
-    """Create the trial function of an experiment on data sets of this name.
+    """Create the trial function of an experiment on the named data sets.
 
-    More covariates are reduced to `max_dimension` principal components; None reduces none.
+    More than `max_dimension` covariates are reduced to principal components; None reduces none.
     """
 
     def trial(

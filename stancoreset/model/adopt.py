@@ -34,7 +34,7 @@ _POINTS = 8
 class Adopted:
     """The user's program and its weighted version.
 
-    In `original` a number of observations written as a literal is data; `woven` is None if the user
+    `original` has a literal number of observations replaced by data; `woven` is None if the user
     wrote the weights.
     """
 

@@ -50,10 +50,10 @@ class Judge:
         staged: bool = False,
         tick: Callable[[int], object] | None = None,
     ) -> Certificate:
-        """The certificate of draws from the coreset posterior, by `count` of them, evenly spaced.
+        """The certificate of draws from the coreset posterior.
 
-        If `staged`, a quarter of them is enough if it leaves no doubt. `tick` is called with the
-        number of draws evaluated since its last call.
+        `count` draws are evaluated, evenly spaced; if `staged`, only a quarter of them if that
+        leaves no doubt. `tick` is called with the number of draws evaluated since its last call.
         """
         density = self.session.witnessed(self.checked)
         draws, index = self.session.unconstrained(self.checked, posterior, count)

@@ -237,8 +237,8 @@ def influential_rows(
     """The `count` rows that a random pool of candidates should contain, in ascending order.
 
     With r_s = L(θ_s) − L_w(θ_s), centred, over the first few draws θ_s (S, P), the score of row n
-    is |Σ_s r_s L_n(θ_s)|: the rate at which the coreset's error changes with the row's weight. Rows
-    on disk give none, because each would have to be read.
+    is |Σ_s r_s L_n(θ_s)|: the rate at which the coreset's error changes with the row's weight. None
+    are returned if the rows are on disk, because each would have to be read.
     """
     if not isinstance(checked, dict):
         return np.zeros(0, dtype=np.int64)

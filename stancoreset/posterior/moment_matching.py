@@ -71,10 +71,10 @@ def moment_match(
 ) -> MomentMatch:
     """Adapt draws (S, P) of a proposal to a target by affine maps until k̂ is at most `khat_goal`.
 
-    The log densities map (S, P) to (S,), up to a constant; the target's is −∞ where the density is
-    zero. Of the proposal the values at the draws suffice. `log_weights`, target minus proposal at
-    the draws, save S evaluations if they are known. Each of at most `max_rounds` maps costs S
-    evaluations of the target.
+    Both log densities map (S, P) to (S,), up to a constant; the target's is −∞ where the density is
+    zero. `log_proposal` may instead be the values at the draws. `log_weights`, target minus
+    proposal at the draws, save S evaluations if they are known. Each of at most `max_rounds` maps
+    costs S evaluations of the target.
 
     Raises
     ------

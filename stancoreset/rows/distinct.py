@@ -46,7 +46,7 @@ class DistinctRows:
 
 
 def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
-    """Find the distinct ones of rows (N, …), if they are at most half as many as the rows.
+    """Find the distinct rows (N, …), if they are at most half of all rows.
 
     >>> found = distinct_rows({"group": np.array([1, 2, 1, 1]), "y": np.array([0, 1, 0, 0])})
     >>> found.first.tolist(), found.summed(np.ones(4)).tolist()

@@ -52,7 +52,7 @@ class Comparison:
     """A comparison of the author's program with our evaluation of it.
 
     `error` is the largest difference of the two log densities up to a constant, relative to their
-    magnitude. If it `decides`, the author's program evaluated every draw of the certificate.
+    magnitude. `decides` says whether the author's program evaluated every draw of the certificate.
     """
 
     error: float
@@ -75,8 +75,8 @@ class Witness:
     """The author's program, with the declarations of `original`, bound to all rows in memory.
 
     `data` are those of the weighted program, and `prior` is that program without rows. The author's
-    must see all rows at once (`whole`) if it computes statistics of them or selects rows by number;
-    otherwise it sees at least so many `blocks` of them, `threads` at the same time.
+    program must see all rows at once (`whole`) if it computes statistics of them or selects rows by
+    number; otherwise it sees at least `blocks` blocks of them, `threads` at the same time.
     """
 
     def __init__(

@@ -126,8 +126,8 @@ def _refuse_tuples_of_rows(decl: n.Decl, obs: str) -> None:
 def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     """Refuse programs whose data cannot be cut to a few weighted rows.
 
-    They have weights that the density does not use; a ``log_lik`` that is absent or not of size N;
-    a parameter per observation; support, transformed data or other data bounds computed from
+    Refused are weights that the density does not use; a ``log_lik`` that is absent or not of size
+    N; a parameter per observation; support, transformed data or other data bounds computed from
     `rows`, which `observation_axes` gives.
     """
     _require_used_weights(tree)

@@ -193,8 +193,7 @@ def _diagnose(kind: str, draws: Any, **options: Any) -> Any:
 
 
 def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
-    """Pareto-smoothed importance weights, computed by ArviZ, and the Pareto shape k̂ of the
-    largest.
+    """Pareto-smoothed importance weights and their Pareto shape k̂, computed by ArviZ.
 
     Log importance ratios are given up to a constant; −∞ is a weight of zero. The smoothed ones are
     normalised (their exponentials sum to 1). Equal weights (to 1e-8) have no tail and give k̂ = 0.

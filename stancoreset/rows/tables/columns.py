@@ -28,10 +28,10 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True)
 class RowVariable:
-    """A Stan data variable that holds observations, and its columns, one or those of a matrix.
+    """A Stan data variable that holds observations, and its one column or those of a matrix.
 
-    `matrix` says whether each row holds a vector, `integer` whether it is declared as int. Of a
-    column of codes, `levels` are the categories: level j is code j + 1.
+    `matrix` says whether each row holds a vector, and `integer` whether it is declared as int.
+    `levels` are the categories of a column of codes: level j is code j + 1.
     """
 
     name: str

@@ -99,7 +99,7 @@ def _factors() -> NDArray[np.uint64]:
 class Reader:
     """A conversion of columns to row variables, `chunk_rows` at a time.
 
-    It can be sent to another machine.
+    Readers can be sent to another machine.
     """
 
     variables: tuple[RowVariable, ...]

@@ -157,7 +157,7 @@ HONOURS: dict[SolverName, frozenset[str]] = {}
 def register(name: SolverName, honours: Sequence[str] = ()) -> Callable[[Method], Method]:
     """Return a decorator that adds an algorithm to `METHODS`.
 
-    It `honours` some of the options ``groups``, ``start`` and ``weights_sum``.
+    `honours` lists the options among ``groups``, ``start`` and ``weights_sum`` that it supports.
     """
 
     def enter(method: Method) -> Method:

@@ -76,9 +76,9 @@ class Columns:
 
         min ‖Σ u_n (φ_n − b/W)‖² + τ² (1 − Σ u_n)²,   u ≥ 0,
 
-    has the same solution v = u/Σu for every τ > 0: with u = s·v the best s gives the value τ² q/(τ²
-    + q), q = ‖Σ v_n (φ_n − b/W)‖², which rises with q. So a_n = (φ_n − b/W, τ) and the target is
-    (0, τ): every solver for the free problem solves the constrained one, exactly.
+    has the same solution v = u/Σu for every τ > 0: with u = s·v the best s gives the value
+    τ² q/(τ² + q), q = ‖Σ v_n (φ_n − b/W)‖², which rises with q. So a_n = (φ_n − b/W, τ) and the
+    target is (0, τ): every solver for the free problem solves the constrained one, exactly.
 
     Φ (S, M) in single or double precision is never copied, never changed; `norms` are ‖φ_n‖.
     """

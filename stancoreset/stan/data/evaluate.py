@@ -27,8 +27,8 @@ Array = NDArray[Any]
 class Scope:
     """Values of variables, and the definitions of those that can be computed from them.
 
-    The values in `data` have no axis of draws. Further variables are defined by the statements of
-    `transformed_data`, if by one plain assignment.
+    The values in `data` have no axis of draws. The statements of `transformed_data` define further
+    variables, each by one plain assignment.
 
     >>> from stancoreset.stan.syntax.parser import parse
     >>> program = parse("data { int N; } parameters { vector[2 * N + 1] x; } model {}")

@@ -132,7 +132,7 @@ _BLOCKS = (
 def parse(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> Program:
-    """Parse and type-check a Stan program; errors have Stan's message, with the `filename`.
+    """Parse and type-check a Stan program; errors quote Stan's message, which names the `filename`.
 
     ``#include`` looks in the `include_paths`.
 
