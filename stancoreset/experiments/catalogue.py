@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stancoreset.experiments import gaussian, rbf, regression, vectors
+from stancoreset.experiments import linear, regression, vectors
 from stancoreset.experiments.base import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -11,8 +11,8 @@ __all__ = ["EXPERIMENTS"]
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        gaussian.EXPERIMENT,
-        rbf.EXPERIMENT,
+        linear.GAUSSIAN,
+        linear.RBF,
         regression.LOGISTIC_REGRESSION,
         regression.POISSON_REGRESSION,
         vectors.EXPERIMENT,

@@ -24,7 +24,7 @@ from stancoreset.experiments.closed_forms import (
 )
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, components, house_prices, regression
 from stancoreset.experiments.glm import GLM, laplace, projection
-from stancoreset.experiments.rbf import radial_bases
+from stancoreset.experiments.linear import radial_bases
 from stancoreset.selection.solvers import solve
 
 # Closed forms ------------------------------------------------------------------------------

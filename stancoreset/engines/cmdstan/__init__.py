@@ -6,8 +6,7 @@ the folder that keeps its CSV files.
 
 from __future__ import annotations
 
-from stancoreset.engines.cmdstan.engine import CmdStanEngine
+from stancoreset.engines.cmdstan.engine import HOW_TO_INSTALL, CmdStanEngine
 from stancoreset.engines.cmdstan.files import no_csv_files, require_csv_folder
-from stancoreset.engines.cmdstan.folder import HOW_TO_INSTALL
 
 __all__ = ["HOW_TO_INSTALL", "CmdStanEngine", "no_csv_files", "require_csv_folder"]

@@ -5,26 +5,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stancoreset.engines.base import StanData
+from stancoreset.engines.cmdstan import compile_process
 from stancoreset.engines.cmdstan.bound import CmdStanBound
-from stancoreset.engines.cmdstan.compile import compile_program
-from stancoreset.engines.cmdstan.folder import cmdstan_folder
-from stancoreset.errors import EngineNotFoundError, OutputError
+from stancoreset.errors import BrokenEngineError, CompileError, EngineNotFoundError, OutputError
 from stancoreset.files import atomic_folder, content_key, remove_leftovers
-from stancoreset.parallel import available_cores
+from stancoreset.parallel import available_cores, ending_with_others
 from stancoreset.stan import StanProgram
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.transforms import Transforms
 
-__all__ = ["CmdStanCompiled", "CmdStanEngine"]
+__all__ = ["HOW_TO_INSTALL", "CmdStanCompiled", "CmdStanEngine"]
+
+HOW_TO_INSTALL = (
+    "install_cmdstan  (comes with cmdstanpy), or set the variable CMDSTAN to its folder"
+)
+
+_STANC = "stanc.exe" if os.name == "nt" else "stanc"
 
 
 def cache_root() -> Path:
@@ -118,7 +128,7 @@ class CmdStanEngine:
 
     def _build(self, stan_file: Path, code: str) -> None:
         stan_file.write_text(code, encoding="utf-8")
-        compile_program(self.path, stan_file, self.cpp_options, self.stanc_options)
+        _compile(self.path, stan_file, self.cpp_options, self.stanc_options)
 
 
 @dataclass(frozen=True)
@@ -154,3 +164,108 @@ class CmdStanCompiled:
     def bind_density(self, data: StanData) -> CmdStanBound:
         """Bind with one process, which reads the data once."""
         return self.bind(data, threads=1)
+
+
+# Finding CmdStan ------------------------------------------------------------------------
+
+
+def cmdstan_folder() -> Path:
+    """Return the folder that CMDSTAN names, else the newest CmdStan below ``~/.cmdstan``."""
+    import cmdstanpy
+
+    named = os.environ.get("CMDSTAN")
+    if named:  # cmdstanpy would use it unchecked
+        _look_over(Path(named))
+    try:
+        folder = Path(cmdstanpy.cmdstan_path())
+    except ValueError as error:
+        raise EngineNotFoundError(
+            f"engine 'cmdstan' needs CmdStan: {error}. Install it with  {HOW_TO_INSTALL}"
+        ) from None
+    if not named:
+        _look_over(folder)
+    return folder
+
+
+def _look_over(folder: Path) -> None:
+    wrong = _wrong(folder)
+    if wrong is not None:
+        what, advice = wrong
+        raise BrokenEngineError(f"CMDSTAN is {str(folder)!r}, {what}: {advice}")
+
+
+def _wrong(folder: Path) -> tuple[str, str] | None:
+    """The fault of a CmdStan folder, and its remedy."""
+    other = "set CMDSTAN to a folder like ~/.cmdstan/cmdstan-2.37.0, or unset it"
+    again = "install CmdStan again with  install_cmdstan --overwrite"
+    makefile, stanc = folder / "makefile", folder / "bin" / _STANC
+    if not folder.exists():
+        return "which does not exist", other
+    if not folder.is_dir():
+        return "which is a file, not CmdStan's folder", other
+    if not makefile.is_file():
+        return "which has no makefile, so it is not CmdStan's folder", other
+    if "CMDSTAN_VERSION :=" not in makefile.read_text(errors="replace"):
+        return "whose makefile names no CMDSTAN_VERSION, so it is not CmdStan's folder", other
+    if not stanc.is_file():
+        return f"which has no bin/{_STANC}", f"run  make build  there, or {again}"
+    if not os.access(stanc, os.X_OK):
+        return f"whose bin/{_STANC} is not executable", f"chmod +x {stanc}, or {again}"
+    return None
+
+
+# Compiling ------------------------------------------------------------------------------
+
+
+def _compile(
+    cmdstan: Path,
+    stan_file: Path,
+    cpp_options: Mapping[str, Any],
+    stanc_options: Mapping[str, Any],
+) -> None:
+    """Build the executable beside `stan_file`, as cmdstanpy does; errors quote its message.
+
+    It runs in a separate process, because cmdstanpy's cannot be ended: after an interrupt the C++
+    compiler would run on for most of a minute.
+    """
+    order = {
+        "cmdstan": str(cmdstan),
+        "stan_file": str(stan_file),
+        "cpp_options": dict(cpp_options),
+        "stanc_options": dict(stanc_options),
+    }
+    process = subprocess.Popen(
+        # -P: nothing is imported from the folder that the script is in
+        [sys.executable, "-P", compile_process.__file__, json.dumps(order, default=str)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            # Leftovers of a killed compiler are removed with the folder of the build.
+            "TMPDIR": str(stan_file.parent),
+        },
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        if not hasattr(os, "killpg"):  # Windows, which has no groups
+            process.kill()
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert process.stdout is not None
+    with process, ending_with_others(end):
+        try:
+            said = process.stdout.read()
+            process.wait()
+        except BaseException:
+            end()
+            raise
+    if process.returncode:
+        how = f" (ended by signal {-process.returncode})" if process.returncode < 0 else ""
+        raise CompileError(f"CmdStan cannot compile the program{how}:\n{said.strip()}")
