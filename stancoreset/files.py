@@ -1,4 +1,4 @@
-"""Atomic writing of files, and names derived from content."""
+"""Atomic writing of files, names derived from content, and temporary folders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -31,7 +34,9 @@ __all__ = [
     "read_numbers",
     "reading",
     "remove_all_leftovers",
+    "remove_dead",
     "remove_leftovers",
+    "temporary_folder",
 ]
 
 
@@ -234,3 +239,48 @@ def read_numbers(source: str | Path | BinaryIO, **options: Any) -> pd.DataFrame:
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"
     return pd.read_csv(source, **options)
+
+
+# Temporary folders ----------------------------------------------------------------------
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Create a folder for temporary files, removed by ``cleanup`` or with the object.
+
+    Only a killed process (kill -9, an unhandled signal) leaves its folders behind; the next process
+    to create a folder in the same place removes them.
+
+    >>> with temporary_folder() as folder:
+    ...     Path(folder).name.startswith("stancoreset-")
+    True
+    """
+    _remove_dead_once(tempfile.gettempdir(), "stancoreset-", os.getpid())
+    return tempfile.TemporaryDirectory(prefix=f"stancoreset-{_machine()}-{process_mark()}-")
+
+
+def remove_dead(parent: Path, start: str) -> None:
+    """Remove the temporary folders in `parent` of this machine's processes that have ended."""
+    mark = re.compile(re.escape(start) + _machine() + r"-(?P<pid>\d+)(_(?P<birth>\d+))?-\w+")
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return
+    for name in names:
+        match = mark.fullmatch(name)
+        if match is not None and not is_alive(int(match["pid"]), match["birth"]):
+            shutil.rmtree(parent / name, ignore_errors=True)
+
+
+@cache
+def _remove_dead_once(parent: str, start: str, _process: int) -> None:
+    remove_dead(Path(parent), start)
+
+
+@cache
+def _machine() -> str:
+    """Identify the machine of a process number: machines and containers may share a folder."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        namespace = 0
+    return content_key(platform.node(), namespace)[:8]

@@ -17,11 +17,11 @@ import pytest
 from problems import logistic_data
 
 import stancoreset as sc
-from stancoreset import temporary
 from stancoreset.engines import inverse_metric
 from stancoreset.engines.cmdstan import fits as cmdstan_fits
 from stancoreset.engines.cmdstan import process as cmdstan_process
 from stancoreset.errors import OptionError, OutputError
+from stancoreset.files import remove_dead
 from stancoreset.posterior.arviz import groups_of, sample_stats_of, variables_of
 from stancoreset.progress import Stages
 
@@ -285,7 +285,7 @@ def test_no_chain_outlives_a_script(model, tmp_path, number):
         assert "KeyboardInterrupt" in script.stderr.read()
     else:  # nobody was there to tidy up; the next one does
         assert len(list(folder.glob("stancoreset-*"))) == 4  # data, CSV files, two of inits
-        temporary.remove_dead(folder, "stancoreset-")
+        remove_dead(folder, "stancoreset-")
         assert not any(folder.rglob("*/*"))  # cmdstanpy has made a folder of its own on import
     script.stderr.close()
 

@@ -12,8 +12,7 @@ from stancoreset.selection.solvers import solve
 from stancoreset.selection.solvers.base import Problem
 from stancoreset.selection.solvers.columns import column_norms, exact_step
 from stancoreset.selection.solvers.compression import compress
-from stancoreset.selection.solvers.iht import _Workspace
-from stancoreset.selection.solvers.projections import project, project_simplex
+from stancoreset.selection.solvers.iht import _Workspace, project, project_simplex
 
 
 def problem(seed=0, s=20, m=300):

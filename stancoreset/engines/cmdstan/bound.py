@@ -25,10 +25,10 @@ from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import EngineError
+from stancoreset.files import temporary_folder
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.data import to_json
 from stancoreset.stan.transforms import Transforms
-from stancoreset.temporary import temporary_folder
 
 __all__ = ["CmdStanBound"]
 

@@ -14,8 +14,7 @@ import numpy as np
 from stancoreset.checks import check_path
 from stancoreset.engines.base import SAMPLER_STATS, Float
 from stancoreset.errors import EngineError, OptionError, OutputError
-from stancoreset.files import read_numbers
-from stancoreset.temporary import temporary_folder
+from stancoreset.files import read_numbers, temporary_folder
 
 __all__ = [
     "cannot_write",

@@ -29,9 +29,9 @@ from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import EngineError, OutputError
+from stancoreset.files import temporary_folder
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.transforms import Transforms
-from stancoreset.temporary import temporary_folder
 
 __all__ = ["SIG_FIGS", "Fitter", "hushed"]
 

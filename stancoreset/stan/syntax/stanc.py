@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
-from stancoreset.temporary import temporary_folder
+from stancoreset.files import temporary_folder
 
 __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "version"]
 
