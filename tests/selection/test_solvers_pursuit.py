@@ -9,6 +9,7 @@ import scipy.optimize
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.solvers.columns import Columns, column_norms
 from stancoreset.selection.solvers.nnls import ActiveSet, largest, nonnegative_weights
+from stancoreset.selection.solvers.pursuit import Pool
 
 
 def columns_of(phi, b, total=None):
@@ -177,6 +178,29 @@ def test_swaps_pay_where_sizes_are_small():
         ratios.append(swapped.relative_error / plain.relative_error)
     assert max(ratios) <= 1.0
     assert np.mean(ratios) < 0.9
+
+
+@pytest.mark.parametrize("seed", [1, 2, 9])
+def test_a_swap_ends_where_columns_push_one_another_out(seed, monkeypatch):
+    """The log likelihood of normal rows beyond second order is spanned by fewer than 20 rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(2, 1.5, size=2000)
+    mean, log_sd = rng.normal(size=(2, 100)) / np.sqrt([[2000 / 1.5**2], [4000]])
+    z = (y - 2 - mean[:, None]) / (1.5 * np.exp(log_sd[:, None]))
+    phi = -log_sd[:, None] - z**2 / 2
+    low = np.stack([np.ones(100), mean, log_sd, mean**2, mean * log_sd, log_sd**2], axis=1)
+    phi -= low @ np.linalg.lstsq(low, phi)[0]
+    priced = []
+    best_alone = Pool.best_alone
+
+    def counted(pool, active, barred):
+        priced.append(barred)
+        return best_alone(pool, active, barred)
+
+    monkeypatch.setattr(Pool, "best_alone", counted)
+    found = solve(phi, phi.sum(axis=1), 20)
+    assert found.relative_error < 1e-11
+    assert len(priced) <= 3 * len(found.indices)
 
 
 def test_error_goal_gives_a_smaller_set():

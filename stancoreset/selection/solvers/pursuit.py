@@ -180,8 +180,9 @@ def _swap(problem: Problem, active: ActiveSet, near: Pool) -> None:
         queue.append(leaving)
         settled += 1
         trial = active.without(int(np.flatnonzero(active.indices == leaving)[0]))
-        while len(trial) < size:  # more than one column may have left
-            entering = near.best_alone(trial, barred=leaving)
+        # More than one column may have left, and those that enter may push out others for ever.
+        for _ in range(size):
+            entering = near.best_alone(trial, barred=leaving) if len(trial) < size else None
             if entering is None or not trial.enter(np.array([entering], dtype=np.int64)):
                 break
         if trial.error < active.error * (1.0 - SWAP_GAIN):
