@@ -15,6 +15,7 @@ With lp the log density (up to a constant) and w the weights:
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -29,9 +30,13 @@ from stancoreset.stan.weave.weaving import Woven, weave
 Data = dict[str, Any]
 
 
+# A program is bound to seven data sets.
+translated = functools.lru_cache(maxsize=8)(stanli.stan_to_mir)
+
+
 def model(code: str, data: Mapping[str, Any]) -> Any:
     plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in data.items()}
-    return stanli.bridgestan_model(stan_code=code, data=json.dumps(plain))
+    return stanli.bridgestan_model(mir=translated(code), data=json.dumps(plain))
 
 
 def generated(m: Any, theta: np.ndarray, seed: int = 1) -> dict[str, np.ndarray]:

@@ -143,7 +143,7 @@ def test_a_locale_without_letters_loses_nothing(tmp_path):
 
 def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
     arguments = ["--size", 20, "--method", "uniform", "--no-control-variate"]
-    arguments += ["--out", tmp_path / "run", "--quiet", *QUICK]
+    arguments += ["--max-rounds", 1, "--out", tmp_path / "run", "--quiet", *QUICK]
     assert run("fit", LOGISTIC, data_file, *arguments) == 3
 
 
