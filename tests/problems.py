@@ -63,3 +63,51 @@ def normal_data(n: int = 2_000, seed: int = 0) -> dict[str, Any]:
     """Data for NORMAL_CODE."""
     rng = np.random.default_rng(seed)
     return {"N": n, "y": rng.normal(2.0, 1.5, size=n)}
+
+
+# A regression as brms writes it: the design matrix is centred by the means of all rows.
+BRMS = """
+data {
+  int<lower=1> N;
+  vector[N] Y;
+  int<lower=1> K;
+  matrix[N, K] X;
+  int prior_only;
+}
+transformed data {
+  int Kc = K - 1;
+  matrix[N, Kc] Xc;
+  vector[Kc] means_X;
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
+  }
+}
+parameters {
+  vector[Kc] b;
+  real Intercept;
+  real<lower=0> sigma;
+}
+transformed parameters {
+  real lprior = 0;
+  lprior += student_t_lpdf(Intercept | 3, 0, 2.5);
+  lprior += student_t_lpdf(sigma | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+}
+model {
+  if (!prior_only) {
+    target += normal_id_glm_lpdf(Y | Xc, Intercept, b, sigma);
+  }
+  target += lprior;
+}
+generated quantities {
+  real b_Intercept = Intercept - dot_product(means_X, b);
+}
+"""
+
+
+def brms_data(n: int = 4_000) -> dict[str, Any]:
+    """Data for BRMS."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(n), rng.normal(3, 2, size=(n, 2))])
+    y = x @ [1.0, 0.5, -0.3] + rng.normal(size=n)
+    return {"N": n, "K": 3, "X": x, "Y": y, "prior_only": 0}

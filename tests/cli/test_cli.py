@@ -248,13 +248,12 @@ def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, numb
         request.getfixturevalue("cmdstan")
         from stancoreset.engines import resolve_engine
 
-        program = sc.CoresetModel(stan_code=NORMAL_CODE, engine=resolve_engine("cmdstan"))
+        program = sc.CoresetModel(LOGISTIC, engine=resolve_engine("cmdstan"))
         program._session.compile()  # so that the interruption meets the sampler
-    (tmp_path / "model.stan").write_text(NORMAL_CODE)
-    data = {k: np.asarray(v).tolist() for k, v in normal_data(3_000).items()}
+    data = {k: np.asarray(v).tolist() for k, v in logistic_data(3_000).items()}
     (tmp_path / "data.json").write_text(json.dumps(data))
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "stancoreset", "fit", "model.stan", "data.json"]
+    command = [sys.executable, "-m", "stancoreset", "fit", LOGISTIC, "data.json"]
     command += ["--size", "20", "--out", str(out), "--engine", engine, "--chains", "2"]
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -278,7 +277,8 @@ def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, numb
     while not (out / "coreset.json").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
         assert process.poll() is None, process.communicate()
-    time.sleep(2.0)
+    time.sleep(2.0 if engine == "cmdstan" else 0.5)
+    assert not (out / "posterior.nc").exists()
     send(process.pid, number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import cmdstanpy
 import numpy as np
 import pytest
 from problems import logistic_data
@@ -144,13 +145,14 @@ def test_no_warmup_is_refused(model):
         model.fit(DATA, size=20, iter_warmup=0)
 
 
-def test_draws_are_those_of_cmdstanpy(model, few, compile_stan, tmp_path):
+def test_draws_are_those_of_cmdstanpy(model, few, tmp_path):
     ours = model.sample(DATA, few, seed=4, output_dir=tmp_path, **QUICK)
     data = tmp_path / "data.json"
     data.write_text(
         json.dumps({k: np.asarray(v).tolist() for k, v in model.stan_data(DATA, few).items()})
     )
-    theirs = compile_stan(model.stan_code, name="logistic").sample(
+    executable = model.engine.compile(model.stan_code, name="logistic").executable
+    theirs = cmdstanpy.CmdStanModel(exe_file=executable).sample(
         data=str(data), seed=5, show_progress=False, **QUICK
     )
     alpha = theirs.stan_variable("alpha").reshape(2, -1)

@@ -18,7 +18,7 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 from stancoreset.cli.doctor import examine
-from stancoreset.engines import resolve_engine
+from stancoreset.engines import CompiledWithControl, controlled_for, resolve_engine
 from stancoreset.engines.base import BoundModel, Engine
 from stancoreset.engines.cmdstan.fits import hushed
 from stancoreset.engines.stanli import StanliEngine
@@ -31,7 +31,7 @@ from stancoreset.errors import (
     OptionError,
 )
 from stancoreset.parallel import side_by_side
-from stancoreset.stan.weighted import StanProgram, stan_model_path
+from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
 POINTS = np.random.default_rng(3).normal(scale=0.4, size=(11, 2))
 
@@ -289,14 +289,20 @@ MODELS = [
 ]
 
 
+def fitted(name, engine, log_lik=False):
+    """The program that fits run, as other files have compiled it."""
+    weighted = weighted_program(StanProgram.from_file(stan_model_path(name)))
+    controlled = controlled_for(weighted, engine)
+    return CompiledWithControl(engine.compile(controlled.code, name=name), controlled, log_lik)
+
+
 @pytest.mark.cmdstan
 @pytest.mark.parametrize("name", MODELS)
 def test_engines_agree_to_the_last_digits(name, stanli, cmdstan_engine):
     data = _data_for(name)
-    program = StanProgram.from_file(stan_model_path(name))
     with (
-        stanli.compile(program.code, name=name).bind(data) as one,
-        cmdstan_engine.compile(program.code, name=name).bind(data) as two,
+        fitted(name, stanli, log_lik=True).bind(data) as one,
+        fitted(name, cmdstan_engine, log_lik=True).bind(data) as two,
     ):
         assert one.param_names == two.param_names
         points = np.random.default_rng(1).normal(scale=0.3, size=(9, one.n_params))
@@ -316,10 +322,9 @@ def test_engines_agree_to_the_last_digits(name, stanli, cmdstan_engine):
 @pytest.mark.cmdstan
 def test_engines_agree_on_the_posterior(stanli, cmdstan_engine):
     data = {**logistic_data(400), "weights": np.ones(400)}
-    code = StanProgram.from_file(stan_model_path("logistic")).density_code
     found = []
     for engine in (stanli, cmdstan_engine):
-        with engine.compile(code, name="logistic").bind(data) as bound:
+        with fitted("logistic", engine).bind(data) as bound:
             result = bound.sample(chains=2, iter_warmup=400, iter_sampling=1000, seed=reseeded(2))
             found.append(of_draws({"theta": result.unconstrained}))
     assert_agree(*found)

@@ -291,12 +291,15 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
     """Ours against Stan's own Pathfinder, and Stan's ADVI moved to the full data."""
     from cmdstanpy import CmdStanModel
 
+    from stancoreset.engines import CompiledWithControl, controlled_for
     from stancoreset.engines.cmdstan.engine import CmdStanEngine
     from stancoreset.rows.full_data import FullData
     from stancoreset.stan.weighted import StanProgram, weighted_program
 
-    weighted = weighted_program(StanProgram.from_code(LOGISTIC))
-    compiled = CmdStanEngine().compile(weighted.density_code)
+    weighted, engine = weighted_program(StanProgram.from_code(LOGISTIC)), CmdStanEngine()
+    controlled = controlled_for(weighted, engine)
+    executable = engine.compile(controlled.code, name="logistic")
+    compiled = CompiledWithControl(executable, controlled)
     data = weighted.check(logistic_data(N))
     fit = laplace_fit.gaussian
     with FullData(compiled, weighted, data, in_process=False) as full:
@@ -307,7 +310,7 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
             np.testing.assert_allclose(rows.std(axis=0), fit.sd, rtol=bound)
         with small_copy(full, seed=1) as small:
             ours = pathfinder_draws(small, 1_000, seed=reseeded(1))
-            stan = CmdStanModel(exe_file=compiled.executable)
+            stan = CmdStanModel(exe_file=executable.executable)
             theirs = stan.pathfinder(data=str(small._data_file), seed=1, num_paths=4)
             stans = small.unconstrain(
                 {name: theirs.stan_variable(name) for name in ("alpha", "beta")}
