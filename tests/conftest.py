@@ -18,6 +18,11 @@ import seeds
 from cmdstan_runtime import build
 from cmdstan_runtime.build import cache_root, ensure, locked
 
+# A worker of pytest-xdist has one processor: threads of linear algebra, as many as there are
+# processors, would spend more time waiting for one another than computing.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell that starts the tests in the background has them ignore interrupts, and nohup hangups, and
 # so do the processes that they start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -44,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("everywhere")
 
 
+@pytest.hookimpl(trylast=True)  # of the tests that -m and -k leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Quick tests first, then whole fits, then CmdStan, which is built meanwhile.
 
