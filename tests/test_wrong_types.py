@@ -873,11 +873,16 @@ def test_batches_of_the_wrong_form(spec, tmp_path):
 TEXTS = ("", "x", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 400, "a\0b", "x" * 300, "é\udc80")
 
 
-def options_of(command: str) -> list[str]:
+@cache
+def parser_of_commands() -> Any:
     from stancoreset.cli.commands import HANDLERS
     from stancoreset.cli.parser import make_parser
 
-    (commands,) = (a.choices for a in make_parser(HANDLERS)._actions if a.choices is not None)
+    return make_parser(HANDLERS)
+
+
+def options_of(command: str) -> list[str]:
+    (commands,) = (a.choices for a in parser_of_commands()._actions if a.choices is not None)
     actions = commands[command]._actions  # type: ignore[index]
     return [a.option_strings[-1] for a in actions if a.option_strings and a.nargs != 0]
 
@@ -902,6 +907,8 @@ def test_options_of_the_command_line(
     for room in ("model", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
     monkeypatch.setattr("stancoreset.experiments.flights_data", lambda rows: world["data"])
+    parser = parser_of_commands()  # made once for all options
+    monkeypatch.setattr("stancoreset.cli.commands.make_parser", lambda _: parser)
     folder = world["folder"]
     run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))
     jobs = tmp_path / "jobs.toml"
