@@ -255,6 +255,7 @@ def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, numb
     out = tmp_path / "run"
     command = [sys.executable, "-m", "stancoreset", "fit", LOGISTIC, "data.json"]
     command += ["--size", "20", "--out", str(out), "--engine", engine, "--chains", "2"]
+    command += ["--no-plots"]
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {

@@ -334,6 +334,7 @@ def test_chains_that_are_too_short_become_longer(model, parts):
     assert {r.size for r in fit.rounds} == {fit.coreset.size}
 
 
+@pytest.mark.fit
 def test_parts_that_cannot_be_merged(model, parts):
     (piece, fit), (other, second), *_ = parts
     for nothing in ([], ()):

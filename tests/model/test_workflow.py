@@ -310,9 +310,10 @@ def test_a_finished_run_keeps_its_report(model, tmp_path):
     )
 
 
+@pytest.mark.fit
 def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_path, monkeypatch):
     data, where = logistic_data(3_000), tmp_path / "run"
-    first = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+    first = model.fit(data, size=30, seed=reseeded(1), output_dir=where, **QUICK)
     before = {path.name: path.read_bytes() for path in where.iterdir()}
 
     def same_as_before() -> None:
@@ -320,7 +321,7 @@ def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_
         np.testing.assert_array_equal(back.coreset.weights, first.coreset.weights)
         assert {n: (where / n).read_bytes() for n in before} == before
 
-    again = {"size": 25, "seed": 2, "output_dir": where, **QUICK}
+    again = {"size": 25, "seed": reseeded(2), "output_dir": where, **QUICK}
     with pytest.raises(DataError):
         model.fit({**data, "y": data["y"][:-1]}, overwrite=True, **again)
     same_as_before()
@@ -342,6 +343,7 @@ def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_
         model.fit(data, **again)
 
 
+@pytest.mark.fit
 def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkeypatch):
     data, where = logistic_data(3_000), tmp_path / "run"
 
@@ -351,15 +353,15 @@ def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr("stancoreset.model.session.Session.sample", failing)
         with pytest.raises(EngineError):
-            model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
-    same = model.fit(data, size=30, seed=1, output_dir=where, **QUICK)
+            model.fit(data, size=30, seed=reseeded(1), output_dir=where, **QUICK)
+    same = model.fit(data, size=30, seed=reseeded(1), output_dir=where, **QUICK)
     assert "select" not in same.timings, "the same run goes on"
     other = tmp_path / "other"
     with monkeypatch.context() as patch:
         patch.setattr("stancoreset.model.session.Session.sample", failing)
         with pytest.raises(EngineError):
-            model.fit(data, size=30, seed=1, output_dir=other, **QUICK)
-    mended = model.fit(data, size=25, seed=1, output_dir=other, **QUICK)
+            model.fit(data, size=30, seed=reseeded(1), output_dir=other, **QUICK)
+    mended = model.fit(data, size=25, seed=reseeded(1), output_dir=other, **QUICK)
     np.testing.assert_array_equal(sc.load_fit(other).coreset.weights, mended.coreset.weights)
 
 
