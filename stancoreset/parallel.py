@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,8 +19,12 @@ __all__ = [
     "ending_with_others",
     "map_rows",
     "side_by_side",
+    "single_threaded",
     "team",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Environment variable that sets the number of threads instead of the cores.
 THREADS_VARIABLE = "STANCORESET_THREADS"
@@ -149,3 +154,36 @@ def ending_with_others(end: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         members.remove(end)
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function, run with one linear algebra thread.
+
+    A linear algebra library splits even a 100 × 100 product among all its threads, and every split
+    waits for the slowest. With thousands of such products in a row on a busy machine, the waiting
+    takes ten times as long as the work and more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @single_threaded
+    ... def product(a):
+    ...     return a @ a
+    >>> product(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _controller().limit(limits=1):
+            return function(*args, **kwargs)
+
+    return run

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from stancoreset.engines.base import Float
+from stancoreset.parallel import single_threaded
 
 __all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "stan_init"]
 
@@ -62,6 +63,7 @@ def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = 
     return start
 
 
+@single_threaded
 def climb(
     density: Callable[[Float], tuple[float, Float]],
     start: Float,

@@ -159,7 +159,7 @@ class Judge:
             if r.log_q is None:
                 there = self.session.canonical(self.checked, r.draws)
                 shares.append(unvisited_mass(draws, log_p, there, r.log_p))
-            elif r.elsewhere is not None:  # modes, each of any height
+            if r.elsewhere is not None:  # modes, each of any height
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
                 there = self.session.canonical(self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))

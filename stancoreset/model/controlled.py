@@ -31,7 +31,7 @@ from stancoreset.selection import (
 )
 from stancoreset.selection.solvers import SolverName
 
-__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection"]
+__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection", "require_equal"]
 
 #: Candidates of ``method="auto"``, compared by the held-out error of the corrected density.
 AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
@@ -104,18 +104,11 @@ class ControlledSelection:
         return self._lighter(projection, coreset)
 
     def completed(self, coreset: Coreset, reference: Reference) -> Coreset:
-        """Add the control variate, and measure the error with it, unless the coreset has one.
-
-        Raises
-        ------
-        ControlError
-            If Stan does not add the same quadratic.
-        """
+        """Add the control variate, and measure the error with it, unless the coreset has one."""
         if coreset.control is None:
             coreset = self.complete(coreset)
             error = self.error(coreset, reference.more(HELDOUT_DRAWS, stream=0))
             coreset = replace(coreset, heldout_error=error)
-        self.verify(coreset, reference.draws[:3])
         return coreset
 
     def error(self, coreset: Coreset, draws: Float) -> float:
@@ -154,29 +147,32 @@ class ControlledSelection:
         assert done.control is not None
         return replace(done, control=replace(done.control, share=share))
 
-    def verify(self, coreset: Coreset, draws: Float) -> None:
-        """Raise unless Stan adds the same quadratic.
 
-        Raises
-        ------
-        ControlError
-            If a parameter's coordinates in the program differ from the engine's.
-        """
-        if coreset.control is None:
-            return
-        bare = replace(coreset, control=None)
-        with self.session.bind(self.checked, bare) as bound:
-            without = bound.log_density(draws)
-        with self.session.bind(self.checked, coreset) as bound:
-            added = bound.log_density(draws) - without
-        # Up to a constant, like every log density.
-        expected = coreset.control.value(draws)
-        added = added - added[0] + expected[0]
-        size = np.maximum(1.0, np.maximum(np.abs(expected), 1e-4 * np.abs(without)))
-        worst = int(np.argmax(np.abs(added - expected) / size))
-        if not np.abs(added[worst] - expected[worst]) <= _TOLERANCE * size[worst]:
-            raise ControlError(
-                f"the control variate is {added[worst]:.10g} in Stan and should be "
-                f"{expected[worst]:.10g}: the engine's unconstrained coordinates are not Stan's; "
-                "use control_variate=False, and please report the program"
-            )
+def require_equal(
+    session: Session, checked: StanData, coreset: Coreset, draws: Float, seen: Float
+) -> None:
+    """Raise unless Stan adds the same quadratic at unconstrained draws with these values of ψ.
+
+    Raises
+    ------
+    ControlError
+        If a parameter's coordinates in the program differ from the engine's.
+    """
+    if coreset.control is None:
+        return
+    bare = replace(coreset, control=None)
+    with session.bind(checked, bare) as bound:
+        without = bound.log_density(draws)
+    with session.bind(checked, coreset) as bound:
+        added = bound.log_density(draws) - without
+    # Up to a constant, like every log density.
+    expected = coreset.control.value(seen)
+    added = added - added[0] + expected[0]
+    size = np.maximum(1.0, np.maximum(np.abs(expected), 1e-4 * np.abs(without)))
+    worst = int(np.argmax(np.abs(added - expected) / size))
+    if not np.abs(added[worst] - expected[worst]) <= _TOLERANCE * size[worst]:
+        raise ControlError(
+            f"the control variate is {added[worst]:.10g} in Stan and should be "
+            f"{expected[worst]:.10g}: the engine's unconstrained coordinates are not Stan's; "
+            "use control_variate=False, and please report the program"
+        )

@@ -124,6 +124,38 @@ class Session:
         """The program's density with room for a control variate."""
         return controlled_for(self.program, self.engine)
 
+    @cached_property
+    def likelihood(self) -> Session:
+        """The session of the likelihood as a function of what the rows see.
+
+        It is this one if the rows see the parameters themselves.
+        """
+        cut = self.controlled.likelihood
+        return self if cut is None else self._like(Adopted(cut.weighted.program, cut.weighted))
+
+    def _like(self, adopted: Adopted) -> Session:
+        """A session with the same data and engine for another program."""
+        return Session(adopted, self.engine, self.threads, self.glm, self.passes)
+
+    def seen(self, checked: StanData, draws: Float) -> Float:
+        """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p)."""
+        if self.likelihood is self:
+            return draws
+        name = self.controlled.names["values"]
+        values = self.controlled.values(self._seen_names(checked))
+        with self.density().bind({**self._no_rows(checked), **values}) as bound:
+            return bound.generated(draws, (name,))[name]
+
+    def _seen_names(self, checked: StanData) -> tuple[str, ...]:
+        """Names of the coordinates of ψ."""
+        with self.likelihood.density().bind(self._no_rows(checked)) as bound:
+            return bound.param_names
+
+    def _no_rows(self, checked: StanData) -> StanData:
+        """Data with which the program is its prior."""
+        one = checked.sample if isinstance(checked, StoredRows) else checked
+        return self.program.prior_data(one)
+
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
         if isinstance(data, type) or not isinstance(data, Source):
@@ -350,10 +382,10 @@ class Session:
         """
         bound = self.density().bind(self.rows(checked, coreset))
         control = None if coreset is None else coreset.control
-        if control is None or control.param_names == bound.param_names:
+        if control is None or control.param_names == (names := self._seen_names(checked)):
             return bound
         bound.close()
-        raise _other_parameters(control, bound.param_names)
+        raise _other_parameters(control, names)
 
     def control_data(self, control: ControlVariate) -> StanData:
         """A control variate as data of the program."""
@@ -373,9 +405,26 @@ class Session:
             control.diagonal,
         )
 
-    def expand(self, full: FullData, reference: Reference) -> Expansion:
-        """Expand the full log likelihood to second order at the reference's centre."""
-        return expand(full, reference, self.controlled.coordinates(full.param_names)[0])
+    def expand(self, full: FullData, reference: Reference, pairs: int = 0) -> Expansion:
+        """The full log likelihood as a quadratic around the reference's centre."""
+        return expand(full, reference, self.controlled.coordinates(full.param_names)[0], pairs)
+
+    def quadratic_alone(
+        self, checked: StanData, full: FullData, expansion: Expansion
+    ) -> ControlVariate:
+        """The quadratic that stands for all rows."""
+        with self.density().bind(self._no_rows(checked)) as none:
+            return control_variate(none, full.prior, expansion, left_out=self.controlled.left_out)
+
+    def sample_quadratic(
+        self, checked: StanData, control: ControlVariate, nuts: NUTS, seed: int, inits: Float
+    ) -> Float:
+        """Run NUTS on prior times quadratic, without rows: unconstrained (chains, draws, P)."""
+        data = {**self._no_rows(checked), **self.control_data(control)}
+        with self.density().bind(data) as bound:
+            return bound.sample(
+                seed=seed, inits=inits[: nuts.chains], **vars(nuts)
+            ).unconstrained
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion

@@ -16,13 +16,14 @@ import numpy as np
 from stancoreset.engines import Float, SampleResult, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
-from stancoreset.model.controlled import BY_CHANCE, ControlledSelection
+from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import select_in_the_loop
 from stancoreset.model.plan import HELDOUT_DRAWS, TAYLOR, Plan, is_in_the_loop
 from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
+from stancoreset.model.settling import SETTLED, View, from_reference, from_rough_modes, view_of
 from stancoreset.model.sizes import (
     further_draws,
     has_helped,
@@ -49,6 +50,8 @@ __all__ = ["Attempt", "Pipeline"]
 # Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
 # metric from it, and the number of draws for that: ten for each parameter of a dense one.
 _NEAR, _NEAR_DRAWS = 0.5, 2_000
+# References whose draws are near the posterior.
+_NEAR_BY = (SETTLED, "draws", "pilot")
 
 
 @dataclass(frozen=True)
@@ -151,23 +154,36 @@ class Pipeline:
         # Rows on disk are read for every draw, and the draws can grow later.
         few = full.passes.stored is not None
         count = plan.selection.draws or initial_draws(plan.size, few=few)
+        # The user's draws, and those of an earlier round, are where they should be.
+        settles = self._controls and isinstance(plan.reference, str)
         with self.stages("reference", total=count) as tick:
-            return self.session.reference(full, plan.reference, count, plan.seed, tick)
+            session, checked, nuts = self.session, self.checked, plan.nuts
+            if settles and plan.reference == "laplace":
+                found = from_rough_modes(session, checked, full, nuts, count, plan.seed)
+                if found is not None:
+                    return found
+            reference = session.reference(full, plan.reference, count, plan.seed, tick)
+            if not settles:
+                return reference
+            return from_reference(session, checked, full, reference, nuts)
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
-        controlled = None
-        if plan.selection.control_variate and session.controlled.covered:
+        view, controlled = View(session, full, reference), None
+        if self._controls:
             with self.stages("expand"):
-                expansion = session.expand(full, reference)
-            controlled = ControlledSelection(session, self.checked, full, expansion)
+                view = view_of(session, self.checked, full, reference)
+                expansion = view.expansion()
+            controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         if is_in_the_loop(plan.method):
             coreset = self.select_in_the_loop(full)
         else:
-            coreset = self.select(full, reference, controlled)
+            coreset = self.select(view, controlled)
         if controlled is not None:
-            coreset = controlled.completed(coreset, reference)
+            coreset = controlled.completed(coreset, view.reference)
+            seen = session.seen(self.checked, reference.draws[:3])
+            require_equal(session, self.checked, coreset, reference.draws[:3], seen)
         return replace(
             coreset,
             rows=session.program.rows,
@@ -176,20 +192,24 @@ class Pipeline:
             provenance=dict(self.provenance),
         )
 
-    def select(
-        self, full: FullData, reference: Reference, controlled: ControlledSelection | None
-    ) -> Coreset:
+    @property
+    def _controls(self) -> bool:
+        """Whether a control variate completes the rows."""
+        return self.plan.selection.control_variate and bool(self.session.controlled.covered)
+
+    def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
         """Project the candidates and select; add draws as long as that helps."""
         plan, stages = self.plan, self.stages
+        full, reference = view.full, view.reference
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         expansion = None if controlled is None else controlled.expansion
         few = full.passes.stored is not None
-        # Only a Gaussian reference has further draws.
+        # Only a Gaussian reference, or settled draws, can be more.
         grows = plan.selection.draws is None and reference.spare is None
         # Options of a method may refer to candidates by number.
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         with stages("bind candidates"):
-            rows, pool = self.session.pool(
+            rows, pool = view.session.pool(
                 self.checked, self._candidates(full), plan.seed, self.extra, different=different
             )
         with pool:
@@ -279,9 +299,11 @@ class Pipeline:
 
     def near(self, reference: Reference) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known."""
-        near: Float | None = getattr(reference, "near", None)
-        if near is not None or reference.log_q is None or reference.elsewhere is not None:
-            return near
+        if reference.spare is not None:
+            there = reference.method in _NEAR_BY
+            return np.concatenate([reference.draws, reference.spare]) if there else None
+        if reference.elsewhere is not None:
+            return None
         # A Laplace fit is near if its log importance weights hardly vary.
         poor = not np.std(reference.log_p - reference.log_q) <= _NEAR
         if poor or reference.method != "laplace":
@@ -292,10 +314,10 @@ class Pipeline:
     def _inits(self, reference: Reference, coreset: Coreset, near: Float | None) -> Float:
         """Default starting points of the chains."""
         chains = self.plan.nuts.chains
-        if near is not None or coreset.control is None or reference.method != "laplace":
+        drawn = near is not None or reference.method != "laplace"
+        if coreset.control is None or drawn or self.session.likelihood is not self.session:
             # Chains start at draws of the reference: where the posterior is, all its modes.
             rng = np.random.default_rng([self.plan.seed, 11])
-            draws = getattr(reference, "near", None)
-            draws = reference.draws if draws is None else draws
+            draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact

@@ -5,7 +5,8 @@ May import posterior, rows, engines and stan. Hands out `Reference` and `fit_ref
 
 from __future__ import annotations
 
-from stancoreset.reference.base import GaussianFit, Reference, evaluated
+from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments
+from stancoreset.reference.draws import from_rows
 from stancoreset.reference.laplace import curvature_width, gaussian_at
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 
@@ -18,5 +19,7 @@ __all__ = [
     "curvature_width",
     "evaluated",
     "fit_reference",
+    "from_rows",
     "gaussian_at",
+    "moments",
 ]

@@ -62,7 +62,8 @@ class Reference:
     Attributes
     ----------
     method : str
-        A key of ``stancoreset.reference.methods.METHODS``, or ``"draws"``.
+        A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, or ``"settled"`` for
+        draws from prior times quadratic (`stancoreset.model.settling`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str

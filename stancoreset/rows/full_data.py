@@ -157,10 +157,23 @@ class FullData:
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """Bind a random subsample of `size` rows, weighted by N/size: an unbiased small copy."""
+        rows, weights = self._drawn(size, rng)
+        return self._compiled.bind(self._weighted.subset(self._data, rows, weights))
+
+    def sampled(self, size: int, rng: np.random.Generator) -> FullData:
+        """The same subsample as full data of its own."""
+        rows, weights = self._drawn(size, rng)
+        data = self._weighted.subset(self._data, rows, weights)
+        return FullData(
+            self._compiled, self._weighted, data, in_process=self.in_process, threads=self._threads
+        )
+
+    def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:
+        """Rows of a random subsample, and their weights."""
         at_hand = self.rows_at_hand
         among = self.n_obs if size > len(at_hand) else at_hand
         rows = np.sort(rng.choice(among, size=size, replace=False))
-        return self.copy_of(rows, np.full(size, self.n_obs / size))
+        return rows, self._weigh(rows, np.full(size, self.n_obs / size))
 
     def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
         """Bind some rows as a separate model, with their weights multiplied by `factors`."""

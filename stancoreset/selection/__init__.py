@@ -13,7 +13,7 @@ from stancoreset.selection.control_variates import (
     stable_share,
 )
 from stancoreset.selection.coreset import Coreset, select
-from stancoreset.selection.expansion import Expansion, expand
+from stancoreset.selection.expansion import PAIRS, Expansion, expand
 from stancoreset.selection.fisher import extend_fisher, project_fisher
 from stancoreset.selection.projection import (
     Projection,
@@ -27,6 +27,7 @@ from stancoreset.selection.union import joined_controls, merge
 
 __all__ = [
     "LEAST_CURVATURE",
+    "PAIRS",
     "PENALTIES",
     "ControlVariate",
     "Coreset",

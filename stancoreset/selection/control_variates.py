@@ -3,7 +3,9 @@
     log p̃(θ) = log prior(θ) + Σ_n w_n L_n(θ) + gᵀ(ψ − ψ₀) − ½ (ψ − ψ₀)ᵀ R (ψ − ψ₀)
     g = ∇(L − L_w)(ψ₀),      R = −∇²(L − L_w)(ψ₀)
 
-ψ are unconstrained coordinates, ψ₀ is a centre of the posterior. Along the axes a_j in which
+or, projected, with the gradient averaged around ψ₀ (`stancoreset.selection.expansion`). ψ are
+unconstrained coordinates of the parameters, or of what the rows see of them; ψ₀ is a centre of the
+posterior. Along the axes a_j in which
 R is diagonal the quadratic is −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
 would grow without bound, and far from ψ₀ it would exceed the rows' log likelihood; there t²
 is replaced by h² (1 − exp(−t²/h²)), which equals it to third order and is bounded by h².
@@ -219,8 +221,9 @@ def control_variate(
         If the coreset's derivatives are not finite.
     """
     centre, columns = expansion.centre, expansion.columns
-    gradient = coreset.log_density_gradient(centre[None])[1]
-    gradient = (gradient - prior.log_density_gradient(centre[None])[1])[0][columns]
+    where = expansion.where
+    gradient = coreset.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
+    gradient = gradient.mean(axis=0)[columns]
     try:
         posterior = central_hessian(coreset.log_density_gradient, centre, expansion.scale)
     except ReferenceFitError as error:

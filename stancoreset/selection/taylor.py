@@ -11,6 +11,9 @@ needed, in any number of dimensions. In few dimensions the Hessian of every row 
 evaluations, see `stancoreset.selection.row_terms`. The target's terms come from the exact gradient
 and Hessian of the full log likelihood.
 
+If the full log likelihood is projected instead of expanded, what is left of a row is orthogonal to
+linear functions too: they are fitted to φ_n over the draws, and subtracted.
+
 A share of the second-order part stays in the regression as a penalty: if rows curve the log
 likelihood much more than the data do, the quadratic must cancel it by negative curvature.
 """
@@ -36,6 +39,8 @@ __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 PENALTIES = (0.01, 0.1, 1.0)
 # Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
 _STEP = 1e-2
+# Draws for each coefficient of a linear function.
+_DRAWS_PER_SLOPE = 3
 # Log likelihood values held in memory at once: every candidate's at some draws, three times.
 _AT_ONCE = 2_000_000
 
@@ -66,6 +71,8 @@ class TaylorProjection:
         As in `stancoreset.selection.projection.Projection`.
     terms : RowTerms, optional
         The candidates' terms, in few dimensions.
+    slopes : ndarray, shape (p + 1, M), optional
+        Linear functions of 1 and δ that were subtracted from the candidates' parts.
     """
 
     columns: Float = field(repr=False)
@@ -81,6 +88,7 @@ class TaylorProjection:
     log_likelihood: Float = field(repr=False)
     came: Float | None = field(default=None, repr=False)
     terms: RowTerms | None = field(default=None, repr=False)
+    slopes: Float | None = field(default=None, repr=False)
     _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -166,6 +174,9 @@ def project_taylor(
     _evaluate(pool, expansion, terms, reference.draws, *columns)
     heldout_beyond = np.empty((len(unseen), len(candidates)))
     _evaluate(pool, expansion, terms, unseen, heldout_beyond, np.empty_like(heldout_beyond))
+    slopes = _slopes(expansion, reference.draws, columns[0])
+    columns[0] -= _linear(expansion, reference.draws, slopes)
+    heldout_beyond -= _linear(expansion, unseen, slopes)
     heldout_beyond, _ = centred(heldout_beyond)
     beyond_target, second_target = _target(expansion, reference.draws, reference.log_likelihood)
     heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
@@ -187,6 +198,7 @@ def project_taylor(
         log_likelihood=reference.log_likelihood,
         came=full.weights_of(candidates),
         terms=terms,
+        slopes=slopes,
     )
 
 
@@ -204,6 +216,7 @@ def extend_taylor(
     columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
     columns[0, :before], columns[1, :before] = projection.beyond, projection.second
     _evaluate(pool, expansion, projection.terms, draws, *columns[:, before:])
+    columns[0, before:] -= _linear(expansion, draws, projection.slopes)
     columns, means = _for_regression(columns)
     beyond_target, second_target = _target(expansion, draws, added)
     log_likelihood = np.concatenate([projection.log_likelihood, added])
@@ -223,6 +236,27 @@ def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[
     """Parts beyond second order and of second order of the full log likelihood."""
     first, second = expansion.terms(draws)
     return log_likelihood - expansion.value - first - second, second
+
+
+def _slopes(expansion: Expansion, draws: Float, beyond: Float) -> Float | None:
+    """Linear functions of 1 and δ that are closest to parts beyond second order, (p + 1, M).
+
+    None for Taylor's expansion, or if the draws are too few to tell.
+    """
+    ones = _ones_and_delta(expansion, draws)
+    if expansion.points is None or len(draws) < _DRAWS_PER_SLOPE * ones.shape[1]:
+        return None
+    return np.asarray(np.linalg.lstsq(ones, beyond, rcond=None)[0])
+
+
+def _linear(expansion: Expansion, draws: Float, slopes: Float | None) -> Float | float:
+    """Values of such functions at draws, (S, M)."""
+    return 0.0 if slopes is None else _ones_and_delta(expansion, draws) @ slopes
+
+
+def _ones_and_delta(expansion: Expansion, draws: Float) -> Float:
+    delta = draws[:, expansion.columns] - expansion.centre[expansion.columns]
+    return np.column_stack([np.ones(len(draws)), delta])
 
 
 def _for_regression(columns: Float) -> tuple[Float, Float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
+from stancoreset.stan.likelihood import Likelihood, likelihood_of
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
@@ -21,9 +22,11 @@ __all__ = [
     "NOT_ONE_TO_ONE",
     "WEIGHTS",
     "Controlled",
+    "Likelihood",
     "StanProgram",
     "WeightedProgram",
     "add_control",
+    "likelihood_of",
     "stan_model_names",
     "stan_model_path",
     "uses_weights",

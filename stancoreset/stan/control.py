@@ -2,9 +2,9 @@
 
     log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
 
-with δ = ψ − ψ₀ and ψ the parameters' unconstrained coordinates; see
-`stancoreset.selection.control_variates`. ψ₀, g, d, A, r, h and o are data; of size zero, they leave
-the program as it was.
+with δ = ψ − ψ₀ and ψ the unconstrained coordinates of the parameters, or of what the rows see of
+them (`stancoreset.stan.likelihood`); see `stancoreset.selection.control_variates`. ψ₀, g, d, A, r,
+h and o are data; of size zero, they leave the program as it was.
 
 The rows' log likelihoods are generated only if the data ask for them. Compiling takes half a
 minute, so one executable does everything; evaluating densities and sampling pay for no row.
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import ProgramError
+from stancoreset.stan.likelihood import Likelihood, likelihood_of
 from stancoreset.stan.syntax import Names, printer
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.transforms import statements
@@ -37,7 +38,7 @@ Float = NDArray[np.float64]
 
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
-    "diagonal", "psi", "log_lik",
+    "diagonal", "psi", "log_lik", "seen", "values",
 )  # fmt: skip
 
 #: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
@@ -55,18 +56,22 @@ class Controlled:
         Its only generated quantity is the rows' log likelihood; the lines of the original up to
         there stay in place.
     covered, left_out : tuple of str
-        Parameters that ψ holds, and those whose coordinates cannot be written in Stan.
+        Variables that ψ holds, and parameters whose coordinates cannot be written in Stan.
     names : mapping of str to str
         Names of the term's data in the program: ``size``, ``rank``, ``centre``,
         ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
         ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
-        covered parameter; ``log_lik``: whether rows' log likelihoods are generated.
+        covered parameter; ``log_lik`` and ``seen``: whether rows' log likelihoods, and ψ as
+        ``values``, are generated.
+    likelihood : Likelihood or None
+        The program in what the rows see; None if ψ are the parameters' coordinates.
     """
 
     code: str = field(repr=False)
     covered: tuple[str, ...]
     left_out: tuple[str, ...]
     names: Mapping[str, str] = field(repr=False)
+    likelihood: Likelihood | None = field(default=None, repr=False)
 
     def data(
         self,
@@ -99,12 +104,20 @@ class Controlled:
 
     def nothing(self) -> dict[str, Any]:
         """Data that switch off both the term and the rows' log likelihoods."""
-        without = {self.names["log_lik"]: 0}
+        without = {self.names["log_lik"]: 0, self.names["seen"]: 0}
         if not self.covered:
             return without
-        none, start = np.zeros(0), np.zeros(len(self.covered), dtype=np.int64)
-        term = self.data(start, none, none, np.zeros((0, 0)), none, none, none, none)
-        return {**without, **term}
+        return {**without, **self._zero(0, np.zeros(len(self.covered), dtype=np.int64))}
+
+    def values(self, param_names: Sequence[str]) -> dict[str, Any]:
+        """Data that generate ψ, whose coordinates have these names, and switch off all else."""
+        start = self.coordinates(param_names)[1]
+        return {**self.nothing(), **self._zero(len(param_names), start), self.names["seen"]: 1}
+
+    def _zero(self, size: int, start: NDArray[np.int64]) -> dict[str, Any]:
+        """A quadratic of `size` coordinates that is zero."""
+        zero, none = np.zeros(size), np.zeros(0)
+        return self.data(start, zero, zero, np.zeros((0, size)), none, none, none, zero)
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Which of the unconstrained coordinates ψ holds, and where each parameter's begin."""
@@ -115,10 +128,13 @@ class Controlled:
         return columns, np.array(start, dtype=np.int64)
 
 
-def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
+def add_control(
+    weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = True
+) -> Controlled:
     """Write the quadratic term into a weighted program.
 
-    With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later).
+    With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later); with
+    `seen` ψ are the coordinates of what the rows see, otherwise those of the parameters.
 
     >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
@@ -126,10 +142,11 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
     ('alpha', 'beta')
     """
     program = weighted.program
+    likelihood = likelihood_of(weighted) if seen else None
     free = Names(program.tree)
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}
-    for decl in program.parameters:
+    for decl in program.parameters if likelihood is None else likelihood.seen:
         if decl.constraint.kind in NOT_ONE_TO_ONE:
             continue
         before = f"{names['start']}[{len(written) + 1}]"
@@ -137,20 +154,26 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool) -> Controlled:
         if text is not None:
             written[decl.name] = text
     left_out = tuple(d.name for d in program.parameters if d.name not in written)
+    coordinates = "\n    ".join(written.values())
     code = weighted.density_code
     start = _block(code, r"(?<!transformed\s)\bdata\s*\{")
     end = _closing(code, _block(code, r"\bmodel\s*\{"))
     data, term = _ASKED.format(**names), ""
     if written:
         data += _DATA.format(count=len(written), **names)
-        term = _TERM.format(coordinates="\n    ".join(written.values()), **names)
+        term = _TERM.format(coordinates=coordinates, **names)
     generated = _generated(weighted, names["log_lik"])
+    if likelihood is not None:
+        left_out = ()
+        local = printer.statements(likelihood.local)
+        generated += _VALUES.format(local=local, coordinates=coordinates, **names)
+    generated = f"generated quantities {{\n{generated}}}\n"
     parts = (code[:start], data, code[start:end], term, code[end:], generated)
-    return Controlled("".join(parts), tuple(written), left_out, names)
+    return Controlled("".join(parts), tuple(written), left_out, names, likelihood)
 
 
 def _generated(weighted: WeightedProgram, asked: str) -> str:
-    """Generated quantities: the rows' log likelihoods if data `asked` for them, and nothing else.
+    """Generated quantities: the rows' log likelihoods if data `asked` for them.
 
     What the log likelihood is computed from becomes local, and loses its constraints with it.
     """
@@ -172,16 +195,25 @@ def _generated(weighted: WeightedProgram, asked: str) -> str:
     size = replace(size, array=rows) if size.array else replace(size, sizes=rows)
     declared = n.Decl(name, size)
     only = n.If(n.Var(asked), n.Block(tuple(body)))
-    return f"generated quantities {{\n{printer.statements((declared, only))}\n}}\n"
+    return f"{printer.statements((declared, only))}\n"
 
 
-_ASKED = " int<lower=0, upper=1> {log_lik};"
+_ASKED = " int<lower=0, upper=1> {log_lik}; int<lower=0, upper=1> {seen};"
 _DATA = (
     " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
     " vector[{size}] {centre}; vector[{size}] {gradient};"
     " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
     " vector[{rank}] {offset}; vector[{size}] {diagonal};"
 )
+_VALUES = """\
+  vector[{seen} ? {size} : 0] {values};
+  if ({seen}) {{
+    vector[{size}] {psi};
+    {local}
+    {coordinates}
+    {values} = {psi};
+  }}
+"""
 _TERM = """
   if ({size} > 0) {{
     // the control variate: what the rows lack of the log likelihood up to second order

@@ -23,6 +23,7 @@ from stancoreset.model.folder import RunFolder
 from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import LONGER_CHAINS, Change, Round
 from stancoreset.model.rounds import Rounds
+from stancoreset.model.settling import View
 from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
 from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.posterior.arviz import attrs_of
@@ -107,7 +108,8 @@ def climbed(model, projection, monkeypatch):
         session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
         steps = Pipeline(session, checked, Plan.of(options), Stages(False), folder, {})
         reference = model.reference(DATA, draws=50)
-        return steps.select(session.full_data(checked), reference, None), asked
+        view = View(session, session.full_data(checked), reference)
+        return steps.select(view, None), asked
 
     return climb
 
@@ -161,13 +163,6 @@ def test_nothing_beyond_second_order_without_an_expansion(projection):
 
 
 # NUTS' metric and warm-up --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Nearer(Reference):
-    """A reference that has draws near the posterior."""
-
-    near: np.ndarray | None = None
 
 
 @pytest.fixture
@@ -224,7 +219,8 @@ def test_a_poor_laplace_fit_gives_neither(model, sampled):
 def test_draws_near_the_posterior_come_before_the_fit(model, sampled):
     good = model.reference(DATA, draws=50)
     near = np.random.default_rng(0).normal(size=(80, 4)) * [1.0, 2.0, 3.0, 4.0]
-    reference = Nearer(**{**vars(good), "log_q": None}, near=near)
+    settled = {"method": "settled", "draws": near[:50], "spare": near[50:], "log_q": None}
+    reference = replace(good, **settled)
     nuts, metric, starts = sampled(reference)
     assert nuts.iter_warmup == 149
     np.testing.assert_array_equal(metric, inverse_metric(near))

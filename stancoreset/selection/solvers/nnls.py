@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from stancoreset.selection.solvers.blas import single_threaded
+from stancoreset.parallel import single_threaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from stancoreset.selection.solvers.base import (
     SolverName,
     SolverResult,
 )
-from stancoreset.selection.solvers.blas import single_threaded
+from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.checks import (
     check_arrays,
     check_groups,

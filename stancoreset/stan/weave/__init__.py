@@ -9,7 +9,7 @@ from __future__ import annotations
 from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.library import suffix
-from stancoreset.stan.weave.slices import needed
+from stancoreset.stan.weave.slices import around, needed
 from stancoreset.stan.weave.weaving import Woven, weave
 
-__all__ = ["Woven", "frozen_values", "needed", "optional", "suffix", "weave", "with_count"]
+__all__ = ["Woven", "around", "frozen_values", "needed", "optional", "suffix", "weave", "with_count"]

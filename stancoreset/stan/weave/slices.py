@@ -8,7 +8,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import assignments, names_in, sources, target_vars
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["needed", "unread", "without"]
+__all__ = ["around", "needed", "unread", "without"]
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
@@ -38,11 +38,11 @@ def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
             case n.Break() | n.Continue():
                 out.append(s)
             case _:
-                out += _around(s, lambda body: _keep(body, live)) or []
+                out += around(s, lambda body: _keep(body, live)) or []
     return out
 
 
-def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
+def around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
     """A compound statement with its parts filtered by `inside`; empty if nothing is left.
 
     None for a statement without parts.
@@ -81,7 +81,7 @@ def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
                 if not {v.name for v in target_vars(s.target)} <= names:
                     out.append(s)
             case _:
-                left = _around(s, lambda body: without(body, names))
+                left = around(s, lambda body: without(body, names))
                 out += [s] if left is None else left
     return out
 

@@ -1,0 +1,200 @@
+"""Where the log likelihood is matched: draws from prior times quadratic, until they stand still.
+
+The quadratic is best where the posterior is, and the posterior is known once the quadratic is:
+
+    q₀ → quadratic of L at q₀ → NUTS on prior × quadratic → q₁ → quadratic of L at q₁ → …
+
+NUTS reads no row here, and the prior is exact, its funnels included. What the quadratic leaves of
+L at its own draws is their log importance weight, so a small spread shows that the draws are
+draws of the full posterior.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stancoreset.engines import NUTS, Float, StanData
+from stancoreset.errors import StancoresetError
+from stancoreset.model.session import Session
+from stancoreset.reference import (
+    GaussianFit,
+    Reference,
+    curvature_width,
+    evaluated,
+    from_rows,
+    moments,
+)
+from stancoreset.rows import FullData
+from stancoreset.selection import PAIRS, Expansion
+
+__all__ = ["SETTLED", "View", "from_reference", "from_rough_modes", "view_of"]
+
+_log = logging.getLogger(__name__)
+
+#: The method of references that consist of draws from prior times quadratic.
+SETTLED = "settled"
+
+# NUTS runs of prior times quadratic.
+_TURNS = 5
+# Draws are those of the full posterior if their log importance weights have this spread.
+_SPREAD = 0.3
+# A Laplace fit whose quadratic leaves no more than this is left as it is.
+_GOOD = 0.1
+# Draws at which the spread is measured, of those that NUTS makes.
+_LOOKED_AT = 100
+_WARMUP, _SAMPLING = 300, 300
+# Rough modes: rows and iterations of L-BFGS that bring chains near the posterior.
+_LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
+# Step of differences along a coordinate that is constant.
+_SMALL = 1e-3
+# Further draws of a Gaussian reference.
+_SPARE = 500
+
+
+@dataclass(frozen=True)
+class View:
+    """The full data and a reference, as the rows see them.
+
+    Attributes
+    ----------
+    session : Session
+        Of the likelihood in ψ.
+    full : FullData
+    reference : Reference
+        Its draws are values of ψ.
+    """
+
+    session: Session
+    full: FullData
+    reference: Reference
+
+    def expansion(self) -> Expansion:
+        """The log likelihood as a quadratic: projected, or expanded at the mode of a Laplace fit."""
+        gaussian = self.reference.method == "laplace"
+        return self.session.expand(self.full, self.reference, 0 if gaussian else PAIRS)
+
+
+def view_of(session: Session, checked: StanData, full: FullData, reference: Reference) -> View:
+    """What the rows see of a reference."""
+    likelihood = session.likelihood
+    if likelihood is session:
+        return View(session, full, reference)
+    spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
+    psi = session.seen(checked, np.concatenate([reference.draws, spare]))
+    seen = likelihood.full_data(checked)
+    # The same values up to a constant, which one draw shows.
+    offset = seen.log_likelihood(psi[:1])[0] - reference.log_likelihood[0]
+    values = reference.log_likelihood + offset
+    return View(likelihood, seen, _of_psi(psi, values, seen, reference.seed))
+
+
+def from_rough_modes(
+    session: Session, checked: StanData, full: FullData, nuts: NUTS, count: int, seed: int
+) -> Reference | None:
+    """Settle from the ends of short optimisations on a subsample.
+
+    None if the rows see the parameters themselves, where a Laplace fit costs little, or if the
+    draws do not settle.
+    """
+    if session.likelihood is session:
+        return None
+    size = min(full.n_obs, max(_LEAST_ROWS, _ROWS_PER_PARAMETER * full.n_params))
+    try:
+        with full.subsample(size, np.random.default_rng(seed)) as small:
+            seeds = range(seed, seed + nuts.chains)
+            ends = np.array([small.mode(seed=one, max_iter=_ITERATIONS) for one in seeds])
+            best = np.argmax(np.nan_to_num(small.log_density(ends), nan=-np.inf))
+        psi = session.seen(checked, ends[best][None])[0]
+        whole = session.likelihood.full_data(checked)
+        with whole.sampled(size, np.random.default_rng(seed)) as few:
+            width = curvature_width(few.log_density_gradient, psi)
+            here = Reference(
+                "draws", psi[None], few.param_names, seed, GaussianFit(psi, np.diag(width)),
+                np.zeros(1), np.zeros(1),
+            )  # fmt: skip
+            expansion = session.likelihood.expand(few, here)
+        draws = _turns(session, checked, whole, expansion, ends, nuts, seed)
+        return None if draws is None else from_rows(full, draws, SETTLED, count, seed)
+    except StancoresetError as error:
+        _log.info("rough modes do not settle: %s", error)
+        return None
+
+
+def from_reference(
+    session: Session, checked: StanData, full: FullData, reference: Reference, nuts: NUTS
+) -> Reference:
+    """Settle from a reference; the reference itself if it is good, or if that fails."""
+    try:
+        view = view_of(session, checked, full, reference)
+        expansion = view.session.expand(view.full, view.reference)
+        if view.reference is reference and expansion.gap(reference) <= _GOOD:
+            return reference
+        inits, seed = reference.draws, reference.seed
+        draws = _turns(session, checked, view.full, expansion, inits, nuts, seed)
+        if draws is None:
+            return reference
+        found = from_rows(full, draws, SETTLED, len(reference.draws), seed)
+        return replace(found, elsewhere=reference.elsewhere)
+    except StancoresetError as error:
+        _log.info("the quadratic does not settle: %s", error)
+        return reference
+
+
+def _turns(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    expansion: Expansion,
+    inits: Float,
+    nuts: NUTS,
+    seed: int,
+) -> Float | None:
+    """Draws from prior times quadratic, unconstrained, once they are draws of the posterior."""
+    likelihood = session.likelihood
+    short = NUTS(
+        iter_warmup=_WARMUP,
+        iter_sampling=_SAMPLING,
+        adapt_delta=nuts.adapt_delta,
+        max_treedepth=nuts.max_treedepth,
+        parallel_chains=nuts.parallel_chains,
+    )
+    for turn in range(_TURNS):
+        control = likelihood.quadratic_alone(checked, full, expansion)
+        chains = session.sample_quadratic(checked, control, short, seed + turn, inits)
+        inits = chains[:, -1]
+        draws = np.random.default_rng([seed, turn]).permutation(np.concatenate(list(chains)))
+        psi = session.seen(checked, draws)
+        log_likelihood = evaluated(full, psi[:_LOOKED_AT])[1]
+        here = _of_psi(psi, log_likelihood, full, seed)
+        gap = expansion.gap(here)
+        _log.debug("turn %d: the quadratic leaves %.3g", turn, gap)
+        if gap <= _SPREAD:
+            return draws
+        expansion = likelihood.expand(full, here, PAIRS)
+    return None
+
+
+def _of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
+    """A reference of values of ψ, of which the first have known log likelihoods."""
+    count = len(log_likelihood)
+    return Reference(
+        method="draws",
+        draws=psi[:count],
+        param_names=full.param_names,
+        seed=seed,
+        gaussian=_with_spread(moments(psi)),
+        log_prior=full.log_prior(psi[:count]),
+        log_likelihood=log_likelihood,
+        spare=psi[count:],
+    )
+
+
+def _with_spread(gaussian: GaussianFit) -> GaussianFit:
+    """The same with a small spread where a coordinate is constant, as a contrast's first effect."""
+    constant = np.flatnonzero(gaussian.sd == 0)
+    chol = gaussian.chol.copy()
+    chol[constant, constant] = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
+    return GaussianFit(gaussian.mean, chol)

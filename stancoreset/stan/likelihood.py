@@ -1,0 +1,278 @@
+"""The likelihood as a program of its own, in what the rows see of the parameters.
+
+Rows see the parameters only through some variables ψ(θ) that are free of row data: `Intercept`,
+`b`, and group effects ``r_1_1 = sd_1[1] * z_1[1]``, but not `sd_1` and `z_1`:
+
+    log p(θ, y) = log prior(θ) + Σ_n w_n L_n(ψ(θ))
+
+As a function of ψ the log likelihood is nearly quadratic where as a function of θ it is a curved
+ridge, and centred and non-centred programs have the same ψ. `likelihood_of` cuts the weighted
+program where row data enter: what lies before the cut becomes the parameters of a program that
+has no prior, and what lies behind it stays as it is.
+
+Such a program is a weighted program like any other. Stan adds the Jacobians of its constrained
+parameters, and they cancel wherever a log density without rows is subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from stancoreset.stan.syntax import (
+    StanProgram,
+    assignments,
+    bare,
+    derived,
+    names_in,
+    printer,
+    sources,
+    target_vars,
+)
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import around, needed
+from stancoreset.stan.weighted import WeightedProgram
+
+__all__ = ["Likelihood", "likelihood_of"]
+
+# Functions with a bounded range: their values are no coordinates.
+_CURVED = frozenset(
+    "exp expm1 inv_logit Phi Phi_approx sqrt square inv inv_sqrt inv_square inv_cloglog fabs abs "
+    "softmax pow log1p_exp cholesky_decompose quad_form_diag diag_pre_multiply".split()
+)
+_REALS = ("real", "vector", "row_vector", "matrix")
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """What the rows see, and the program of their log likelihood.
+
+    Attributes
+    ----------
+    seen : tuple of Decl
+        The variables of ψ, declared like the parameters of `weighted`.
+    weighted : WeightedProgram
+        The program whose parameters are `seen`: it has the rows' terms and no prior.
+    local : tuple of Stmt
+        Statements of the model block that compute those of `seen` that are declared there.
+    """
+
+    seen: tuple[n.Decl, ...]
+    weighted: WeightedProgram = field(repr=False)
+    local: tuple[n.Stmt, ...] = field(default=(), repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variables of ψ."""
+        return tuple(decl.name for decl in self.seen)
+
+
+def likelihood_of(
+    weighted: WeightedProgram, behind: frozenset[str] = frozenset()
+) -> Likelihood | None:
+    """Cut a program where row data enter.
+
+    Parameters
+    ----------
+    weighted : WeightedProgram
+    behind : frozenset of str
+        Variables that are free of row data and still belong behind the cut, which then lies
+        further inwards: the variables that define them are seen in their place.
+
+    Returns
+    -------
+    Likelihood or None
+        None if the rows see the parameters themselves, or a variable that no parameter of a
+        program can stand for.
+
+    Examples
+    --------
+    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> code = '''
+    ... data { int<lower=0> N; array[N] int<lower=1, upper=3> g; vector[N] y;
+    ...        vector<lower=0>[N] weights; }
+    ... parameters { vector[3] z; real<lower=0> tau; real<lower=0> sigma; }
+    ... transformed parameters { vector[3] a = tau * z; }
+    ... model {
+    ...   z ~ std_normal();
+    ...   for (n in 1:N) target += weights[n] * normal_lpdf(y[n] | a[g[n]], sigma);
+    ... }
+    ... generated quantities {
+    ...   vector[N] log_lik;
+    ...   for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | a[g[n]], sigma);
+    ... }'''
+    >>> likelihood_of(weighted_program(StanProgram.from_code(code))).names
+    ('sigma', 'a')
+    """
+    return _Cut(weighted).made(behind)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The search for the cut through one program."""
+
+    weighted: WeightedProgram
+
+    def made(self, behind: frozenset[str]) -> Likelihood | None:
+        """The likelihood with the outermost cut that can be declared."""
+        parameters = {d.name: d for d in self.tree.parameters}
+        candidates = {**parameters, **self._computed}
+        while True:
+            rows = self._behind(behind)
+            border = self._border(rows)
+            seen = {d.name: _as_parameter(d) for d in candidates.values() if d.name in border}
+            lost = {name for name in border if not self._can_be_declared(seen.get(name))}
+            if lost & parameters.keys():
+                return None
+            lost |= {v for v in border - parameters.keys() - lost if self._adds_nothing(v, border)}
+            if not lost:
+                break
+            behind |= lost
+        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
+            return None
+        return self._likelihood(tuple(seen.values()), rows)
+
+    @property
+    def tree(self) -> n.Program:
+        return self.weighted.program.tree
+
+    @property
+    def _log_lik(self) -> list[n.Stmt]:
+        """The generated quantities that the rows' log likelihoods need."""
+        return needed(self.tree.generated_quantities, {self.weighted.log_lik})
+
+    @property
+    def _steps(self) -> tuple[n.Stmt, ...]:
+        tree = self.tree
+        return (*tree.transformed_parameters, *tree.model, *self._log_lik)
+
+    @property
+    def _computed(self) -> dict[str, n.Decl]:
+        """Variables in scope at the end of the model block, without parameters."""
+        steps = (*self.tree.transformed_parameters, *self.tree.model)
+        return {s.name: s for s in steps if isinstance(s, n.Decl)}
+
+    def _behind(self, behind: frozenset[str]) -> set[str]:
+        """Names behind the cut: row data, and all that is computed from them."""
+        weighted = self.weighted
+        data = {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
+        data |= derived(self.tree.transformed_data, data)
+        return data | behind | derived(self._steps, data | behind)
+
+    def _border(self, rows: set[str]) -> set[str]:
+        """Names in front of the cut that depend on parameters and are read behind it."""
+        parameters = {d.name for d in self.tree.parameters}
+        front = (parameters | derived(self._steps, parameters)) - rows
+        pairs = chain.from_iterable(assignments(s, names_in) for s in self._steps)
+        read = set().union(*(used for name, used in pairs if name in rows))
+        read |= set().union(*(names for _, names in _terms(self.tree.model, rows)))
+        return read & front
+
+    def _can_be_declared(self, decl: n.Decl | None) -> bool:
+        """Whether a variable can be a parameter: real, of a size and bounds known from data."""
+        if decl is None or decl.size.base not in _REALS:
+            return False
+        weighted, tree = self.weighted, self.tree
+        known = {s.name for s in (*tree.data, *tree.transformed_data) if isinstance(s, n.Decl)}
+        known -= {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
+        return names_in(decl.size) | names_in(decl.constraint) <= known
+
+    def _adds_nothing(self, name: str, border: set[str]) -> bool:
+        """Whether a variable is a function of the others, or one with values in a bounded range.
+
+        Two variables that determine each other have a singular covariance. A variable that is
+        declared without bounds and always positive would be given values that it cannot have.
+        """
+        values = [e for s in self._steps for e in _values_of(s, name)]
+        declared = self._computed[name].constraint.kind
+        if declared == "none" and any(_is_curved(value) for value in values):
+            return True
+        others = border - {name}
+        pairs = [p for s in self._steps for p in assignments(s, names_in) if p[0] not in others]
+        parameters = {d.name for d in self.tree.parameters}
+        return not sources(pairs, {name}) & (parameters - others)
+
+    def _likelihood(self, seen: tuple[n.Decl, ...], rows: set[str]) -> Likelihood:
+        tree, names = self.tree, {d.name for d in seen}
+        wanted = set().union(*(used for _, used in _terms(tree.model, rows)))
+        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
+        pairs = [pair for pair in pairs if pair[0] not in names]
+        live = sources(pairs, wanted | {self.weighted.log_lik}) - names
+        program = replace(
+            tree,
+            parameters=seen,
+            transformed_parameters=tuple(_kept(tree.transformed_parameters, live, rows)),
+            model=tuple(_kept(tree.model, live, rows)),
+            generated_quantities=tuple(_kept(self._log_lik, live, rows)),
+        )
+        code = printer.program(program)
+        name = f"{self.weighted.program.name}_likelihood"
+        own = replace(self.weighted, program=StanProgram.from_code(code, name=name))
+        local = {s.name for s in tree.model if isinstance(s, n.Decl)} & names
+        return Likelihood(seen, own, tuple(needed(tree.model, local)) if local else ())
+
+
+def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:
+    """Expressions that are assigned to a variable or its elements."""
+    for s in n.walk(statement):
+        if isinstance(s, n.Decl) and s.name == name and s.value is not None:
+            yield s.value
+        elif isinstance(s, n.Assign) and name in {v.name for v in target_vars(s.target)}:
+            yield s.value
+
+
+def _is_curved(value: n.Expr) -> bool:
+    """Whether a value is the result of a function whose range is bounded."""
+    value = bare(value)
+    if isinstance(value, n.Binary):
+        return value.op in ("^", ".^")
+    return isinstance(value, n.Call) and value.name in _CURVED
+
+
+def _as_parameter(decl: n.Decl) -> n.Decl:
+    """The declaration of a parameter that stands for a variable; rows see no offset."""
+    constraint = n.Constraint() if decl.constraint.kind == "affine" else decl.constraint
+    return replace(decl, constraint=constraint, value=None)
+
+
+def _terms(
+    body: Iterable[n.Stmt], rows: set[str], context: frozenset[str] = frozenset()
+) -> Iterator[tuple[n.Stmt, set[str]]]:
+    """Statements about rows that act by themselves, each with all names that it depends on."""
+    for s in body:
+        if isinstance(s, n.Tilde | n.TargetAdd | n.VoidCall | n.Message):
+            names = names_in(s) | context
+            if names & rows:
+                yield s, names
+        elif not isinstance(s, n.Assign | n.Decl):
+            inner = [c for c in n.children(s) if isinstance(c, n.Statement)]
+            yield from _terms(inner, rows, _context(s, context))
+
+
+def _context(s: n.Stmt, context: frozenset[str]) -> frozenset[str]:
+    """Names that decide whether and how often the parts of a statement run."""
+    outside = (c for c in n.children(s) if not isinstance(c, n.Statement))
+    return context.union(*map(names_in, outside))
+
+
+def _kept(
+    body: Iterable[n.Stmt], live: set[str], rows: set[str], context: frozenset[str] = frozenset()
+) -> list[n.Stmt]:
+    """The statements that compute `live` variables or are about rows."""
+    out: list[n.Stmt] = []
+    for s in body:
+        match s:
+            case n.Decl():
+                keep = s.name in live
+            case n.Assign():
+                keep = bool({v.name for v in target_vars(s.target)} & live)
+            case n.Tilde() | n.TargetAdd() | n.VoidCall() | n.Message():
+                keep = bool((names_in(s) | context) & rows)
+            case _:
+                inside = _context(s, context)
+                parts = around(s, lambda part, inside=inside: _kept(part, live, rows, inside))
+                out += [s] if parts is None else parts
+                continue
+        out += [s] if keep else []
+    return out
