@@ -23,6 +23,7 @@ from stancoreset.engines import (
     SampleResult,
     StanData,
     chain_bars,
+    climb,
     controlled_for,
     initial_points,
     inverse_metric,
@@ -35,7 +36,7 @@ from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, fit_reference
+from stancoreset.reference import Reference, curvature_width, fit_reference
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
@@ -62,6 +63,8 @@ __all__ = ["Data", "Session"]
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
+# Iterations of L-BFGS on a density without rows.
+_STEPS_UP = 500
 _CORESET_DIM = "coreset_dim"
 # With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
 _GLM_ROWS = 10_000
@@ -145,6 +148,14 @@ class Session:
         values = self.controlled.values(self._seen_names(checked))
         with self.density().bind({**self._no_rows(checked), **values}) as bound:
             return bound.generated(draws, (name,))[name]
+
+    def seen_data(self, checked: StanData) -> FullData:
+        """The full data of the likelihood in what the rows see; its passes count as this one's."""
+        full, seen = self.full_data(checked), self.likelihood.full_data(checked)
+        if seen.kernel is not None and full.kernel is None:
+            full.passes.likelihood = seen.passes.likelihood
+        seen.passes = full.passes
+        return seen
 
     def _seen_names(self, checked: StanData) -> tuple[str, ...]:
         """Names of the coordinates of ψ."""
@@ -417,14 +428,24 @@ class Session:
             return control_variate(none, full.prior, expansion, left_out=self.controlled.left_out)
 
     def sample_quadratic(
-        self, checked: StanData, control: ControlVariate, nuts: NUTS, seed: int, inits: Float
+        self,
+        checked: StanData,
+        control: ControlVariate,
+        nuts: NUTS,
+        seed: int,
+        inits: Float,
+        near: Float | None = None,
     ) -> Float:
         """Run NUTS on prior times quadratic, without rows: unconstrained (chains, draws, P)."""
         data = {**self._no_rows(checked), **self.control_data(control)}
+        inits, inv_metric = inits[: nuts.chains], None if near is None else inverse_metric(near)
         with self.density().bind(data) as bound:
-            return bound.sample(
-                seed=seed, inits=inits[: nuts.chains], **vars(nuts)
-            ).unconstrained
+            if near is None and self.engine.in_process:
+                mode, width = _top(bound, inits[0])
+                inits, inv_metric = np.tile(mode, (nuts.chains, 1)), width**2
+            options = vars(nuts.completed(inv_metric))
+            result = bound.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
+        return result.unconstrained
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
@@ -583,6 +604,17 @@ class Session:
         if self._witness is not None:
             self._witness[1].close()
         self._witness = None
+
+
+def _top(bound: BoundModel, start: Float) -> tuple[Float, Float]:
+    """The mode of a density that costs little, and its width in each coordinate there."""
+
+    def density(theta: Float) -> tuple[float, Float]:
+        value, gradient = bound.log_density_gradient(theta[None])
+        return float(value[0]), gradient[0]
+
+    mode = climb(density, start, max_iter=_STEPS_UP).theta
+    return mode, curvature_width(bound.log_density_gradient, mode)
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:

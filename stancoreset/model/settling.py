@@ -19,6 +19,7 @@ import numpy as np
 from stancoreset.engines import NUTS, Float, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.model.session import Session
+from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     GaussianFit,
     Reference,
@@ -41,6 +42,8 @@ SETTLED = "settled"
 _TURNS = 5
 # Draws are those of the full posterior if their log importance weights have this spread.
 _SPREAD = 0.3
+# Largest R̂ of chains whose draws are used.
+_MIXED = 1.2
 # A Laplace fit whose quadratic leaves no more than this is left as it is.
 _GOOD = 0.1
 # Draws at which the spread is measured, of those that NUTS makes.
@@ -72,7 +75,7 @@ class View:
     reference: Reference
 
     def expansion(self) -> Expansion:
-        """The log likelihood as a quadratic: projected, or expanded at the mode of a Laplace fit."""
+        """The log likelihood as a quadratic: projected, or expanded at a Laplace fit's mode."""
         gaussian = self.reference.method == "laplace"
         return self.session.expand(self.full, self.reference, 0 if gaussian else PAIRS)
 
@@ -84,7 +87,7 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
         return View(session, full, reference)
     spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
-    seen = likelihood.full_data(checked)
+    seen = session.seen_data(checked)
     # The same values up to a constant, which one draw shows.
     offset = seen.log_likelihood(psi[:1])[0] - reference.log_likelihood[0]
     values = reference.log_likelihood + offset
@@ -94,7 +97,7 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
 def from_rough_modes(
     session: Session, checked: StanData, full: FullData, nuts: NUTS, count: int, seed: int
 ) -> Reference | None:
-    """Settle from the ends of short optimisations on a subsample.
+    """Settle on a subsample, from the ends of short optimisations, and then on all rows.
 
     None if the rows see the parameters themselves, where a Laplace fit costs little, or if the
     draws do not settle.
@@ -103,24 +106,37 @@ def from_rough_modes(
         return None
     size = min(full.n_obs, max(_LEAST_ROWS, _ROWS_PER_PARAMETER * full.n_params))
     try:
-        with full.subsample(size, np.random.default_rng(seed)) as small:
-            seeds = range(seed, seed + nuts.chains)
-            ends = np.array([small.mode(seed=one, max_iter=_ITERATIONS) for one in seeds])
-            best = np.argmax(np.nan_to_num(small.log_density(ends), nan=-np.inf))
-        psi = session.seen(checked, ends[best][None])[0]
-        whole = session.likelihood.full_data(checked)
+        whole = session.seen_data(checked)
         with whole.sampled(size, np.random.default_rng(seed)) as few:
-            width = curvature_width(few.log_density_gradient, psi)
-            here = Reference(
-                "draws", psi[None], few.param_names, seed, GaussianFit(psi, np.diag(width)),
-                np.zeros(1), np.zeros(1),
-            )  # fmt: skip
-            expansion = session.likelihood.expand(few, here)
-        draws = _turns(session, checked, whole, expansion, ends, nuts, seed)
+            ends = _rough_modes(full, size, nuts.chains, seed)
+            expansion = _around(session, few, session.seen(checked, ends[:1]), seed)
+            draws = _turns(session, checked, few, expansion, ends, nuts, seed)
+        if draws is not None and size < full.n_obs:
+            here = _here(session, checked, whole, draws, seed)
+            expansion = session.likelihood.expand(whole, here, PAIRS)
+            inits = draws[: nuts.chains]
+            draws = _turns(session, checked, whole, expansion, inits, nuts, seed + _TURNS, draws)
         return None if draws is None else from_rows(full, draws, SETTLED, count, seed)
     except StancoresetError as error:
         _log.info("rough modes do not settle: %s", error)
         return None
+
+
+def _rough_modes(full: FullData, size: int, count: int, seed: int) -> Float:
+    """Ends of short optimisations on a subsample, the highest first, (count, P)."""
+    with full.subsample(size, np.random.default_rng(seed)) as small:
+        seeds = range(seed, seed + count)
+        ends = np.array([small.mode(seed=one, max_iter=_ITERATIONS) for one in seeds])
+        height = np.nan_to_num(small.log_density(ends), nan=-np.inf)
+    return ends[np.argsort(-height, kind="stable")]
+
+
+def _around(session: Session, few: FullData, psi: Float, seed: int) -> Expansion:
+    """Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
+    width = curvature_width(few.log_density_gradient, psi[0])
+    gaussian, none = GaussianFit(psi[0], np.diag(width)), np.zeros(1)
+    here = Reference("draws", psi, few.param_names, seed, gaussian, none, none)
+    return session.likelihood.expand(few, here)
 
 
 def from_reference(
@@ -151,30 +167,42 @@ def _turns(
     inits: Float,
     nuts: NUTS,
     seed: int,
+    near: Float | None = None,
 ) -> Float | None:
-    """Draws from prior times quadratic, unconstrained, once they are draws of the posterior."""
+    """Draws from prior times quadratic, unconstrained, once they are draws of the posterior.
+
+    Draws `near` them give NUTS its metric.
+    """
     likelihood = session.likelihood
     short = NUTS(
-        iter_warmup=_WARMUP,
         iter_sampling=_SAMPLING,
         adapt_delta=nuts.adapt_delta,
         max_treedepth=nuts.max_treedepth,
         parallel_chains=nuts.parallel_chains,
     )
+    rough = replace(short, iter_warmup=_WARMUP)
     for turn in range(_TURNS):
         control = likelihood.quadratic_alone(checked, full, expansion)
-        chains = session.sample_quadratic(checked, control, short, seed + turn, inits)
-        inits = chains[:, -1]
-        draws = np.random.default_rng([seed, turn]).permutation(np.concatenate(list(chains)))
-        psi = session.seen(checked, draws)
-        log_likelihood = evaluated(full, psi[:_LOOKED_AT])[1]
-        here = _of_psi(psi, log_likelihood, full, seed)
+        options = rough if near is None else short
+        chains = session.sample_quadratic(checked, control, options, seed + turn, inits, near)
+        inits, rhat = chains[:, -1], worst_rhat({"theta": chains})
+        near = np.random.default_rng([seed, turn]).permutation(np.concatenate(list(chains)))
+        here = _here(session, checked, full, near, seed)
         gap = expansion.gap(here)
-        _log.debug("turn %d: the quadratic leaves %.3g", turn, gap)
-        if gap <= _SPREAD:
-            return draws
+        _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
+        if gap <= _SPREAD and rhat <= _MIXED:
+            return near
         expansion = likelihood.expand(full, here, PAIRS)
+        near = near if rhat <= _MIXED else None
     return None
+
+
+def _here(
+    session: Session, checked: StanData, full: FullData, draws: Float, seed: int
+) -> Reference:
+    """What the rows see of draws, the first of which are evaluated."""
+    psi = session.seen(checked, draws)
+    return _of_psi(psi, evaluated(full, psi[:_LOOKED_AT])[1], full, seed)
 
 
 def _of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:

@@ -50,6 +50,10 @@ __all__ = ["Attempt", "Pipeline"]
 # Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
 # metric from it, and the number of draws for that: ten for each parameter of a dense one.
 _NEAR, _NEAR_DRAWS = 0.5, 2_000
+# Sizes grow until this many in a row have not brought the held-out error to this share.
+_TRIES, _BETTER = 2, 0.95
+# Candidates if the quadratic alone leaves at most this spread of the log likelihood.
+_FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
@@ -203,6 +207,7 @@ class Pipeline:
         full, reference = view.full, view.reference
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         expansion = None if controlled is None else controlled.expansion
+        gap = np.inf if expansion is None else expansion.gap(reference)
         few = full.passes.stored is not None
         # Only a Gaussian reference, or settled draws, can be more.
         grows = plan.selection.draws is None and reference.spare is None
@@ -210,7 +215,11 @@ class Pipeline:
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         with stages("bind candidates"):
             rows, pool = view.session.pool(
-                self.checked, self._candidates(full), plan.seed, self.extra, different=different
+                self.checked,
+                self._candidates(full, gap),
+                plan.seed,
+                self.extra,
+                different=different,
             )
         with pool:
             projector = Projector(kind, full, rows, pool, reference, expansion)
@@ -236,7 +245,7 @@ class Pipeline:
 
         If no size is adequate, return the coreset with the smallest held-out error.
         """
-        plan = self.plan
+        plan, tries = self.plan, 0
         best: Coreset | None = None
         coreset: Coreset | None = None
         with self.stages("select"):
@@ -248,9 +257,10 @@ class Pipeline:
                 else:
                     method = cast("SolverName", plan.method)  # those in the loop went another way
                     coreset = select(projection, size, method, seed=plan.seed, **plan.options)
-                if best is None or coreset.heldout_error < best.heldout_error:
-                    best = coreset
-                if is_adequate(coreset, projection):
+                tries += 1
+                if best is None or coreset.heldout_error < _BETTER * best.heldout_error:
+                    best, tries = coreset, 0
+                if is_adequate(coreset, projection) or tries == _TRIES:
                     break
         assert best is not None
         return best
@@ -293,8 +303,11 @@ class Pipeline:
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
             return judge.certificate(posterior, staged=True, tick=tick)
 
-    def _candidates(self, full: FullData) -> int:
+    def _candidates(self, full: FullData, gap: float = np.inf) -> int:
+        """Number of candidates; few are enough for the little that a good quadratic leaves."""
         plan = self.plan
+        if plan.selection.candidates is None and isinstance(plan.size, str) and gap <= _SMALL_GAP:
+            return min(full.n_obs, _FEW_CANDIDATES)
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
 
     def near(self, reference: Reference) -> Float | None:

@@ -158,15 +158,11 @@ def expand(
     return _projected(full, reference, expansion, pairs) if pairs else expansion
 
 
-def _projected(
-    full: FullData, reference: Reference, expansion: Expansion, pairs: int
-) -> Expansion:
+def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs: int) -> Expansion:
     """The expansion with its gradient averaged under q, if that is better at the draws."""
     points = antithetic(expansion, pairs, np.random.default_rng([reference.seed, 23]))
     gradient = full.log_density_gradient(points)[1] - full.prior.log_density_gradient(points)[1]
-    averaged = replace(
-        expansion, gradient=gradient.mean(axis=0)[expansion.columns], points=points
-    )
+    averaged = replace(expansion, gradient=gradient.mean(axis=0)[expansion.columns], points=points)
     # Where q reaches outside the support there is no average.
     if not np.all(np.isfinite(averaged.gradient)):
         return expansion

@@ -128,9 +128,7 @@ class Controlled:
         return columns, np.array(start, dtype=np.int64)
 
 
-def add_control(
-    weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = True
-) -> Controlled:
+def add_control(weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = True) -> Controlled:
     """Write the quadratic term into a weighted program.
 
     With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later); with

@@ -38,8 +38,11 @@ __all__ = ["Likelihood", "likelihood_of"]
 
 # Functions with a bounded range: their values are no coordinates.
 _CURVED = frozenset(
-    "exp expm1 inv_logit Phi Phi_approx sqrt square inv inv_sqrt inv_square inv_cloglog fabs abs "
-    "softmax pow log1p_exp cholesky_decompose quad_form_diag diag_pre_multiply".split()
+    {
+        *("exp", "expm1", "pow", "sqrt", "square", "inv", "inv_sqrt", "inv_square", "abs", "fabs"),
+        *("inv_logit", "inv_cloglog", "Phi", "Phi_approx", "softmax", "log1p_exp"),
+        *("cholesky_decompose", "quad_form_diag", "diag_pre_multiply"),
+    }
 )
 _REALS = ("real", "vector", "row_vector", "matrix")
 
@@ -216,10 +219,12 @@ class _Cut:
 def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:
     """Expressions that are assigned to a variable or its elements."""
     for s in n.walk(statement):
-        if isinstance(s, n.Decl) and s.name == name and s.value is not None:
-            yield s.value
-        elif isinstance(s, n.Assign) and name in {v.name for v in target_vars(s.target)}:
-            yield s.value
+        match s:
+            case n.Decl(name=declared, value=value) if declared == name and value is not None:
+                yield value
+            case n.Assign(target=target, value=value):
+                if name in {v.name for v in target_vars(target)}:
+                    yield value
 
 
 def _is_curved(value: n.Expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -210,7 +210,7 @@ def test_a_poor_laplace_fit_gives_neither(model, sampled):
     good = model.reference(DATA, draws=50)
     poor = replace(good, log_q=good.log_q + np.linspace(-2, 2, 50))
     several = replace(good, elsewhere=good.draws + 9)
-    for reference in (poor, several, replace(good, method="draws", spare=good.draws)):
+    for reference in (poor, several, replace(good, method="pathfinder", spare=good.draws)):
         nuts, metric, _ = sampled(reference)
         assert metric is None
         assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("diag_e", 1000, 0.8)

@@ -14,8 +14,8 @@ True
 
 from __future__ import annotations
 
-from stancoreset.selection.solvers.base import METHODS, SolverName, SolverResult
 from stancoreset.parallel import single_threaded
+from stancoreset.selection.solvers.base import METHODS, SolverName, SolverResult
 from stancoreset.selection.solvers.checks import check_count, check_method, is_finite
 from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
 from stancoreset.selection.solvers.giga import giga

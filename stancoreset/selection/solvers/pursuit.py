@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import SolverError
-from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.parallel import single_threaded
+from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.checks import check_count
 from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.group_pursuit import group_pursuit

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import check_flag, check_is, check_whole
+from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import (
     METHODS,
     Callback,
@@ -17,7 +18,6 @@ from stancoreset.selection.solvers.base import (
     SolverName,
     SolverResult,
 )
-from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.checks import (
     check_arrays,
     check_groups,

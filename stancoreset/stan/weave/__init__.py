@@ -12,4 +12,13 @@ from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.slices import around, needed
 from stancoreset.stan.weave.weaving import Woven, weave
 
-__all__ = ["Woven", "around", "frozen_values", "needed", "optional", "suffix", "weave", "with_count"]
+__all__ = [
+    "Woven",
+    "around",
+    "frozen_values",
+    "needed",
+    "optional",
+    "suffix",
+    "weave",
+    "with_count",
+]
