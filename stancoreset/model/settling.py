@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stancoreset.engines import NUTS, Float, StanData
-from stancoreset.errors import StancoresetError
+from stancoreset.errors import ControlError, StancoresetError
 from stancoreset.model.session import Session
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
@@ -53,6 +53,8 @@ _WARMUP, _SAMPLING = 300, 300
 _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
+# Draws at which both forms of the likelihood are compared, and their largest relative difference.
+_COMPARED, _TOLERANCE = 3, 1e-8
 # Further draws of a Gaussian reference.
 _SPARE = 500
 
@@ -88,10 +90,28 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
     spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
     seen = session.seen_data(checked)
-    # The same values up to a constant, which one draw shows.
-    offset = seen.log_likelihood(psi[:1])[0] - reference.log_likelihood[0]
+    offset = _offset(seen, psi, reference)
     values = reference.log_likelihood + offset
     return View(likelihood, seen, _of_psi(psi, values, seen, reference.seed))
+
+
+def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
+    """The constant by which the log likelihood in ψ differs from that in the parameters.
+
+    Raises
+    ------
+    ControlError
+        If it is no constant: then ψ is not all that the rows see.
+    """
+    expected = reference.log_likelihood[:_COMPARED]
+    apart = seen.log_likelihood(psi[: len(expected)]) - expected
+    if np.ptp(apart) > _TOLERANCE * max(1.0, float(np.max(np.abs(expected)))):
+        raise ControlError(
+            f"the log likelihood in what the rows see ({', '.join(seen.param_names[:4])}, …) "
+            f"differs from the program's by {np.ptp(apart):.3g}; use control_variate=False, and "
+            "please report the program"
+        )
+    return float(apart[0])
 
 
 def from_rough_modes(
