@@ -38,7 +38,7 @@ KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
 #: With a known dense metric.
-DENSE_DELTA = 0.95
+DENSE_DELTA = 0.98
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 #: Arguments of ``cmdstanpy.CmdStanModel.sample`` that do not apply here, with the reason.

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stancoreset.engines import NUTS, Float, StanData
+from stancoreset.engines import DENSE_DRAWS, DENSE_PARAMETERS, NUTS, Float, StanData
 from stancoreset.errors import ControlError, StancoresetError
+from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
@@ -42,6 +43,8 @@ SETTLED = "settled"
 _TURNS = 5
 # Draws are those of the full posterior if their log importance weights have this spread.
 _SPREAD = 0.3
+# Or if the spread has stopped falling, and is not too large for rows to mend.
+_STILL, _FOR_ROWS = 0.8, 1.5
 # Largest R̂ of chains whose draws are used.
 _MIXED = 1.2
 # A Laplace fit whose quadratic leaves no more than this is left as it is.
@@ -115,9 +118,18 @@ def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
 
 
 def from_rough_modes(
-    session: Session, checked: StanData, full: FullData, nuts: NUTS, count: int, seed: int
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    nuts: NUTS,
+    count: int,
+    seed: int,
+    *,
+    more: bool = True,
 ) -> Reference | None:
     """Settle on a subsample, from the ends of short optimisations, and then on all rows.
+
+    The reference has `count` draws, or `more` if rows are needed to complete the quadratic.
 
     None if the rows see the parameters themselves, where a Laplace fit costs little, or if the
     draws do not settle.
@@ -130,13 +142,14 @@ def from_rough_modes(
         with whole.sampled(size, np.random.default_rng(seed)) as few:
             ends = _rough_modes(full, size, nuts.chains, seed)
             expansion = _around(session, few, session.seen(checked, ends[:1]), seed)
-            draws = _turns(session, checked, few, expansion, ends, nuts, seed)
-        if draws is not None and size < full.n_obs:
-            here = _here(session, checked, whole, draws, seed)
+            last = _turns(session, checked, few, expansion, ends, nuts, seed)
+        if last is not None and size < full.n_obs:
+            near = last.draws
+            here = _here(session, checked, whole, near, seed)
             expansion = session.likelihood.expand(whole, here, PAIRS)
-            inits = draws[: nuts.chains]
-            draws = _turns(session, checked, whole, expansion, inits, nuts, seed + _TURNS, draws)
-        return None if draws is None else from_rows(full, draws, SETTLED, count, seed)
+            inits, seed = near[: nuts.chains], seed + _TURNS
+            last = _turns(session, checked, whole, expansion, inits, nuts, seed, near)
+        return None if last is None else _settled(full, last, count, seed, more)
     except StancoresetError as error:
         _log.info("rough modes do not settle: %s", error)
         return None
@@ -160,7 +173,13 @@ def _around(session: Session, few: FullData, psi: Float, seed: int) -> Expansion
 
 
 def from_reference(
-    session: Session, checked: StanData, full: FullData, reference: Reference, nuts: NUTS
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    reference: Reference,
+    nuts: NUTS,
+    *,
+    more: bool = True,
 ) -> Reference:
     """Settle from a reference; the reference itself if it is good, or if that fails."""
     try:
@@ -169,14 +188,29 @@ def from_reference(
         if view.reference is reference and expansion.gap(reference) <= _GOOD:
             return reference
         inits, seed = reference.draws, reference.seed
-        draws = _turns(session, checked, view.full, expansion, inits, nuts, seed)
-        if draws is None:
+        last = _turns(session, checked, view.full, expansion, inits, nuts, seed)
+        if last is None:
             return reference
-        found = from_rows(full, draws, SETTLED, len(reference.draws), seed)
+        found = _settled(full, last, len(reference.draws), seed, more)
         return replace(found, elsewhere=reference.elsewhere)
     except StancoresetError as error:
         _log.info("the quadratic does not settle: %s", error)
         return reference
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Draws from prior times quadratic, and what the quadratic leaves of L at them."""
+
+    draws: Float
+    gap: float
+
+
+def _settled(full: FullData, last: _Turn, count: int, seed: int, more: bool) -> Reference:
+    """A reference of the last turn's draws."""
+    if more and last.gap > _GOOD:
+        count = max(count, len(last.draws) - HELDOUT_DRAWS)
+    return from_rows(full, last.draws, SETTLED, count, seed)
 
 
 def _turns(
@@ -188,19 +222,22 @@ def _turns(
     nuts: NUTS,
     seed: int,
     near: Float | None = None,
-) -> Float | None:
+) -> _Turn | None:
     """Draws from prior times quadratic, unconstrained, once they are draws of the posterior.
 
     Draws `near` them give NUTS its metric.
     """
     likelihood = session.likelihood
+    enough = -(-DENSE_DRAWS * inits.shape[1] // nuts.chains)
     short = NUTS(
-        iter_sampling=_SAMPLING,
+        chains=nuts.chains,
+        iter_sampling=max(_SAMPLING, enough if inits.shape[1] <= DENSE_PARAMETERS else 0),
         adapt_delta=nuts.adapt_delta,
         max_treedepth=nuts.max_treedepth,
         parallel_chains=nuts.parallel_chains,
     )
     rough = replace(short, iter_warmup=_WARMUP)
+    before = np.inf
     for turn in range(_TURNS):
         control = likelihood.quadratic_alone(checked, full, expansion)
         options = rough if near is None else short
@@ -210,9 +247,11 @@ def _turns(
         here = _here(session, checked, full, near, seed)
         gap = expansion.gap(here)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
-        if gap <= _SPREAD and rhat <= _MIXED:
-            return near
-        expansion = likelihood.expand(full, here, PAIRS)
+        # A quadratic that leaves more than its draws can tell is for the rows to complete.
+        stands = _STILL * before <= gap <= _FOR_ROWS
+        if rhat <= _MIXED and (gap <= _SPREAD or stands):
+            return _Turn(near, gap)
+        expansion, before = likelihood.expand(full, here, PAIRS), gap
         near = near if rhat <= _MIXED else None
     return None
 

@@ -162,14 +162,15 @@ class Pipeline:
         settles = self._controls and isinstance(plan.reference, str)
         with self.stages("reference", total=count) as tick:
             session, checked, nuts = self.session, self.checked, plan.nuts
+            more = plan.selection.draws is None
             if settles and plan.reference == "laplace":
-                found = from_rough_modes(session, checked, full, nuts, count, plan.seed)
+                found = from_rough_modes(session, checked, full, nuts, count, plan.seed, more=more)
                 if found is not None:
                     return found
             reference = session.reference(full, plan.reference, count, plan.seed, tick)
             if not settles:
                 return reference
-            return from_reference(session, checked, full, reference, nuts)
+            return from_reference(session, checked, full, reference, nuts, more=more)
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
@@ -315,7 +316,7 @@ class Pipeline:
         if reference.spare is not None:
             there = reference.method in _NEAR_BY
             return np.concatenate([reference.draws, reference.spare]) if there else None
-        if reference.elsewhere is not None:
+        if reference.elsewhere is not None or reference.log_q is None:
             return None
         # A Laplace fit is near if its log importance weights hardly vary.
         poor = not np.std(reference.log_p - reference.log_q) <= _NEAR

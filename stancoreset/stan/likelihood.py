@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 from stancoreset.stan.syntax import (
@@ -269,15 +270,13 @@ def _kept(
     for s in body:
         match s:
             case n.Decl():
-                keep = s.name in live
+                out += [s] if s.name in live else []
             case n.Assign():
-                keep = bool({v.name for v in target_vars(s.target)} & live)
+                out += [s] if {v.name for v in target_vars(s.target)} & live else []
             case n.Tilde() | n.TargetAdd() | n.VoidCall() | n.Message():
-                keep = bool((names_in(s) | context) & rows)
+                out += [s] if (names_in(s) | context) & rows else []
             case _:
-                inside = _context(s, context)
-                parts = around(s, lambda part, inside=inside: _kept(part, live, rows, inside))
+                inside = partial(_kept, live=live, rows=rows, context=_context(s, context))
+                parts = around(s, inside)
                 out += [s] if parts is None else parts
-                continue
-        out += [s] if keep else []
     return out
