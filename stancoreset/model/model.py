@@ -876,6 +876,15 @@ class CoresetModel(Closing):
         table = pd.DataFrame(rows, columns=["line", "text", "role", "why"])
         return table.rename(columns={"text": "statement"})
 
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """Variables through which parameters reach the rows, in whose coordinates ψ is written.
+
+        For a program with group effects ``r = sd * z`` these are the effects `r`, and neither `sd`
+        nor `z`; see `stancoreset.stan.likelihood`.
+        """
+        return self._session.controlled.covered
+
     def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
         """Check numerically that the program's weights act as weights.
 

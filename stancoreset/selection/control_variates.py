@@ -27,6 +27,7 @@ coreset is ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -139,6 +140,7 @@ class ControlVariate:
         """Values for the report."""
         return {
             "coordinates": len(self.columns),
+            "seen": list(dict.fromkeys(re.split(r"[.\[]", name)[0] for name in self.param_names)),
             "least_eigenvalue": self.least_eigenvalue,
             "share": self.share,
             "penalty": self.penalty,

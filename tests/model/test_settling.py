@@ -1,0 +1,153 @@
+"""Settling: draws from prior times quadratic, against draws of the full posterior."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from agreement import CERTIFIED, assert_agree, of_draws
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.engines import NUTS
+from stancoreset.errors import ControlError
+from stancoreset.model import settling
+from stancoreset.model.settling import SETTLED, from_reference, from_rough_modes, view_of
+from stancoreset.reference import GaussianFit, Reference
+from stancoreset.selection import expand
+
+# Non-centred, as brms writes group effects; the rows see mu, a and sigma.
+NONCENTRED = """
+data { int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; array[N] int y; }
+parameters { real mu; real<lower=0> tau; vector[J] z; }
+transformed parameters { vector[J] r = tau * z; }
+model {
+  mu ~ normal(0, 2); tau ~ exponential(1); z ~ std_normal();
+  y ~ poisson_log(mu + r[g]);
+}"""
+VARIABLES = ("mu", "tau", "r")
+CENTRED = (
+    NONCENTRED.replace("vector[J] z;", "vector[J] r;")
+    .replace("transformed parameters { vector[J] r = tau * z; }\n", "")
+    .replace("z ~ std_normal()", "r ~ normal(0, tau)")
+)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    rng = np.random.default_rng(4)
+    g = rng.integers(1, 13, 4_000)
+    return {
+        "N": 4_000,
+        "J": 12,
+        "g": g,
+        "y": rng.poisson(np.exp(0.3 + 0.7 * rng.normal(size=13)[g])),
+    }
+
+
+@pytest.fixture
+def model():
+    with sc.CoresetModel(stan_code=NONCENTRED, engine="stanli") as made:
+        yield made
+
+
+def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
+    """A projection of L is L where L is a quadratic: Gaussian rows with known scale."""
+    code = NONCENTRED.replace("array[N] int y", "vector[N] y").replace(
+        "poisson_log(mu + r[g])", "normal(mu + r[g], 0.7)"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as normal:
+        session, data = normal._session, normal.read(counts)
+        reference = from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1)
+        assert reference is not None
+        assert reference.method == SETTLED
+        view = view_of(session, data, session.full_data(data), reference)
+        for pairs in (0, 8):
+            assert (
+                expand(view.full, view.reference, np.arange(13), pairs).gap(view.reference) < 1e-4
+            )
+
+
+def test_averaged_gradients_are_those_of_quadrature(model, counts):
+    """E_q[∇L] by antithetic pairs, against Gauss–Hermite along one coordinate."""
+    session, data = model._session, model.read(counts)
+    seen = session.seen_data(data)
+    centre, chol = np.zeros(13), np.zeros((13, 13))
+    chol[0, 0] = 0.3  # only the intercept varies
+    chol[np.arange(1, 13), np.arange(1, 13)] = 1e-9
+    rng = np.random.default_rng(0)
+    psi = centre + rng.normal(size=(50, 13)) @ chol.T
+    values = seen.log_likelihood(psi)
+    here = Reference("draws", psi, seen.param_names, 1, GaussianFit(centre, chol), values, values)
+    found = expand(seen, here, np.arange(13), 4_000)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    points = np.outer(nodes, chol[0])
+    at = seen.log_density_gradient(points)[1] - seen.prior.log_density_gradient(points)[1]
+    expected = weights @ at / weights.sum()
+    assert found.points is not None
+    np.testing.assert_allclose(found.gradient, expected, rtol=0.02, atol=0.02 * abs(expected[0]))
+
+
+@pytest.mark.fit
+def test_settled_draws_are_draws_of_the_posterior(model, counts):
+    """Within Monte-Carlo error of NUTS on all rows of the program as written."""
+    session, data = model._session, model.read(counts)
+    full = session.full_data(data)
+    reference = from_rough_modes(session, data, full, NUTS(), 400, reseeded(1))
+    assert reference is not None
+    settled = session.draws_container(np.concatenate([reference.draws, reference.spare]), full, {})
+    everything = model.sample(counts, seed=reseeded(2), show_progress=False)
+    # Importance weights of spread 0.3 move a mean by 0.3 sds at most; chains' order is lost here.
+    assert_agree(*(of_draws(d, *VARIABLES) for d in (settled, everything)), within=0.3)
+
+
+@pytest.mark.fit
+def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts):
+    fits = []
+    for code in (NONCENTRED, CENTRED):
+        with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+            fits.append(one.fit(counts, seed=reseeded(3), show_progress=False))
+    for fit in fits:
+        assert fit.certificate.verdict == "certified"
+        assert fit.certificate.ess > 0.97 * fit.certificate.n_draws
+    assert_agree(*(of_draws(fit.posterior, *VARIABLES) for fit in fits), within=2 * CERTIFIED)
+
+
+@pytest.mark.fit
+def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
+    assert model.seen == ("mu", "r")
+    fit = model.fit(counts, seed=reseeded(1), output_dir=tmp_path / "run", show_progress=False)
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["coreset"]["control"]["seen"] == ["mu", "r"]
+    assert fit.reference.method == SETTLED
+    assert fit.passes["gradients"] < 300 + 3 * 14
+
+
+def test_a_good_laplace_fit_stays(counts):
+    flat = NONCENTRED.replace("mu + r[g]", "mu")
+    counts = {**counts, "y": np.minimum(counts["y"], 3)}
+    with sc.CoresetModel(stan_code=flat, engine="stanli") as one:
+        session, data = one._session, one.read(counts)
+        full = session.full_data(data)
+        assert from_rough_modes(session, data, full, NUTS(), 100, 1) is None
+        laplace = session.reference(full, "laplace", 100, 1)
+        assert from_reference(session, data, full, laplace, NUTS()) is laplace
+
+
+def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
+    monkeypatch.setattr(settling, "_SPREAD", -1.0)
+    monkeypatch.setattr(settling, "_FOR_ROWS", -1.0)
+    monkeypatch.setattr(settling, "_TURNS", 1)
+    session, data = model._session, model.read(counts)
+    assert from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1) is None
+
+
+def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkeypatch):
+    session, data = model._session, model.read(counts)
+    full = session.full_data(data)
+    reference = session.reference(full, "laplace", 50, 1)
+    seen = type(session).seen
+    monkeypatch.setattr(type(session), "seen", lambda *args: seen(*args) * 1.01)
+    with pytest.raises(ControlError, match="what the rows see"):
+        view_of(session, data, full, reference)
