@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stancoreset.engines import DENSE_DRAWS, DENSE_PARAMETERS, NUTS, Float, StanData
+from stancoreset.engines import DENSE_DRAWS, DENSE_PARAMETERS, NUTS, Float, StanData, climb
 from stancoreset.errors import ControlError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
@@ -45,6 +45,8 @@ _TURNS = 5
 _SPREAD = 0.3
 # Or if the spread has stopped falling, and is not too large for rows to mend.
 _STILL, _FOR_ROWS = 0.8, 1.5
+# Above this spread the draws are not near the posterior.
+_FAR = 5.0
 # Largest R̂ of chains whose draws are used.
 _MIXED = 1.2
 # A Laplace fit whose quadratic leaves no more than this is left as it is.
@@ -54,6 +56,8 @@ _LOOKED_AT = 100
 _WARMUP, _SAMPLING = 300, 300
 # Rough modes: rows and iterations of L-BFGS that bring chains near the posterior.
 _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
+# Gradient at which a whitened climb ends.
+_SLOPE = 0.1
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
 # Draws at which both forms of the likelihood are compared, and their largest relative difference.
@@ -149,7 +153,9 @@ def from_rough_modes(
             expansion = session.likelihood.expand(whole, here, PAIRS)
             inits, seed = near[: nuts.chains], seed + _TURNS
             last = _turns(session, checked, whole, expansion, inits, nuts, seed, near)
-        return None if last is None else _settled(full, last, count, seed, more)
+        if last is None or _has_other_modes(session, checked, full, last.draws, ends, size, seed):
+            return None
+        return _settled(full, last, count, seed, more)
     except StancoresetError as error:
         _log.info("rough modes do not settle: %s", error)
         return None
@@ -162,6 +168,39 @@ def _rough_modes(full: FullData, size: int, count: int, seed: int) -> Float:
         ends = np.array([small.mode(seed=one, max_iter=_ITERATIONS) for one in seeds])
         height = np.nan_to_num(small.log_density(ends), nan=-np.inf)
     return ends[np.argsort(-height, kind="stable")]
+
+
+def _has_other_modes(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    draws: Float,
+    starts: Float,
+    size: int,
+    seed: int,
+) -> bool:
+    """Whether climbs from the starts, whitened by the draws, end where the rows see other values.
+
+    Such an end counts if the full density is no lower there than at the draws. Ends may differ in
+    funnels of scales and raw effects, whose product the rows see as one.
+    """
+    gaussian = moments(draws)
+    with full.subsample(size, np.random.default_rng(seed)) as small:
+
+        def density(z: Float) -> tuple[float, Float]:
+            value, gradient = small.log_density_gradient((gaussian.mean + gaussian.chol @ z)[None])
+            return float(value[0]), gaussian.chol.T @ gradient[0]
+
+        away = np.linalg.solve(gaussian.chol, (starts - gaussian.mean).T).T
+        tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
+    ends = gaussian.mean + np.array(tops) @ gaussian.chol.T
+    psi, there = session.seen(checked, draws), session.seen(checked, ends)
+    low, high = psi.min(axis=0), psi.max(axis=0)
+    # Modes of a subsample lie √(N/n) times as far from the posterior's.
+    margin = 0.5 * (high - low) * np.sqrt(full.n_obs / size)
+    outside = np.any((there < low - margin) | (there > high + margin), axis=1)
+    plausible = full.log_density(ends) >= np.min(full.log_density(draws[:_LOOKED_AT]))
+    return bool(np.any(outside & plausible))
 
 
 def _around(session: Session, few: FullData, psi: Float, seed: int) -> Expansion:
@@ -237,7 +276,7 @@ def _turns(
         parallel_chains=nuts.parallel_chains,
     )
     rough = replace(short, iter_warmup=_WARMUP)
-    before = np.inf
+    before, best = np.inf, None
     for turn in range(_TURNS):
         control = likelihood.quadratic_alone(checked, full, expansion)
         options = rough if near is None else short
@@ -249,11 +288,14 @@ def _turns(
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         # A quadratic that leaves more than its draws can tell is for the rows to complete.
         stands = _STILL * before <= gap <= _FOR_ROWS
+        if rhat <= _MIXED and (best is None or gap < best.gap):
+            best = _Turn(near, gap)
         if rhat <= _MIXED and (gap <= _SPREAD or stands):
-            return _Turn(near, gap)
+            break
         expansion, before = likelihood.expand(full, here, PAIRS), gap
         near = near if rhat <= _MIXED else None
-    return None
+    # Better than a Laplace fit in most cases; rows and further rounds do the rest.
+    return best if best is not None and best.gap <= _FAR else None
 
 
 def _here(
