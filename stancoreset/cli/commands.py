@@ -76,7 +76,7 @@ def _demo(args: argparse.Namespace) -> int:
     say.stage("load flights", time.perf_counter() - started)
     with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
         fit = _run_fit(model, data, args, say, **FLIGHT_LABELS)
-        posteriors = {"coreset": fit, "laplace": fit.laplace}
+        posteriors = {"coreset": fit, fit.reference.method: fit.laplace}
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
             started = time.perf_counter()
@@ -96,7 +96,7 @@ def _fit(args: argparse.Namespace) -> int:
     say = _Speaker(args)
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
         fit = _run_fit(model, _fit_data(args), args, say)
-        _finish(fit, {"coreset": fit, "laplace": fit.laplace}, args, say)
+        _finish(fit, {"coreset": fit, fit.reference.method: fit.laplace}, args, say)
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 

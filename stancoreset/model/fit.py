@@ -42,7 +42,8 @@ class CoresetFit:
     reference : Reference
         Reference draws used for selection.
     laplace : arviz.InferenceData or xarray.DataTree
-        The reference draws on the parameters' own scale, for comparison.
+        The reference's draws on the parameters' own scale, for comparison: those of a Laplace fit
+        unless ``reference.method`` says otherwise.
     timings : dict of str to float
         Seconds of each stage.
     settings : dict
