@@ -25,6 +25,7 @@ from stancoreset.engines import (
     chain_bars,
     climb,
     controlled_for,
+    embedded,
     initial_points,
     inverse_metric,
 )
@@ -134,11 +135,18 @@ class Session:
         It is this one if the rows see the parameters themselves.
         """
         cut = self.controlled.likelihood
-        return self if cut is None else self._like(Adopted(cut.weighted.program, cut.weighted))
+        if cut is None:
+            return self
+        # What evaluates this program evaluates that one too, if it has the same coordinates.
+        engine, other = self.engine, embedded(self.threads)
+        if self._passes.compiled is not None and other is not None:
+            same = controlled_for(self.program, other).code == self.controlled.code
+            engine = other if same else engine
+        return self._like(Adopted(cut.weighted.program, cut.weighted), engine)
 
-    def _like(self, adopted: Adopted) -> Session:
-        """A session with the same data and engine for another program."""
-        return Session(adopted, self.engine, self.threads, self.glm, self.passes)
+    def _like(self, adopted: Adopted, engine: Engine) -> Session:
+        """A session with the same data for another program."""
+        return Session(adopted, engine, self.threads, self.glm, self.passes)
 
     def seen(self, checked: StanData, draws: Float) -> Float:
         """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p)."""

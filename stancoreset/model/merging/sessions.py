@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Float, RowModel, StanData
+from stancoreset.engines import BoundModel, Engine, Float, RowModel, StanData
+from stancoreset.model.adopt import Adopted
 from stancoreset.model.merging.parts import Part
 from stancoreset.model.session import Session
 from stancoreset.progress import Stages
@@ -37,6 +38,10 @@ class _Derived(Session):
 
 class UnionSession(_Derived):
     """The union of the parts' coresets as data, with the parts' quadratics taken as exact."""
+
+    def _like(self, adopted: Adopted, engine: Engine) -> UnionSession:
+        """The union's likelihood in what the rows see, with the parts' quadratics."""
+        return UnionSession(super()._like(adopted, engine), self.union)
 
     def base_data(self) -> StanData:
         """The parts' quadratics as data."""
