@@ -1,7 +1,8 @@
 """Selection of rows and weights: projections, the control variate, and the coreset itself.
 
 May import reference, posterior, rows, engines and stan. Hands out `Coreset`, `select`, the
-projections, the expansion and the control variate; the solvers are a room inside it.
+projections, the expansion and the control variate; rooms inside it are the solvers, selection in
+the loop, and Hermite series.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from stancoreset.selection.control_variates import (
     control_variate,
     stable_share,
 )
-from stancoreset.selection.coreset import Coreset, select
+from stancoreset.selection.coreset import Coreset, Remainder, select
 from stancoreset.selection.expansion import PAIRS, Expansion, expand
 from stancoreset.selection.fisher import extend_fisher, project_fisher
+from stancoreset.selection.hermite import HermiteProjection, project_hermite
 from stancoreset.selection.projection import (
     Projection,
     default_candidates,
@@ -32,7 +34,9 @@ __all__ = [
     "ControlVariate",
     "Coreset",
     "Expansion",
+    "HermiteProjection",
     "Projection",
+    "Remainder",
     "TaylorProjection",
     "control_variate",
     "default_candidates",
@@ -45,6 +49,7 @@ __all__ = [
     "merge",
     "project",
     "project_fisher",
+    "project_hermite",
     "project_taylor",
     "select",
     "stable_share",

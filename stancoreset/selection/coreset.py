@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
 from stancoreset.files import atomic_path, read_numbers, reading
 from stancoreset.selection.control_variates import ControlVariate
+from stancoreset.selection.hermite import HermiteProjection
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.projection import Projection, heldout_error
 from stancoreset.selection.solvers import SolverName, solve
@@ -24,7 +25,10 @@ from stancoreset.selection.taylor import PENALTIES, TaylorProjection
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Coreset", "select"]
+__all__ = ["Coreset", "Remainder", "select"]
+
+#: Projections of what a control variate leaves to the rows; ``penalised`` makes a regression.
+Remainder: TypeAlias = TaylorProjection | HermiteProjection
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,19 @@ class Coreset:
     def size(self) -> int:
         """k, the number of rows."""
         return len(self.indices)
+
+    @property
+    def predicted_ess(self) -> float | None:
+        """Effective draws of the full posterior per draw of the coreset's, predicted before NUTS.
+
+        The log weights of the coreset's draws have the variance σ², σ = heldout_error · norm, and
+        ESS / n = (E W)² / E W² = exp(−σ²) for log-normal weights W. With a `HermiteProjection` σ²
+        is exact under its Gaussian, with others it is an average over draws. None if the coreset
+        has no norm.
+        """
+        if self.norm is None:
+            return None
+        return float(np.exp(-((self.heldout_error * self.norm) ** 2)))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -219,7 +236,7 @@ def _require_rows(coreset: Coreset, size: object) -> None:
 
 
 def select(
-    projection: Projection | TaylorProjection,
+    projection: Projection | Remainder,
     size: int,
     method: SolverName = "pursuit",
     *,
@@ -231,15 +248,15 @@ def select(
 
     Parameters
     ----------
-    projection : Projection or TaylorProjection
+    projection : Projection, TaylorProjection or HermiteProjection
     size : int
         k, the largest number of rows.
     method : str
         One of ``stancoreset.selection.solvers.METHODS``.
     seed : int
     penalty : float
-        For a `TaylorProjection`: the weight of the second-order part in the regression; with
-        zero the control variate alone accounts for it.
+        For a `TaylorProjection` or a `HermiteProjection`: the weight of the second-order part in
+        the regression; with zero the control variate alone accounts for it.
     **options
         Passed to the algorithm; see `stancoreset.selection.solvers.solve`.
 
@@ -254,12 +271,13 @@ def select(
     SolverError
         If the algorithm cannot use its arguments.
     """
-    check_is("projection", projection, (Projection, TaylorProjection), "what model.project returns")
+    kinds = (Projection, TaylorProjection, HermiteProjection)
+    check_is("projection", projection, kinds, "what model.project returns")
     check_whole("size", size, 1)
     check_text("method", method, "the name of a selection algorithm")
     check_whole("seed", seed, 0)
     check_number("penalty", penalty, 0)
-    if isinstance(projection, TaylorProjection):
+    if not isinstance(projection, Projection):
         projection = projection.penalised(penalty)
     if not 1 <= size <= projection.n_obs:
         raise OptionError(

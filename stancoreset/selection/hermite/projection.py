@@ -1,0 +1,250 @@
+"""The projection without draws: the candidates' remainders as vectors with exact inner products.
+
+With G the Gram matrix of the candidates' remainders r_m and t_m = ⟨R, r_m⟩ their inner products
+with the sum R of all rows' remainders, Φ and b are made so that G = ΦᵀΦ and Φᵀb = t. Then
+
+    ‖R − Σ_m w_m r_m‖²_q = ‖b − Φ w‖² + gap,      gap = ‖R‖² − ‖b‖²,
+
+is the variance under q of the log weights of a coreset whose quadratic is the projection of
+L − L_w. The gap is what no weights on the candidates can match. It is the last entry of the
+target, opposite a row of zeros, so that the solvers for draws minimise and report the whole.
+
+There is nothing to overfit: errors "on the draws" and on held-out draws are one and the same.
+
+Where ‖R‖² costs too much, random rows estimate the gap without bias. With c such that Φ c = b,
+R − Σ_m c_m r_m is orthogonal to all candidates, so that
+
+    gap = ⟨R − Σ_m c_m r_m, R⟩ = Σ_n w_n ⟨R − Σ_m c_m r_m, r_n⟩,
+
+whose summands are nearly equal: two thousand of them suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from stancoreset.engines import Float
+from stancoreset.errors import OptionError
+from stancoreset.reference import GaussianFit
+from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite.products import (
+    BUDGET,
+    SumOfRows,
+    between,
+    contracted,
+    gram,
+    plan,
+)
+from stancoreset.selection.hermite.rows import AllRows
+from stancoreset.selection.hermite.series import MAX_ORDER, RowFunction, hermite_series, joined
+from stancoreset.selection.projection import Projection, require_spread
+from stancoreset.selection.solvers import single_threaded
+
+__all__ = ["MAX_CANDIDATES", "HermiteProjection", "project_hermite"]
+
+#: Number of candidates beyond which more help little: the Gram matrix has its square of entries.
+MAX_CANDIDATES = 2_000
+# Largest number of candidates whose Gram matrix and its factors fit in memory.
+_MOST = 10_000
+# Rows that estimate the gap where ‖R‖² is not affordable.
+_SAMPLE = 2_000
+# Squared pivots of a Gram matrix, as shares of the largest, that are rounding error.
+_SINGULAR = 1e-12
+
+
+@dataclass(frozen=True)
+class HermiteProjection:
+    """Candidates and target beyond second order, and of second order, under a Gaussian q.
+
+    Attributes
+    ----------
+    phi : ndarray, shape (r + 1, M)
+        Φ, with a row of zeros at the end.
+    target : ndarray, shape (r + 1,)
+        b, and √gap at the end.
+    second_phi, second_target : ndarray, shapes (s, M) and (s,)
+        The same for the parts of second order.
+    norm : float
+        Standard deviation of the full log likelihood under q; errors are relative to it.
+    candidates : ndarray of int, shape (M,)
+        Row numbers, ascending.
+    n_obs : int
+    orders : tuple of int
+        Orders of the series from three on; higher ones are negligible or beyond `MAX_ORDER`.
+    last : float
+        Bound on the norm, in natural logarithms, of all rows' part of the highest order of the
+        series; if it is not small, q is so wide that still higher orders matter.
+    gap_error : float
+        Standard error of the gap where random rows estimate it, else zero.
+    came : ndarray, shape (M,), optional
+        As in `stancoreset.selection.projection.Projection`.
+    """
+
+    phi: Float = field(repr=False)
+    target: Float = field(repr=False)
+    second_phi: Float = field(repr=False)
+    second_target: Float = field(repr=False)
+    norm: float
+    candidates: NDArray[np.int64] = field(repr=False)
+    n_obs: int
+    orders: tuple[int, ...]
+    last: float
+    gap_error: float = 0.0
+    came: Float | None = field(default=None, repr=False)
+    _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_draws(self) -> int:
+        """2 r, the draws to which r equations correspond: with r rows none is left to match."""
+        return 2 * (len(self.target) - 1)
+
+    @property
+    def heldout_size(self) -> float:
+        """Standard deviation of the full log likelihood under q."""
+        return self.norm
+
+    @property
+    def variance(self) -> float:
+        """‖R‖², the variance of the log weights if the quadratic stands alone, without rows."""
+        return float(self.target @ self.target)
+
+    def predicted_variance(self, columns: NDArray[np.int64], weights: Float) -> float:
+        """Var_q[log weight] = ‖R − Σ_m w_m r_m‖² of the candidates at `columns`."""
+        residual = self.target - self.phi[:, columns] @ weights
+        return float(residual @ residual)
+
+    def ess_share(self, columns: NDArray[np.int64], weights: Float) -> float:
+        """Predicted effective draws of the full posterior per draw of the coreset's.
+
+        ESS / n = (E W)² / E W² = exp(−Var log W) for log-normal weights W.
+        """
+        return float(np.exp(-self.predicted_variance(columns, weights)))
+
+    def penalised(self, penalty: float) -> Projection:
+        """min ‖b − Φ w‖² + gap + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
+        if penalty not in self._penalised:
+            self._penalised.clear()  # one large matrix at a time is enough
+            self._penalised[penalty] = self._regression(penalty)
+        return self._penalised[penalty]
+
+    def _regression(self, penalty: float) -> Projection:
+        phi, target, scored = self.phi, self.target, len(self.target)
+        if penalty > 0:
+            phi = np.vstack([phi, np.sqrt(penalty) * self.second_phi])
+            target = np.append(target, np.sqrt(penalty) * self.second_target)
+        return Projection(
+            phi=phi,
+            target=target,
+            candidates=self.candidates,
+            heldout_phi=phi[:scored],
+            heldout_target=self.target,
+            n_obs=self.n_obs,
+            log_likelihood=np.empty(0),
+            means=np.zeros(phi.shape[1]),
+            scored=scored,
+            norm=self.norm,
+            heldout_norm=self.norm,
+            came=self.came,
+        )
+
+
+def project_hermite(
+    chunks: Iterable[GlmRows],
+    pool: GlmRows,
+    candidates: NDArray[np.int64],
+    function: RowFunction,
+    q: GaussianFit,
+    *,
+    n_obs: int,
+    seed: int = 0,
+    budget: float = BUDGET,
+) -> HermiteProjection:
+    """Project all rows and the candidates on Hermite polynomials under q.
+
+    Parameters
+    ----------
+    chunks : iterable of GlmRows
+        All rows with their weights; iterated two or three times, in the same order.
+    pool : GlmRows
+        The candidates.
+    candidates : ndarray of int, shape (M,)
+        Row numbers of the candidates, ascending; at most `MAX_CANDIDATES` are advised.
+    function : RowFunction
+        As given by `row_function`.
+    q : GaussianFit
+        Distribution of the coefficients; see `of_coefficients`.
+    n_obs : int
+        N, the number of rows of the full data.
+    seed : int
+    budget : float
+        Largest cost of an exact ‖R‖², see `stancoreset.selection.hermite.products.BUDGET`.
+
+    Raises
+    ------
+    OptionError
+        If there are too many candidates for their Gram matrix.
+    ReferenceFitError
+        If an expectation is not finite, or the log likelihood does not vary.
+    """
+    if len(pool) > _MOST:
+        raise OptionError(
+            f"candidates is {len(pool)}, expected at most {_MOST} for projection='hermite', which "
+            f"forms their Gram matrix; {MAX_CANDIDATES} are enough"
+        )
+    rows = AllRows.of(chunks, function, q)
+    own = hermite_series(pool, function, q)
+    orders = rows.orders
+    way = plan(rows.count, len(pool), own.directions.shape[1], orders, budget)
+    total = SumOfRows.of(rows, way)
+    if way.exact:
+        phi, target, _ = _factored(gram(own, orders), total.products(own))
+        gap, error = total.squared_norm() - float(target @ target), 0.0
+    else:
+        sample = rows.sample(_SAMPLE, seed)
+        products = total.products(joined([own, sample]))
+        phi, target, combination = _factored(gram(own, orders), products[: len(own)])
+        nearest = replace(own, weights=combination)
+        left = products[len(own) :] - between(nearest, sample, orders)
+        gap = rows.weight * float(left.mean())
+        error = rows.weight * float(left.std()) / np.sqrt(len(left))
+    gap = max(gap, 0.0)  # up to rounding
+    norm = rows.squared_norm + gap + float(target @ target)
+    require_spread(norm)
+    second = own.part(2) * contracted(rows.second, own, 2)
+    second_phi, second_target, _ = _factored(gram(own, (2,)), second)
+    return HermiteProjection(
+        phi=np.vstack([phi, np.zeros(len(own))]),
+        target=np.append(target, np.sqrt(gap)),
+        second_phi=second_phi,
+        second_target=second_target,
+        norm=float(np.sqrt(norm)),
+        candidates=candidates,
+        n_obs=n_obs,
+        orders=orders,
+        last=float(rows.sizes[MAX_ORDER - 1]),
+        gap_error=error,
+        came=None if np.all(pool.weights == 1) else pool.weights,
+    )
+
+
+@single_threaded
+def _factored(gram: Float, target: Float) -> tuple[Float, Float, Float]:
+    """Φ (r, M), b (r,) and c (M,) with ΦᵀΦ the Gram matrix, Φᵀb the target and Φ c = b.
+
+    Φ is Cholesky's factor with pivots, without the rows that are zero up to rounding.
+    """
+    least = _SINGULAR * float(gram.diagonal().max())
+    factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least)
+    order = np.asarray(pivots) - 1
+    rows, first = np.triu(factor)[:rank], order[:rank]
+    phi = np.empty_like(rows)
+    phi[:, order] = rows
+    b = solve_triangular(rows[:, :rank], target[first], trans="T", check_finite=False)
+    combination = np.zeros(len(gram))
+    combination[first] = solve_triangular(rows[:, :rank], b, check_finite=False)
+    return phi, b, combination

@@ -1,0 +1,440 @@
+"""Hermite series of rows, their inner products and the projection, against independent routes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy import sparse
+from scipy.integrate import quad
+from scipy.special import eval_hermitenorm, factorial
+from scipy.stats import norm
+
+from stancoreset.errors import OptionError, ReferenceFitError
+from stancoreset.reference.base import GaussianFit
+from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
+from stancoreset.selection.coreset import select
+from stancoreset.selection.hermite import products
+from stancoreset.selection.hermite import rows as all_rows
+from stancoreset.selection.hermite.products import Plan, SumOfRows, gram, plan
+from stancoreset.selection.hermite.projection import project_hermite
+from stancoreset.selection.hermite.rows import AllRows
+from stancoreset.selection.hermite.series import (
+    coefficients,
+    expected_rows,
+    hermite_series,
+    normal,
+    of_coefficients,
+    row_function,
+    why_not,
+)
+
+ORDERS = (3, 4, 5, 6)
+
+
+def kernel(width, family="bernoulli_logit", scale=None):
+    terms = (Term("X", tuple(range(width))), Term("offset", ()))
+    return GlmKernel(family, "y", "weights", Coefficients(terms, scale))
+
+
+LOGISTIC = row_function(kernel(1))
+POISSON = row_function(kernel(1, "poisson_log"))
+
+
+def make_rows(n, width, seed=0, family="bernoulli_logit"):
+    rng = np.random.default_rng(seed)
+    x, offset = rng.normal(size=(n, width)), 0.3 * rng.normal(size=n)
+    eta = offset + x @ rng.normal(size=width) / np.sqrt(width)
+    if family == "bernoulli_logit":
+        y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
+    else:
+        y = rng.poisson(np.exp(eta)).astype(float)
+    return GlmRows(Design(x), offset, y, rng.integers(1, 4, n).astype(float))
+
+
+def gaussian(width, spread, seed=1):
+    rng = np.random.default_rng(seed)
+    factor = spread * (np.eye(width) + 0.3 * rng.normal(size=(width, width)))
+    return GaussianFit(0.2 * rng.normal(size=width), factor)
+
+
+def tensor_rule(q, nodes):
+    """Points and weights of q in few dimensions, exact for polynomials of degree 2·nodes − 1."""
+    x, w = hermegauss(nodes)
+    width = len(q.mean)
+    z = np.stack(np.meshgrid(*[x] * width, indexing="ij"), axis=-1).reshape(-1, width)
+    weight = np.prod(np.stack(np.meshgrid(*[w] * width), axis=-1).reshape(-1, width), axis=1)
+    return q.mean + z @ q.chol.T, z, weight / weight.sum()
+
+
+def beyond_quadratics(values, z, weight):
+    """Columns minus their projections on the quadratics in z, by weighted least squares."""
+    width = z.shape[1]
+    i, j = np.triu_indices(width)
+    basis = np.column_stack([np.ones(len(z)), z, z[:, i] * z[:, j]])
+    root = np.sqrt(weight)[:, None]
+    fit, *_ = np.linalg.lstsq(root * basis, root * values, rcond=None)
+    return values - basis @ fit
+
+
+# Coefficients -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 0.3, 2.0])
+def test_coefficients_of_the_poisson_have_a_closed_form(scale):
+    mean, y = np.array([-1.0, 0.5, 2.0]), np.array([0.0, 3.0, 9.0])
+    found, known = coefficients(POISSON, mean, np.full(3, scale), y)
+    rate = np.exp(mean + scale**2 / 2)
+    assert known == 3
+    np.testing.assert_allclose(found[0], y * mean - rate, rtol=1e-10)
+    np.testing.assert_allclose(found[1], y - rate, rtol=1e-9, atol=1e-10)
+    for k in range(2, 7):
+        np.testing.assert_allclose(found[k], -rate * scale ** max(0, k - 3), rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore:The occurrence of roundoff")
+@pytest.mark.parametrize(("scale", "within"), [(0.01, 1e-7), (0.4, 1e-7), (1.5, 1e-7), (6.0, 1e-3)])
+@pytest.mark.parametrize("mean", [-3.0, 0.0, 1.2])
+def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, within):
+    found, known = coefficients(LOGISTIC, np.array([mean]), np.array([scale]), np.array([1.0]))
+    scaled = found[:, 0] * scale ** np.minimum(np.arange(7), known)
+
+    def integrand(z, k):
+        value = -np.logaddexp(0.0, -(mean + scale * z))
+        return value * eval_hermitenorm(k, z) * norm.pdf(z)
+
+    expected = [quad(integrand, -14, 14, (k,), epsabs=1e-14, limit=400)[0] for k in range(7)]
+    np.testing.assert_allclose(scaled, expected, rtol=within, atol=1e-11)
+
+
+def test_derivatives_are_a_matter_of_precision_only():
+    mean, scale, y = np.array([-0.7, 0.4]), np.array([0.5, 1.0]), np.array([0.0, 1.0])
+    power = scale ** np.minimum(np.arange(7), 3)[:, None]
+    by_derivatives = coefficients(LOGISTIC, mean, scale, y)[0] * power
+    plain, known = coefficients(lambda eta, y: LOGISTIC(eta, y)[:1], mean, scale, y)
+    assert known == 0
+    np.testing.assert_allclose(plain, by_derivatives, rtol=1e-6, atol=1e-11)
+
+
+def test_derivatives_of_every_family_are_derivatives():
+    eta, y, h = np.linspace(-2, 2, 9)[None], np.array([[1.0]]), 1e-5
+    for function in (LOGISTIC, POISSON, normal(0.7)):
+        ahead, behind, here = function(eta + h, y), function(eta - h, y), function(eta, y)
+        for order in range(3):
+            slope = (ahead[order] - behind[order]) / (2 * h)
+            np.testing.assert_allclose(here[order + 1], slope, rtol=1e-7, atol=1e-9)
+
+
+def test_values_of_every_family_equal_the_kernel():
+    rows, q = make_rows(20, 2, family="poisson_log"), gaussian(2, 0.3)
+    draws = q.draw(5, np.random.default_rng(0))
+    for family, scale in (("bernoulli_logit", None), ("poisson_log", None), ("normal", 0.8)):
+        glm = kernel(2, family, scale)
+        expected = glm.log_lik(rows, draws)
+        found = row_function(glm)(rows.predictor(draws.T), rows.y[:, None])[0].T
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_expected_derivatives_equal_the_kernels_at_a_tensor_rule():
+    for family in ("bernoulli_logit", "poisson_log"):
+        rows, q = make_rows(40, 2, family=family), gaussian(2, 0.4)
+        points, _, weight = tensor_rule(q, 40)
+        glm = kernel(2, family)
+        value, gradient, _ = glm.evaluate("log_density_gradient", rows, points)
+        found = expected_rows(rows, row_function(glm), q)
+        hessian = sum(
+            w * glm.evaluate("hessian", rows, p[None])[0]
+            for p, w in zip(points, weight, strict=True)
+            if w > 1e-13
+        )
+        assert found.value == pytest.approx(weight @ value, rel=1e-9)
+        np.testing.assert_allclose(found.gradient, weight @ gradient, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(found.hessian, hessian, rtol=1e-7, atol=1e-8)
+
+
+def test_expected_derivatives_are_derivatives_of_the_expected_value():
+    """Bonnet and Price: ∇_m E[L] = E[∇L]."""
+    rows, q, h = make_rows(30, 3), gaussian(3, 0.5), 1e-4
+    for step in h * np.eye(3):
+        ahead = expected_rows(rows, LOGISTIC, replace(q, mean=q.mean + step))
+        behind = expected_rows(rows, LOGISTIC, replace(q, mean=q.mean - step))
+        here = expected_rows(rows, LOGISTIC, q)
+        slope = (ahead.value - behind.value) / (2 * h)
+        assert slope == pytest.approx(step @ here.gradient / h, rel=1e-6)
+        bend = (ahead.gradient - behind.gradient) / (2 * h)
+        np.testing.assert_allclose(bend, here.hessian @ step / h, rtol=1e-6)
+
+
+def test_rows_whose_predictor_does_not_vary_have_no_remainder():
+    rows, q = make_rows(10, 2), GaussianFit(np.zeros(2), np.zeros((2, 2)))
+    series = hermite_series(rows, LOGISTIC, q)
+    assert np.all(series.parts == 0)
+    found = expected_rows(rows, LOGISTIC, q)
+    glm = kernel(2)
+    _, gradient, _ = glm.evaluate("log_density_gradient", rows, np.zeros((1, 2)))
+    np.testing.assert_allclose(found.gradient, gradient[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        found.hessian, glm.evaluate("hessian", rows, np.zeros((1, 2)))[0], rtol=1e-12
+    )
+
+
+def test_an_infinite_expectation_names_the_predictor():
+    rows = make_rows(5, 2, family="poisson_log")
+    with pytest.raises(ReferenceFitError, match="standard deviation"):
+        hermite_series(rows, POISSON, gaussian(2, 100.0))
+
+
+# Inner products -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bernoulli_logit", "poisson_log"])
+def test_gram_equals_a_tensor_rule(family):
+    rows, q = make_rows(30, 2, family=family), gaussian(2, 0.3)
+    points, z, weight = tensor_rule(q, 30)
+    glm = kernel(2, family)
+    rest = beyond_quadratics(glm.log_lik(rows, points), z, weight)
+    expected = rest.T @ (rest * weight[:, None])
+    found = gram(hermite_series(rows, row_function(glm), q), ORDERS)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * expected.max())
+
+
+def test_every_way_of_summing_is_the_same():
+    rows, q = make_rows(300, 4), gaussian(4, 0.4)
+    series = hermite_series(rows, LOGISTIC, q)
+    own = series[np.arange(0, 300, 7)]
+    matrix = gram(series, ORDERS)
+    products_ = (series.weights @ matrix)[::7]
+    total = series.weights @ matrix @ series.weights
+    for count in range(5):
+        way = Plan(ORDERS[:count], ORDERS[count:], exact=True, cost=0.0)
+        sums = SumOfRows.of([series[:111], series[111:112], series[112:]], way)
+        np.testing.assert_allclose(sums.products(own), products_, rtol=1e-10, atol=1e-14)
+        assert sums.squared_norm() == pytest.approx(total, rel=1e-10)
+
+
+def test_the_plan_is_the_cheapest_and_within_the_budget():
+    few = plan(1_000_000, 1_000, 5, ORDERS, budget=1e12)
+    assert few.exact
+    assert few.tensors == ORDERS
+    many = plan(3_000, 1_000, 200, ORDERS)
+    assert many.exact
+    assert many.pairs == ORDERS
+    large = plan(50_000, 2_000, 100, ORDERS)
+    assert not large.exact
+    assert plan(50_000, 2_000, 100, ORDERS, budget=1e15).exact
+
+
+def test_groups_and_weights_are_columns_and_copies():
+    rng = np.random.default_rng(3)
+    rows, q = make_rows(60, 5), gaussian(5, 0.4)
+    code = rng.integers(0, 3, 60)
+    dense = np.column_stack([rows.z.dense[:, :2], np.eye(3)[code]])
+    groups = sparse.csr_array(np.eye(3)[code])
+    grouped = replace(rows, z=Design(dense[:, :2], groups))
+    plain = replace(rows, z=Design(dense))
+    copies = plain[np.repeat(np.arange(60), rows.weights.astype(int))]
+    copies = replace(copies, weights=np.ones(len(copies)))
+    whole = [AllRows.of([some], LOGISTIC, q) for some in (grouped, plain, copies)]
+    for other in whole[1:]:
+        assert other.squared_norm == pytest.approx(whole[0].squared_norm)
+        np.testing.assert_allclose(other.sizes, whole[0].sizes)
+    way = Plan((), ORDERS, exact=True, cost=0.0)
+    squares = [SumOfRows.of(w, way).squared_norm() for w in whole]
+    np.testing.assert_allclose(squares, squares[0], rtol=1e-10)
+
+
+def test_rows_that_are_not_kept_are_made_again(monkeypatch):
+    rows, q = make_rows(200, 3), gaussian(3, 0.4)
+    chunks = [rows[:90], rows[90:]]
+    numbers = np.arange(0, 200, 2)
+    kept = project_hermite(chunks, rows[numbers], numbers, LOGISTIC, q, n_obs=200)
+    monkeypatch.setattr(all_rows, "_KEPT", 0)
+    again = project_hermite(chunks, rows[numbers], numbers, LOGISTIC, q, n_obs=200)
+    assert AllRows.of(chunks, LOGISTIC, q).kept is None
+    np.testing.assert_array_equal(again.phi, kept.phi)
+    np.testing.assert_array_equal(again.target, kept.target)
+
+
+def test_orders_without_effect_are_left_out():
+    rows = make_rows(100, 3)
+    wide, narrow = (AllRows.of([rows], LOGISTIC, gaussian(3, s)) for s in (0.5, 0.01))
+    assert wide.orders == ORDERS
+    assert narrow.orders == (3,)
+    assert narrow.sizes[3:].sum() < 1e-3 < wide.sizes[-1]
+
+
+# The projection -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rows, q = make_rows(400, 6), gaussian(6, 0.25)
+    numbers = np.arange(0, 400, 4)
+    projection = project_hermite([rows], rows[numbers], numbers, LOGISTIC, q, n_obs=400)
+    return rows, q, numbers, projection
+
+
+def test_columns_and_target_have_the_inner_products_of_the_rows(problem):
+    rows, q, numbers, projection = problem
+    series = hermite_series(rows, LOGISTIC, q)
+    for phi, target, orders in (
+        (projection.phi, projection.target, projection.orders),
+        (projection.second_phi, projection.second_target, (2,)),
+    ):
+        matrix = gram(series, orders)
+        own = matrix[np.ix_(numbers, numbers)]
+        np.testing.assert_allclose(phi.T @ phi, own, atol=1e-9 * own.max())
+        products_ = (series.weights @ matrix)[numbers]
+        np.testing.assert_allclose(phi.T @ target, products_, atol=1e-8 * products_.max())
+    whole = series.weights @ gram(series, projection.orders) @ series.weights
+    assert projection.variance == pytest.approx(whole, rel=1e-8)
+
+
+def test_predicted_variance_equals_the_variance_on_a_million_draws():
+    """Var_q of L − L_w and its projection's quadratic, by the kernel."""
+    rows, q = make_rows(80, 3), gaussian(3, 0.3)
+    numbers = np.arange(80)
+    projection = project_hermite([rows], rows, numbers, LOGISTIC, q, n_obs=80)
+    chosen, weights = np.arange(0, 80, 8), np.linspace(5.0, 20.0, 10)
+    difference = replace(rows, weights=rows.weights - np.bincount(chosen, weights, 80))
+    quadratic = expected_rows(difference, LOGISTIC, q)
+    rng, glm = np.random.default_rng(5), kernel(3)
+    values = []
+    for _ in range(20):
+        draws = q.draw(50_000, rng)
+        delta = draws - q.mean
+        bend = np.einsum("si,ij,sj->s", delta, quadratic.hessian, delta)
+        total = glm.log_lik(rows, draws) @ difference.weights
+        values.append(total - delta @ quadratic.gradient - 0.5 * bend)
+    values = np.concatenate(values) - np.mean(values)
+    error = np.std(values**2) / np.sqrt(len(values))
+    found = projection.predicted_variance(chosen, weights)
+    assert abs(found - np.mean(values**2)) < 4 * error
+    assert error < 0.02 * found
+    assert projection.ess_share(chosen, weights) == pytest.approx(np.exp(-found))
+
+
+def test_norm_is_the_spread_of_the_log_likelihood(problem):
+    rows, q, _, projection = problem
+    glm = kernel(6)
+    draws = q.draw(40_000, np.random.default_rng(2))
+    value, _ = glm.evaluate("log_density", rows, draws)
+    assert projection.norm == pytest.approx(np.std(value), rel=0.03)
+    expected = expected_rows(rows, LOGISTIC, q)
+    assert projection.norm**2 == pytest.approx(expected.squared_norm(q) + projection.variance)
+
+
+def test_random_rows_estimate_the_gap(problem):
+    rows, q, numbers, exact = problem
+    found = [
+        project_hermite([rows], rows[numbers], numbers, LOGISTIC, q, n_obs=400, seed=s, budget=0.0)
+        for s in range(8)
+    ]
+    assert exact.gap_error == 0.0
+    for one in found:
+        np.testing.assert_allclose(one.target[:-1], exact.target[:-1], rtol=1e-6, atol=1e-9)
+        assert 0 < one.gap_error < 0.1 * exact.target[-1] ** 2
+        assert abs(one.target[-1] ** 2 - exact.target[-1] ** 2) < 5 * one.gap_error
+    mean = np.mean([one.target[-1] ** 2 for one in found])
+    error = np.mean([one.gap_error for one in found]) / np.sqrt(8)
+    assert abs(mean - exact.target[-1] ** 2) < 4 * error
+
+
+def test_second_order_is_penalised_by_its_own_norm(problem):
+    """λ ‖b₂ − Φ₂ w‖² is λ ½ ‖Fᵀ (H − H_w) F‖², up to what no row can match."""
+    rows, q, numbers, projection = problem
+    penalised = projection.penalised(0.1)
+    assert projection.penalised(0.1) is penalised
+    rng, gaps = np.random.default_rng(0), []
+    for _ in range(3):
+        weights = rng.random(len(numbers)) * 10
+        residual = penalised.target - penalised.phi @ weights
+        beyond = projection.predicted_variance(np.arange(len(numbers)), weights)
+        assert np.sum(residual[: penalised.scored] ** 2) == pytest.approx(beyond)
+        signed = np.zeros(400)
+        signed[numbers] = weights
+        left = expected_rows(replace(rows, weights=rows.weights - signed), LOGISTIC, q)
+        second = 0.5 * np.sum((q.chol.T @ left.hessian @ q.chol) ** 2)
+        gaps.append(0.1 * second - (residual @ residual - beyond))
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-6 * residual @ residual)
+    assert len(projection.penalised(0.0).target) == penalised.scored
+
+
+@pytest.mark.parametrize("method", ["pursuit", "giga", "uniform"])
+def test_selection_reports_the_predicted_error(problem, method):
+    _, _, numbers, projection = problem
+    coreset = select(projection, 20, method=method, seed=1)
+    columns = np.searchsorted(numbers, coreset.indices)
+    variance = projection.predicted_variance(columns, coreset.weights)
+    assert coreset.heldout_error == pytest.approx(np.sqrt(variance) / projection.norm)
+    assert coreset.relative_error == pytest.approx(coreset.heldout_error)
+    assert coreset.norm == projection.norm
+    assert coreset.predicted_ess == pytest.approx(np.exp(-variance))
+    assert replace(coreset, norm=None).predicted_ess is None
+    if method == "pursuit":
+        assert variance < 0.3 * projection.variance
+
+
+def test_all_rows_leave_nothing():
+    rows, q = make_rows(50, 2), gaussian(2, 0.5)
+    projection = project_hermite([rows], rows, np.arange(50), LOGISTIC, q, n_obs=50)
+    assert projection.predicted_variance(np.arange(50), rows.weights) < 1e-12
+    assert projection.n_draws < 100  # two dimensions have 22 polynomials of degree three to six
+    np.testing.assert_array_equal(projection.came, rows.weights)
+
+
+def test_a_normal_likelihood_leaves_nothing_to_rows():
+    rows, q = make_rows(30, 2), gaussian(2, 0.5)
+    projection = project_hermite([rows], rows, np.arange(30), normal(0.5), q, n_obs=30)
+    assert projection.variance == 0.0
+    assert projection.norm > 0
+    assert select(projection, 5).heldout_error == 0.0
+
+
+def test_refusals():
+    rows, q = make_rows(30, 2), gaussian(2, 0.5)
+    nowhere = GaussianFit(q.mean, np.zeros((2, 2)))
+    with pytest.raises(ReferenceFitError, match="no spread"):
+        project_hermite([rows], rows, np.arange(30), LOGISTIC, nowhere, n_obs=30)
+    many = rows[np.zeros(10_001, dtype=int)]
+    with pytest.raises(OptionError, match="candidates is 10001"):
+        project_hermite([rows], many, np.arange(10_001), LOGISTIC, q, n_obs=10_001)
+
+
+def test_which_programs_have_series():
+    assert why_not(kernel(2)) == ""
+    assert "not a generalised" in why_not(None)
+    assert "sigma" in why_not(kernel(2, "normal", scale=2))
+    assert why_not(kernel(2, "normal", scale=0.5)) == ""
+    product = Coefficients((Term("X", (0, 1), scale=2),))
+    assert "product" in why_not(replace(kernel(2), coefficients=product))
+
+
+def test_coefficients_may_be_some_parameters_in_any_order():
+    glm = replace(kernel(2), coefficients=Coefficients((Term("X", (2, 0)),)))
+    q = gaussian(4, 0.5)
+    found = of_coefficients(glm, q)
+    np.testing.assert_array_equal(found.mean, q.mean[[2, 0]])
+    np.testing.assert_allclose(found.cov, q.cov[np.ix_([2, 0], [2, 0])])
+
+
+def test_features_of_symmetric_tensors_have_powers_as_inner_products():
+    z = np.random.default_rng(0).normal(size=(3, 8))
+    for degree in (1, 2, 3):
+        features = products._features(z, degree)
+        np.testing.assert_allclose(features.T @ features, (z.T @ z) ** degree, rtol=1e-12)
+
+
+def test_parts_are_normalised():
+    rows, q = make_rows(20, 2), gaussian(2, 0.5)
+    series = hermite_series(rows, LOGISTIC, q)
+    along = rows.z.dense @ q.chol
+    scale = np.linalg.norm(along, axis=1)
+    np.testing.assert_allclose(series.directions * scale[:, None], along)
+    found, known = coefficients(LOGISTIC, rows.predictor(q.mean), scale, rows.y)
+    for k in range(1, 7):
+        expected = found[k] * scale ** min(k, known) / np.sqrt(factorial(k))
+        np.testing.assert_allclose(series.part(k), expected, rtol=1e-12)
