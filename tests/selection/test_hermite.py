@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import comb
 
 import numpy as np
 import pytest
@@ -19,20 +20,20 @@ from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
 from stancoreset.selection.coreset import select
 from stancoreset.selection.hermite import products
 from stancoreset.selection.hermite import rows as all_rows
-from stancoreset.selection.hermite.products import Plan, SumOfRows, gram, plan
-from stancoreset.selection.hermite.projection import project_hermite
-from stancoreset.selection.hermite.rows import AllRows
-from stancoreset.selection.hermite.series import (
-    coefficients,
-    expected_rows,
-    hermite_series,
-    normal,
+from stancoreset.selection.hermite.expected import expected_rows
+from stancoreset.selection.hermite.functions import (
+    RowFunction,
     of_coefficients,
     row_function,
     why_not,
 )
+from stancoreset.selection.hermite.products import Plan, SumOfRows, gram, plan
+from stancoreset.selection.hermite.projection import project_hermite
+from stancoreset.selection.hermite.quadrature import one_predictor, two_predictors
+from stancoreset.selection.hermite.rows import AllRows
+from stancoreset.selection.hermite.series import MAX_ORDER, Part, hermite_series
 
-ORDERS = (3, 4, 5, 6)
+BEYOND = tuple(Part(k, k) for k in (3, 4, 5, 6))
 
 
 def kernel(width, family="bernoulli_logit", scale=None):
@@ -42,13 +43,17 @@ def kernel(width, family="bernoulli_logit", scale=None):
 
 LOGISTIC = row_function(kernel(1))
 POISSON = row_function(kernel(1, "poisson_log"))
+NORMAL = row_function(kernel(1, "normal", 0.7))
+SCALED = row_function(kernel(1, "normal", 1))
 
 
 def make_rows(n, width, seed=0, family="bernoulli_logit"):
     rng = np.random.default_rng(seed)
     x, offset = rng.normal(size=(n, width)), 0.3 * rng.normal(size=n)
     eta = offset + x @ rng.normal(size=width) / np.sqrt(width)
-    if family == "bernoulli_logit":
+    if family == "normal":
+        y = eta + rng.normal(size=n)
+    elif family == "bernoulli_logit":
         y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
     else:
         y = rng.poisson(np.exp(eta)).astype(float)
@@ -86,7 +91,7 @@ def beyond_quadratics(values, z, weight):
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 0.3, 2.0])
 def test_coefficients_of_the_poisson_have_a_closed_form(scale):
     mean, y = np.array([-1.0, 0.5, 2.0]), np.array([0.0, 3.0, 9.0])
-    found, known = coefficients(POISSON, mean, np.full(3, scale), y)
+    found, known = one_predictor(POISSON, mean, np.full(3, scale), y, MAX_ORDER)
     rate = np.exp(mean + scale**2 / 2)
     assert known == 3
     np.testing.assert_allclose(found[0], y * mean - rate, rtol=1e-10)
@@ -99,7 +104,8 @@ def test_coefficients_of_the_poisson_have_a_closed_form(scale):
 @pytest.mark.parametrize(("scale", "within"), [(0.01, 1e-7), (0.4, 1e-7), (1.5, 1e-7), (6.0, 1e-3)])
 @pytest.mark.parametrize("mean", [-3.0, 0.0, 1.2])
 def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, within):
-    found, known = coefficients(LOGISTIC, np.array([mean]), np.array([scale]), np.array([1.0]))
+    mu, s, y = np.array([mean]), np.array([scale]), np.array([1.0])
+    found, known = one_predictor(LOGISTIC, mu, s, y, MAX_ORDER)
     scaled = found[:, 0] * scale ** np.minimum(np.arange(7), known)
 
     def integrand(z, k):
@@ -113,16 +119,17 @@ def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, wi
 def test_derivatives_are_a_matter_of_precision_only():
     mean, scale, y = np.array([-0.7, 0.4]), np.array([0.5, 1.0]), np.array([0.0, 1.0])
     power = scale ** np.minimum(np.arange(7), 3)[:, None]
-    by_derivatives = coefficients(LOGISTIC, mean, scale, y)[0] * power
-    plain, known = coefficients(lambda eta, y: LOGISTIC(eta, y)[:1], mean, scale, y)
+    by_derivatives = one_predictor(LOGISTIC, mean, scale, y, MAX_ORDER)[0] * power
+    values = RowFunction(lambda eta, y: LOGISTIC.evaluate(eta, y)[:1])
+    plain, known = one_predictor(values, mean, scale, y, MAX_ORDER)
     assert known == 0
     np.testing.assert_allclose(plain, by_derivatives, rtol=1e-6, atol=1e-11)
 
 
 def test_derivatives_of_every_family_are_derivatives():
     eta, y, h = np.linspace(-2, 2, 9)[None], np.array([[1.0]]), 1e-5
-    for function in (LOGISTIC, POISSON, normal(0.7)):
-        ahead, behind, here = function(eta + h, y), function(eta - h, y), function(eta, y)
+    for function in (LOGISTIC, POISSON, NORMAL):
+        ahead, behind, here = (function.evaluate(eta + d, y) for d in (h, -h, 0.0))
         for order in range(3):
             slope = (ahead[order] - behind[order]) / (2 * h)
             np.testing.assert_allclose(here[order + 1], slope, rtol=1e-7, atol=1e-9)
@@ -134,15 +141,15 @@ def test_values_of_every_family_equal_the_kernel():
     for family, scale in (("bernoulli_logit", None), ("poisson_log", None), ("normal", 0.8)):
         glm = kernel(2, family, scale)
         expected = glm.log_lik(rows, draws)
-        found = row_function(glm)(rows.predictor(draws.T), rows.y[:, None])[0].T
+        found = row_function(glm).evaluate(rows.predictor(draws.T), rows.y[:, None])[0].T
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_expected_derivatives_equal_the_kernels_at_a_tensor_rule():
-    for family in ("bernoulli_logit", "poisson_log"):
-        rows, q = make_rows(40, 2, family=family), gaussian(2, 0.4)
+    for glm in (kernel(2), kernel(2, "poisson_log"), kernel(1, "normal", scale=1)):
+        rows = make_rows(40, len(glm.coefficients.columns), family=glm.family)
+        q = gaussian(2, 0.4)
         points, _, weight = tensor_rule(q, 40)
-        glm = kernel(2, family)
         value, gradient, _ = glm.evaluate("log_density_gradient", rows, points)
         found = expected_rows(rows, row_function(glm), q)
         hessian = sum(
@@ -171,7 +178,7 @@ def test_expected_derivatives_are_derivatives_of_the_expected_value():
 def test_rows_whose_predictor_does_not_vary_have_no_remainder():
     rows, q = make_rows(10, 2), GaussianFit(np.zeros(2), np.zeros((2, 2)))
     series = hermite_series(rows, LOGISTIC, q)
-    assert np.all(series.parts == 0)
+    assert np.all(series.values == 0)
     found = expected_rows(rows, LOGISTIC, q)
     glm = kernel(2)
     _, gradient, _ = glm.evaluate("log_density_gradient", rows, np.zeros((1, 2)))
@@ -187,44 +194,73 @@ def test_an_infinite_expectation_names_the_predictor():
         hermite_series(rows, POISSON, gaussian(2, 100.0))
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.6, -0.9])
+def test_coefficients_of_the_normal_have_a_closed_form(correlation):
+    """e^(−2λ) shifts the mean of η by −2 cov(η, λ), and (y − η)² has three derivatives in η."""
+    mean, scale, y = np.array([0.3, -1.0]), np.array([0.5, 0.8]), np.array([1.5, 0.2])
+    level, tau = 0.4, 0.25
+    along, across = correlation * scale, np.sqrt(1 - correlation**2) * scale
+    found = two_predictors(SCALED, mean, along, across, (level, tau), y, 6)
+    rate, d = np.exp(2 * tau**2 - 2 * level), y - mean + 2 * along * tau
+    expected = []
+    for k in range(7):
+        for a in range(k + 1):
+            # E of ∂_η^j ∂_λ^(k−j) of −½ (y − η)² e^(−2λ), times the monomials of Z and Z′ in them.
+            value = np.zeros(2)
+            for j, of_square in ((0, -0.5 * (d**2 + scale**2)), (1, d), (2, -1.0)):
+                if a <= j <= k:
+                    ways = comb(k - a, j - a)
+                    powers = along ** (j - a) * across**a * (-2 * tau) ** (k - j)
+                    value = value + ways * powers * rate * of_square
+            if (k, a) == (0, 0):
+                value = value - level
+            if (k, a) == (1, 0):
+                value = value - tau
+            expected.append(value)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-11)
+
+
 # Inner products -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", ["bernoulli_logit", "poisson_log"])
+@pytest.mark.parametrize("family", ["bernoulli_logit", "poisson_log", "normal"])
 def test_gram_equals_a_tensor_rule(family):
-    rows, q = make_rows(30, 2, family=family), gaussian(2, 0.3)
-    points, z, weight = tensor_rule(q, 30)
-    glm = kernel(2, family)
+    glm = kernel(2, family, 2 if family == "normal" else None)
+    rows, q = make_rows(30, 2, family=family), gaussian(3 if family == "normal" else 2, 0.2)
+    points, z, weight = tensor_rule(q, 20)
     rest = beyond_quadratics(glm.log_lik(rows, points), z, weight)
     expected = rest.T @ (rest * weight[:, None])
-    found = gram(hermite_series(rows, row_function(glm), q), ORDERS)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * expected.max())
+    series = hermite_series(rows, row_function(glm), q)
+    found = gram(series, [part for part in series.parts if part.order > 2])
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-4 * expected.max())
 
 
-def test_every_way_of_summing_is_the_same():
-    rows, q = make_rows(300, 4), gaussian(4, 0.4)
-    series = hermite_series(rows, LOGISTIC, q)
+@pytest.mark.parametrize(("function", "width"), [(LOGISTIC, 4), (SCALED, 3)])
+def test_every_way_of_summing_is_the_same(function, width):
+    rows, q = make_rows(300, width), gaussian(4, 0.4)
+    series = hermite_series(rows, function, q)
     own = series[np.arange(0, 300, 7)]
-    matrix = gram(series, ORDERS)
+    beyond = tuple(sorted(p for p in series.parts if p.order > 2))
+    matrix = gram(series, beyond)
     products_ = (series.weights @ matrix)[::7]
     total = series.weights @ matrix @ series.weights
-    for count in range(5):
-        way = Plan(ORDERS[:count], ORDERS[count:], exact=True, cost=0.0)
+    for count in (0, 1, 2, 3, len(beyond)):
+        way = Plan(beyond[:count], beyond[count:], exact=True, cost=0.0)
         sums = SumOfRows.of([series[:111], series[111:112], series[112:]], way)
         np.testing.assert_allclose(sums.products(own), products_, rtol=1e-10, atol=1e-14)
         assert sums.squared_norm() == pytest.approx(total, rel=1e-10)
 
 
 def test_the_plan_is_the_cheapest_and_within_the_budget():
-    few = plan(1_000_000, 1_000, 5, ORDERS, budget=1e12)
+    few = plan(1_000_000, 1_000, 5, BEYOND, budget=1e12)
     assert few.exact
-    assert few.tensors == ORDERS
-    many = plan(3_000, 1_000, 200, ORDERS)
+    assert few.tensors == BEYOND
+    many = plan(3_000, 1_000, 200, BEYOND)
     assert many.exact
-    assert many.pairs == ORDERS
-    large = plan(50_000, 2_000, 100, ORDERS)
+    assert many.pairs == BEYOND
+    large = plan(50_000, 2_000, 100, BEYOND)
     assert not large.exact
-    assert plan(50_000, 2_000, 100, ORDERS, budget=1e15).exact
+    assert plan(50_000, 2_000, 100, BEYOND, budget=1e15).exact
 
 
 def test_groups_and_weights_are_columns_and_copies():
@@ -240,8 +276,8 @@ def test_groups_and_weights_are_columns_and_copies():
     whole = [AllRows.of([some], LOGISTIC, q) for some in (grouped, plain, copies)]
     for other in whole[1:]:
         assert other.squared_norm == pytest.approx(whole[0].squared_norm)
-        np.testing.assert_allclose(other.sizes, whole[0].sizes)
-    way = Plan((), ORDERS, exact=True, cost=0.0)
+        assert other.sizes == pytest.approx(whole[0].sizes)
+    way = Plan((), BEYOND, exact=True, cost=0.0)
     squares = [SumOfRows.of(w, way).squared_norm() for w in whole]
     np.testing.assert_allclose(squares, squares[0], rtol=1e-10)
 
@@ -261,9 +297,9 @@ def test_rows_that_are_not_kept_are_made_again(monkeypatch):
 def test_orders_without_effect_are_left_out():
     rows = make_rows(100, 3)
     wide, narrow = (AllRows.of([rows], LOGISTIC, gaussian(3, s)) for s in (0.5, 0.01))
-    assert wide.orders == ORDERS
-    assert narrow.orders == (3,)
-    assert narrow.sizes[3:].sum() < 1e-3 < wide.sizes[-1]
+    assert wide.remainder == BEYOND
+    assert narrow.remainder == BEYOND[:1]
+    assert sum(narrow.sizes[part] for part in BEYOND[1:]) < 1e-3 < wide.sizes[BEYOND[-1]]
 
 
 # The projection -----------------------------------------------------------------------------
@@ -280,28 +316,30 @@ def problem():
 def test_columns_and_target_have_the_inner_products_of_the_rows(problem):
     rows, q, numbers, projection = problem
     series = hermite_series(rows, LOGISTIC, q)
-    for phi, target, orders in (
-        (projection.phi, projection.target, projection.orders),
-        (projection.second_phi, projection.second_target, (2,)),
+    for phi, target, parts in (
+        (projection.phi, projection.target, projection.parts),
+        (projection.second_phi, projection.second_target, [Part(2, 2)]),
     ):
-        matrix = gram(series, orders)
+        matrix = gram(series, parts)
         own = matrix[np.ix_(numbers, numbers)]
         np.testing.assert_allclose(phi.T @ phi, own, atol=1e-9 * own.max())
         products_ = (series.weights @ matrix)[numbers]
         np.testing.assert_allclose(phi.T @ target, products_, atol=1e-8 * products_.max())
-    whole = series.weights @ gram(series, projection.orders) @ series.weights
+    whole = series.weights @ gram(series, projection.parts) @ series.weights
     assert projection.variance == pytest.approx(whole, rel=1e-8)
 
 
-def test_predicted_variance_equals_the_variance_on_a_million_draws():
+@pytest.mark.parametrize(
+    "glm", [kernel(3), kernel(2, "normal", scale=2)], ids=["logistic", "normal"]
+)
+def test_predicted_variance_equals_the_variance_on_a_million_draws(glm):
     """Var_q of L − L_w and its projection's quadratic, by the kernel."""
-    rows, q = make_rows(80, 3), gaussian(3, 0.3)
-    numbers = np.arange(80)
-    projection = project_hermite([rows], rows, numbers, LOGISTIC, q, n_obs=80)
+    rows, q = make_rows(80, len(glm.coefficients.columns)), gaussian(3, 0.15)
+    function, numbers = row_function(glm), np.arange(80)
+    projection = project_hermite([rows], rows, numbers, function, q, n_obs=80)
     chosen, weights = np.arange(0, 80, 8), np.linspace(5.0, 20.0, 10)
     difference = replace(rows, weights=rows.weights - np.bincount(chosen, weights, 80))
-    quadratic = expected_rows(difference, LOGISTIC, q)
-    rng, glm = np.random.default_rng(5), kernel(3)
+    quadratic, rng = expected_rows(difference, function, q), np.random.default_rng(5)
     values = []
     for _ in range(20):
         draws = q.draw(50_000, rng)
@@ -386,9 +424,19 @@ def test_all_rows_leave_nothing():
     np.testing.assert_array_equal(projection.came, rows.weights)
 
 
+def test_a_normal_with_unknown_scale_has_as_many_dimensions_as_its_statistics():
+    """e^(−2λ) times 1, c and c cᵀ: six functions of two coefficients."""
+    rows, q = make_rows(50, 2, family="normal"), gaussian(3, 0.2)
+    projection = project_hermite([rows], rows, np.arange(50), SCALED, q, n_obs=50)
+    sizes = np.linalg.svd(projection.phi, compute_uv=False)
+    assert np.sum(sizes > 1e-6 * sizes[0]) <= 6 * 4  # of each order from three to six
+    coreset = select(projection, 30)
+    assert coreset.predicted_ess > 1 - 1e-6 * projection.variance
+
+
 def test_a_normal_likelihood_leaves_nothing_to_rows():
     rows, q = make_rows(30, 2), gaussian(2, 0.5)
-    projection = project_hermite([rows], rows, np.arange(30), normal(0.5), q, n_obs=30)
+    projection = project_hermite([rows], rows, np.arange(30), NORMAL, q, n_obs=30)
     assert projection.variance == 0.0
     assert projection.norm > 0
     assert select(projection, 5).heldout_error == 0.0
@@ -407,8 +455,8 @@ def test_refusals():
 def test_which_programs_have_series():
     assert why_not(kernel(2)) == ""
     assert "not a generalised" in why_not(None)
-    assert "sigma" in why_not(kernel(2, "normal", scale=2))
-    assert why_not(kernel(2, "normal", scale=0.5)) == ""
+    for scale in (2, 0.5, None):
+        assert why_not(kernel(2, "normal", scale)) == ""
     product = Coefficients((Term("X", (0, 1), scale=2),))
     assert "product" in why_not(replace(kernel(2), coefficients=product))
 
@@ -419,11 +467,13 @@ def test_coefficients_may_be_some_parameters_in_any_order():
     found = of_coefficients(glm, q)
     np.testing.assert_array_equal(found.mean, q.mean[[2, 0]])
     np.testing.assert_allclose(found.cov, q.cov[np.ix_([2, 0], [2, 0])])
+    scaled = replace(glm, family="normal", coefficients=replace(glm.coefficients, scale=3))
+    np.testing.assert_array_equal(of_coefficients(scaled, q).mean, q.mean[[2, 0, 3]])
 
 
 def test_features_of_symmetric_tensors_have_powers_as_inner_products():
     z = np.random.default_rng(0).normal(size=(3, 8))
-    for degree in (1, 2, 3):
+    for degree in (0, 1, 2, 3):
         features = products._features(z, degree)
         np.testing.assert_allclose(features.T @ features, (z.T @ z) ** degree, rtol=1e-12)
 
@@ -434,7 +484,7 @@ def test_parts_are_normalised():
     along = rows.z.dense @ q.chol
     scale = np.linalg.norm(along, axis=1)
     np.testing.assert_allclose(series.directions * scale[:, None], along)
-    found, known = coefficients(LOGISTIC, rows.predictor(q.mean), scale, rows.y)
+    found, known = one_predictor(LOGISTIC, rows.predictor(q.mean), scale, rows.y, MAX_ORDER)
     for k in range(1, 7):
         expected = found[k] * scale ** min(k, known) / np.sqrt(factorial(k))
-        np.testing.assert_allclose(series.part(k), expected, rtol=1e-12)
+        np.testing.assert_allclose(series.of([Part(k, k)])[0], expected, rtol=1e-12)

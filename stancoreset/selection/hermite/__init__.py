@@ -1,23 +1,22 @@
 """Selection without draws: rows' remainders under a Gaussian, and their exact inner products.
 
 May import the projection, reference, rows, engines and the ground floor. Hands out the
-projection of rows that see one linear predictor, and the Hermite series that it is made of.
+projection, the expected derivatives that make the best quadratic, and row functions of GLMs.
 """
 
 from __future__ import annotations
 
+from stancoreset.selection.hermite.expected import ExpectedRows, expected_rows
+from stancoreset.selection.hermite.functions import (
+    RowFunction,
+    of_coefficients,
+    row_function,
+    why_not,
+)
 from stancoreset.selection.hermite.projection import (
     MAX_CANDIDATES,
     HermiteProjection,
     project_hermite,
-)
-from stancoreset.selection.hermite.series import (
-    ExpectedRows,
-    RowFunction,
-    expected_rows,
-    of_coefficients,
-    row_function,
-    why_not,
 )
 
 __all__ = [

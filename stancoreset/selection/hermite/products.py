@@ -1,16 +1,16 @@
 """Inner products of rows' remainders under a Gaussian: no draws, exact for the series.
 
-By Mehler's formula, with ρ_nm = z_nᵀ z_m,
+With ρ_nm the correlation of two rows' directions, and a part p of order k ≥ 3 and degree a,
 
-    ⟨r_n, r_m⟩_q = Σ_{k ≥ 3} h_nk h_mk ρ_nm^k / k!
+    ⟨r_n, r_m⟩_q = Σ_p v_np v_mp ρ_nm^a,      ρ_nm = d_nᵀ d_m,
 
-What a coreset must match is the sum of all rows, R = Σ_n w_n r_n. Its inner products with the
-candidates and its squared norm are computed order by order in the cheaper of two exact ways:
-from ρ of all pairs, chunk by chunk; or from the symmetric tensor T_k = Σ_n w_n h_nk z_n^{⊗k},
-unfolded into a matrix between features of degree ⌊k/2⌋ and ⌈k/2⌉ whose inner products are powers
-of ρ:
+see `stancoreset.selection.hermite.series`; with one predictor v_nk = h_nk / √k! and a = k. What a
+coreset must match is the sum of all rows, R = Σ_n w_n r_n. Its inner products with the candidates
+and its squared norm are computed part by part in the cheaper of two exact ways: from ρ of all
+pairs, chunk by chunk; or from the symmetric tensor T_p = Σ_n w_n v_np d_n^{⊗a}, unfolded into a
+matrix between features of degree ⌊a/2⌋ and ⌈a/2⌉ whose inner products are powers of ρ:
 
-    ⟨R, r_m⟩ = Σ_k ⟨T_k, h_mk z_m^{⊗k}⟩ / k!,      ‖R‖² = Σ_k ‖T_k‖² / k!
+    ⟨R, r_m⟩ = Σ_p v_mp ⟨T_p, d_m^{⊗a}⟩,      ‖R‖² = Σ_p ‖T_p‖²
 
 Where neither is affordable for ‖R‖², random rows estimate what the candidates leave of it; see
 `stancoreset.selection.hermite.projection`.
@@ -29,30 +29,30 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.parallel import available_cores
-from stancoreset.selection.hermite.series import HermiteSeries, in_threads
+from stancoreset.selection.hermite.series import HermiteSeries, Part, in_threads
 
-__all__ = ["BUDGET", "Plan", "SumOfRows", "between", "contracted", "gram", "plan", "tensor"]
+__all__ = ["BUDGET", "Plan", "SumOfRows", "add_tensors", "between", "gram", "plan", "products_with"]
 
 # Numbers ρ in a block: they stay in the processor's second cache.
 _ENTRIES = 1 << 17
 # Feature values in a block.
 _FEATURES = 1 << 21
-# Cost of one order of one number ρ, in floating-point operations of a matrix product.
+# Cost of one power of one number ρ, in floating-point operations of a matrix product.
 _ELEMENTWISE = 16
 #: Largest cost of an exact ‖R‖², in the same unit: some seconds.
 BUDGET = 3e10
 
 
-def gram(rows: HermiteSeries, orders: Sequence[int]) -> Float:
-    """Compute the inner products of some rows' parts of these orders, (M, M)."""
+def gram(rows: HermiteSeries, parts: Sequence[Part]) -> Float:
+    """Compute the inner products of these parts of some rows, (M, M)."""
     out = np.empty((len(rows), len(rows)))
+    by_power = _by_power(rows, parts)
 
     def fill(block: slice) -> None:
         correlation = rows.directions[block] @ rows.directions.T
         total = np.zeros_like(correlation)
-        for order, power in _powers(correlation, orders):
-            part = rows.part(order)
-            total += power * part * part[block, None]
+        for power, values in zip(_powers(correlation, by_power), by_power.values(), strict=True):
+            total += power * (values[:, block].T @ values)
         out[block] = total
 
     in_threads(fill, _slices(len(rows), len(rows)))
@@ -61,42 +61,43 @@ def gram(rows: HermiteSeries, orders: Sequence[int]) -> Float:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which orders are summed as tensors, the others from pairs of rows.
+    """Which parts are summed as tensors, the others from pairs of rows.
 
     Attributes
     ----------
-    tensors, pairs : tuple of int
+    tensors, pairs : tuple of Part
     exact : bool
         Whether ‖R‖² is computed exactly.
     cost : float
         In floating-point operations of matrix products.
     """
 
-    tensors: tuple[int, ...]
-    pairs: tuple[int, ...]
+    tensors: tuple[Part, ...]
+    pairs: tuple[Part, ...]
     exact: bool
     cost: float
 
 
-def plan(n: int, m: int, width: int, orders: Sequence[int], budget: float = BUDGET) -> Plan:
+def plan(n: int, m: int, width: int, parts: Sequence[Part], budget: float = BUDGET) -> Plan:
     """Choose the cheapest exact way; drop ‖R‖² from it if that exceeds the budget.
 
     Parameters
     ----------
     n, m, width : int
-        Number of rows, of candidates, and of coordinates of z.
-    orders : sequence of int
-        Ascending.
+        Number of rows, of candidates, and of coordinates of their directions.
+    parts : sequence of Part
     budget : float
     """
+    ascending = sorted(parts, key=lambda part: part.power)
 
     def cheapest(pairs: float, exact: bool) -> Plan:
         plans = []
-        for count in range(len(orders) + 1):
-            left, right = tuple(orders[:count]), tuple(orders[count:])
-            cost = sum(2.0 * (n + m) * _entries(width, order) for order in left)
+        for count in range(len(ascending) + 1):
+            left, right = tuple(ascending[:count]), tuple(ascending[count:])
+            cost = sum(2.0 * (n + m) * _entries(width, part.power) for part in left)
             if right:
-                cost += pairs * (2 * width + _ELEMENTWISE * len(right))
+                powers = len({part.power for part in right})
+                cost += pairs * (2 * width + 2 * len(right) + _ELEMENTWISE * powers)
             plans.append(Plan(left, right, exact, cost))
         return min(plans, key=lambda p: p.cost)
 
@@ -104,43 +105,40 @@ def plan(n: int, m: int, width: int, orders: Sequence[int], budget: float = BUDG
     return whole if whole.cost <= budget else cheapest(float(n * m), exact=False)
 
 
-def _entries(width: int, order: int) -> float:
+def _entries(width: int, power: int) -> float:
     """Number of entries of an unfolded symmetric tensor; infinite where memory lacks."""
-    low, high = (comb(width + d - 1, d) for d in (order // 2, order - order // 2))
+    low, high = (_count(width, degree) for degree in _degrees(power))
     return low * high if high <= _FEATURES // 64 and low * high <= 32 * _FEATURES else inf
 
 
 @dataclass(frozen=True)
 class SumOfRows:
-    """R = Σ_n w_n r_n, with r_n a row's parts of the given orders.
+    """R = Σ_n w_n r_n, with r_n the parts of a row that a plan lists.
 
     Attributes
     ----------
     chunks : iterable of HermiteSeries
         All rows.
     plan : Plan
-    tensors : dict of int to ndarray
-        Unfolded T_k / √k! of the plan's orders.
+    tensors : dict of Part to ndarray
+        Unfolded T_p of the plan's tensors.
     """
 
     chunks: Iterable[HermiteSeries] = field(repr=False)
     plan: Plan
-    tensors: dict[int, Float] = field(repr=False)
+    tensors: dict[Part, Float] = field(repr=False)
 
     @classmethod
     def of(cls, chunks: Iterable[HermiteSeries], plan: Plan) -> SumOfRows:
         """Sum the rows into the plan's tensors."""
-        tensors: dict[int, Float] = {}
+        tensors: dict[Part, Float] = {}
         for chunk in chunks if plan.tensors else ():
-            for order in plan.tensors:
-                tensors[order] = tensors.get(order, 0.0) + tensor(chunk, order)
+            add_tensors(tensors, chunk, plan.tensors)
         return cls(chunks, plan, tensors)
 
     def products(self, candidates: HermiteSeries) -> Float:
         """⟨R, r_m⟩ of every candidate, (M,)."""
-        total = np.zeros(len(candidates))
-        for order, tensor in self.tensors.items():
-            total += candidates.part(order) * contracted(tensor, candidates, order)
+        total = products_with(self.tensors, candidates)
         if self.plan.pairs:
             for chunk in self.chunks:
                 total += between(chunk, candidates, self.plan.pairs)
@@ -163,41 +161,47 @@ class SumOfRows:
 # Pairs of rows ------------------------------------------------------------------------------
 
 
-def _powers(correlation: Float, orders: Sequence[int]) -> Iterator[tuple[int, Float]]:
-    """Yield ρᵏ for ascending orders, each in the memory of the one before."""
-    power, at = correlation.copy(), 1
-    for order in orders:
-        while at < order:
+def _by_power(rows: HermiteSeries, parts: Sequence[Part]) -> dict[int, Float]:
+    """Values of the parts of each degree, (t, n), in ascending order of degrees."""
+    powers = sorted({part.power for part in parts})
+    return {power: rows.of(p for p in parts if p.power == power) for power in powers}
+
+
+def _powers(correlation: Float, powers: Iterable[int]) -> Iterator[Float]:
+    """Yield powers of ρ, in ascending order, each in the memory of the one before."""
+    power, at = np.ones_like(correlation), 0
+    for wanted in powers:
+        while at < wanted:
             power *= correlation
             at += 1
-        yield order, power
+        yield power
 
 
-def between(rows: HermiteSeries, others: HermiteSeries, orders: Sequence[int]) -> Float:
+def between(rows: HermiteSeries, others: HermiteSeries, parts: Sequence[Part]) -> Float:
     """Σ_n w_n ⟨r_n, r_m⟩ for every row m of `others`, (M,)."""
+    one, two = _by_power(rows, parts), _by_power(others, parts)
 
     def part(block: slice) -> Float:
-        one = rows[block]
-        correlation = one.directions @ others.directions.T
+        correlation = rows.directions[block] @ others.directions.T
         total = np.zeros(len(others))
-        for order, power in _powers(correlation, orders):
-            total += others.part(order) * ((one.weights * one.part(order)) @ power)
+        for degree, power in zip(one, _powers(correlation, one), strict=True):
+            sums = (rows.weights[block] * one[degree][:, block]) @ power
+            total += np.einsum("tm,tm->m", sums, two[degree])
         return total
 
     return np.sum(in_threads(part, _slices(len(rows), len(others))), axis=0)
 
 
-def _within(rows: HermiteSeries, orders: Sequence[int]) -> float:
+def _within(rows: HermiteSeries, parts: Sequence[Part]) -> float:
     """Σ_nm w_n w_m ⟨r_n, r_m⟩: each pair once, counted twice."""
+    by_power = {power: rows.weights * v for power, v in _by_power(rows, parts).items()}
 
     def part(block: slice) -> float:
-        one, after = rows[block], rows[block.start :]
-        correlation = one.directions @ after.directions.T
-        total, length = 0.0, len(one)
-        for order, power in _powers(correlation, orders):
-            sums = (one.weights * one.part(order)) @ power
-            sums *= after.weights * after.part(order)
-            total += 2.0 * float(sums[length:].sum()) + float(sums[:length].sum())
+        correlation = rows.directions[block] @ rows.directions[block.start :].T
+        total, length = 0.0, block.stop - block.start
+        for power, values in zip(_powers(correlation, by_power), by_power.values(), strict=True):
+            sums = (values[:, block] @ power) * values[:, block.start :]
+            total += 2.0 * float(sums[:, length:].sum()) + float(sums[:, :length].sum())
         return total
 
     return sum(in_threads(part, _slices(len(rows), len(rows))))
@@ -211,6 +215,29 @@ def _slices(rows: int, columns: int) -> list[slice]:
 # Symmetric tensors --------------------------------------------------------------------------
 
 
+def add_tensors(tensors: dict[Part, Float], rows: HermiteSeries, parts: Sequence[Part]) -> None:
+    """Add T_p of some rows to the tensors."""
+    for part in parts:
+        tensors[part] = tensors.get(part, 0.0) + _tensor(rows, part)
+
+
+def products_with(tensors: dict[Part, Float], rows: HermiteSeries) -> Float:
+    """Σ_p v_np ⟨T_p, d_n^{⊗a}⟩ of every row, (n,)."""
+    total = np.zeros(len(rows))
+    for part, tensor in tensors.items():
+        total += rows.of([part])[0] * _contracted(tensor, rows, part.power)
+    return total
+
+
+def _degrees(power: int) -> tuple[int, int]:
+    return power // 2, power - power // 2
+
+
+def _count(width: int, degree: int) -> int:
+    """Number of monomials of one degree."""
+    return comb(width + degree - 1, degree)
+
+
 @cache
 def _monomials(width: int, degree: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float]:
     """Monomials of one degree as products of one of the degree before and a coordinate.
@@ -219,7 +246,7 @@ def _monomials(width: int, degree: int) -> tuple[NDArray[np.intp], NDArray[np.in
     -------
     prefix, last : ndarray of int
     root : ndarray
-        √(multinomial coefficient): features √c_α z^α have inner products (zᵀz′)^degree.
+        √(multinomial coefficient): features √c_α d^α have inner products (dᵀd′)^degree.
     """
     below = {a: i for i, a in enumerate(combinations_with_replacement(range(width), degree - 1))}
     own = list(combinations_with_replacement(range(width), degree))
@@ -229,29 +256,30 @@ def _monomials(width: int, degree: int) -> tuple[NDArray[np.intp], NDArray[np.in
     return prefix, last, np.sqrt(np.fromiter(counts, dtype=np.float64))
 
 
-def _features(z: Float, degree: int) -> Float:
-    """√c_α z^α for every monomial of the degree: z (r, n) → (f, n)."""
-    values = z
-    root = np.ones(len(z))
+def _features(directions: Float, degree: int) -> Float:
+    """√c_α d^α for every monomial of the degree: d (r, n) → (f, n)."""
+    if degree == 0:
+        return np.ones((1, directions.shape[1]))
+    values, root = directions, np.ones(len(directions))
     for d in range(2, degree + 1):
-        prefix, last, root = _monomials(len(z), d)
-        values = values[prefix] * z[last]
+        prefix, last, root = _monomials(len(directions), d)
+        values = values[prefix] * directions[last]
     return np.asarray(values * root[:, None])
 
 
-def tensor(rows: HermiteSeries, order: int) -> Float:
-    """Σ_n w_n h_nk/√k! φ(z_n) φ′(z_n)ᵀ with features of degree ⌊k/2⌋ and ⌈k/2⌉."""
-    low, high = order // 2, order - order // 2
-    factors = rows.weights * rows.part(order)
-    step = max(64, _FEATURES // comb(rows.directions.shape[1] + high - 1, high))
+def _tensor(rows: HermiteSeries, part: Part) -> Float:
+    """Σ_n w_n v_np φ(d_n) φ′(d_n)ᵀ with features of degree ⌊a/2⌋ and ⌈a/2⌉."""
+    low, high = _degrees(part.power)
+    factors = rows.weights * rows.of([part])[0]
+    step = max(64, _FEATURES // _count(rows.directions.shape[1], high))
 
     def summed(block: slice) -> Float:
         total: Float | float = 0.0
         for start in range(block.start, block.stop, step):
             cut = slice(start, min(start + step, block.stop))
-            z = np.ascontiguousarray(rows.directions[cut].T)
-            right = _features(z, high)
-            left = right if low == high else _features(z, low)
+            directions = np.ascontiguousarray(rows.directions[cut].T)
+            right = _features(directions, high)
+            left = right if low == high else _features(directions, low)
             total = total + (left * factors[cut]) @ right.T
         return np.asarray(total)
 
@@ -260,14 +288,15 @@ def tensor(rows: HermiteSeries, order: int) -> Float:
     return np.sum(in_threads(summed, shares), axis=0)
 
 
-def contracted(tensor: Float, rows: HermiteSeries, order: int) -> Float:
-    """φ(z_n)ᵀ T φ′(z_n), (n,)."""
-    low, high = order // 2, order - order // 2
+def _contracted(tensor: Float, rows: HermiteSeries, power: int) -> Float:
+    """φ(d_n)ᵀ T φ′(d_n), (n,)."""
+    low, high = _degrees(power)
     out = np.empty(len(rows))
 
     def fill(block: slice) -> None:
-        z = np.ascontiguousarray(rows.directions[block].T)
-        out[block] = np.einsum("fn,fn->n", tensor.T @ _features(z, low), _features(z, high))
+        directions = np.ascontiguousarray(rows.directions[block].T)
+        right = _features(directions, high)
+        out[block] = np.einsum("fn,fn->n", tensor.T @ _features(directions, low), right)
 
     in_threads(fill, _slices(len(rows), tensor.shape[1]))
     return out

@@ -32,16 +32,17 @@ from stancoreset.engines import Float
 from stancoreset.errors import OptionError
 from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite.functions import RowFunction
 from stancoreset.selection.hermite.products import (
     BUDGET,
     SumOfRows,
     between,
-    contracted,
     gram,
     plan,
+    products_with,
 )
 from stancoreset.selection.hermite.rows import AllRows
-from stancoreset.selection.hermite.series import MAX_ORDER, RowFunction, hermite_series, joined
+from stancoreset.selection.hermite.series import MAX_ORDER, Part, hermite_series, joined
 from stancoreset.selection.projection import Projection, require_spread
 from stancoreset.selection.solvers import single_threaded
 
@@ -74,8 +75,8 @@ class HermiteProjection:
     candidates : ndarray of int, shape (M,)
         Row numbers, ascending.
     n_obs : int
-    orders : tuple of int
-        Orders of the series from three on; higher ones are negligible or beyond `MAX_ORDER`.
+    parts : tuple of Part
+        Parts of the series from order three on; others are negligible or beyond order six.
     last : float
         Bound on the norm, in natural logarithms, of all rows' part of the highest order of the
         series; if it is not small, q is so wide that still higher orders matter.
@@ -92,7 +93,7 @@ class HermiteProjection:
     norm: float
     candidates: NDArray[np.int64] = field(repr=False)
     n_obs: int
-    orders: tuple[int, ...]
+    parts: tuple[Part, ...]
     last: float
     gap_error: float = 0.0
     came: Float | None = field(default=None, repr=False)
@@ -198,25 +199,25 @@ def project_hermite(
         )
     rows = AllRows.of(chunks, function, q)
     own = hermite_series(pool, function, q)
-    orders = rows.orders
-    way = plan(rows.count, len(pool), own.directions.shape[1], orders, budget)
+    parts, squares = rows.remainder, [p for p in own.parts if p.order == 2]
+    way = plan(rows.count, len(pool), own.directions.shape[1], parts, budget)
     total = SumOfRows.of(rows, way)
     if way.exact:
-        phi, target, _ = _factored(gram(own, orders), total.products(own))
+        phi, target, _ = _factored(gram(own, parts), total.products(own))
         gap, error = total.squared_norm() - float(target @ target), 0.0
     else:
         sample = rows.sample(_SAMPLE, seed)
         products = total.products(joined([own, sample]))
-        phi, target, combination = _factored(gram(own, orders), products[: len(own)])
+        phi, target, combination = _factored(gram(own, parts), products[: len(own)])
         nearest = replace(own, weights=combination)
-        left = products[len(own) :] - between(nearest, sample, orders)
+        left = products[len(own) :] - between(nearest, sample, parts)
         gap = rows.weight * float(left.mean())
         error = rows.weight * float(left.std()) / np.sqrt(len(left))
     gap = max(gap, 0.0)  # up to rounding
     norm = rows.squared_norm + gap + float(target @ target)
     require_spread(norm)
-    second = own.part(2) * contracted(rows.second, own, 2)
-    second_phi, second_target, _ = _factored(gram(own, (2,)), second)
+    second = products_with({part: rows.quadratic[part] for part in squares}, own)
+    second_phi, second_target, _ = _factored(gram(own, squares), second)
     return HermiteProjection(
         phi=np.vstack([phi, np.zeros(len(own))]),
         target=np.append(target, np.sqrt(gap)),
@@ -225,8 +226,8 @@ def project_hermite(
         norm=float(np.sqrt(norm)),
         candidates=candidates,
         n_obs=n_obs,
-        orders=orders,
-        last=float(rows.sizes[MAX_ORDER - 1]),
+        parts=parts,
+        last=sum(size for part, size in rows.sizes.items() if part.order == MAX_ORDER),
         gap_error=error,
         came=None if np.all(pool.weights == 1) else pool.weights,
     )

@@ -10,18 +10,13 @@ import numpy as np
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm import GlmRows
-from stancoreset.selection.hermite.products import tensor
-from stancoreset.selection.hermite.series import (
-    MAX_ORDER,
-    HermiteSeries,
-    RowFunction,
-    hermite_series,
-    joined,
-)
+from stancoreset.selection.hermite.functions import RowFunction
+from stancoreset.selection.hermite.products import add_tensors
+from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
 
 __all__ = ["AllRows"]
 
-# Norm in natural logarithms that the highest orders may have together to be left out.
+# Norm in natural logarithms that the smallest parts may have together to be left out.
 _NEGLIGIBLE = 1e-3
 # Entries of directions that are kept between passes: 160 MB.
 _KEPT = 20_000_000
@@ -29,7 +24,7 @@ _KEPT = 20_000_000
 
 @dataclass(frozen=True)
 class AllRows:
-    """The rows of the full data, and their sums of orders one and two.
+    """The rows of the full data, and the sums of their parts of orders one and two.
 
     Attributes
     ----------
@@ -41,12 +36,10 @@ class AllRows:
     count : int
     weight : float
         Σ_n w_n.
-    sizes : ndarray, shape (MAX_ORDER,)
-        Σ_n w_n |h_nk| / √k! for k = 1 …: a bound on the norm of all rows' part of order k.
-    first : ndarray, shape (r,)
-        Σ_n w_n h_n1 z_n.
-    second : ndarray, shape (r, r)
-        Σ_n w_n h_n2 / √2 z_n z_nᵀ.
+    sizes : dict of Part to float
+        Σ_n w_n |v_np|: a bound on the norm of the part of all rows.
+    quadratic : dict of Part to ndarray
+        Tensors of the parts of orders one and two.
     """
 
     chunks: Iterable[GlmRows] = field(repr=False)
@@ -55,29 +48,29 @@ class AllRows:
     kept: tuple[HermiteSeries, ...] | None = field(repr=False)
     count: int
     weight: float
-    sizes: Float = field(repr=False)
-    first: Float = field(repr=False)
-    second: Float = field(repr=False)
+    sizes: dict[Part, float] = field(repr=False)
+    quadratic: dict[Part, Float] = field(repr=False)
 
     @classmethod
     def of(cls, chunks: Iterable[GlmRows], function: RowFunction, q: GaussianFit) -> AllRows:
         """Pass over the rows once."""
-        width = q.chol.shape[1]
         kept: list[HermiteSeries] | None = []
-        count, weight, sizes = 0, 0.0, np.zeros(MAX_ORDER)
-        first, second = np.zeros(width), np.zeros((width, width))
+        count, weight = 0, 0.0
+        sizes: dict[Part, float] = {}
+        quadratic: dict[Part, Float] = {}
         for chunk in chunks:
             series = hermite_series(chunk, function, q)
             count += len(series)
             weight += float(series.weights.sum())
-            sizes += np.abs(series.parts) @ series.weights
-            first += (series.weights * series.part(1)) @ series.directions
-            second += tensor(series, 2)
+            bounds = np.abs(series.values) @ series.weights
+            for part, bound in zip(series.parts, bounds, strict=True):
+                sizes[part] = sizes.get(part, 0.0) + float(bound)
+            add_tensors(quadratic, series, [p for p in series.parts if p.order <= 2])
             if kept is not None:
                 kept.append(series)
-                kept = kept if count * width <= _KEPT else None
+                kept = kept if count * q.chol.shape[1] <= _KEPT else None
         known = None if kept is None else tuple(kept)
-        return cls(chunks, function, q, known, count, weight, sizes, first, second)
+        return cls(chunks, function, q, known, count, weight, sizes, quadratic)
 
     def __iter__(self) -> Iterator[HermiteSeries]:
         if self.kept is not None:
@@ -87,16 +80,17 @@ class AllRows:
             yield hermite_series(chunk, self.function, self.q)
 
     @property
-    def orders(self) -> tuple[int, ...]:
-        """Orders from three on, without the highest ones whose norms are negligible together."""
-        together = np.cumsum(self.sizes[::-1])[::-1]
-        highest = max([3, *(k for k in range(4, MAX_ORDER + 1) if together[k - 1] > _NEGLIGIBLE)])
-        return tuple(range(3, highest + 1))
+    def remainder(self) -> tuple[Part, ...]:
+        """Parts of order three and more, without the smallest, negligible together."""
+        ascending = sorted((p for p in self.sizes if p.order > 2), key=self.sizes.__getitem__)
+        together = np.cumsum([self.sizes[part] for part in ascending])
+        dropped = int(np.searchsorted(together, _NEGLIGIBLE, side="right"))
+        return tuple(sorted(ascending[min(dropped, len(ascending) - 1) :]))
 
     @property
     def squared_norm(self) -> float:
         """Variance under q of the projection of L on the quadratics."""
-        return float(self.first @ self.first + np.sum(self.second**2))
+        return sum(float(np.sum(tensor**2)) for tensor in self.quadratic.values())
 
     def sample(self, count: int, seed: int) -> HermiteSeries:
         """Rows drawn with replacement, with probabilities proportional to their weights."""

@@ -1,0 +1,103 @@
+"""The projection of the log likelihood on quadratics: its expected derivatives under a Gaussian.
+
+By Bonnet's and Price's theorems the best quadratic in L²(q), expanded at the mean of q, has the
+gradient E_q[∇L] and the Hessian E_q[∇²L].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stancoreset.engines import Float
+from stancoreset.reference import GaussianFit
+from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite.functions import RowFunction
+from stancoreset.selection.hermite.quadrature import one_predictor, two_predictors
+from stancoreset.selection.hermite.series import Placed, blocks, in_threads
+
+__all__ = ["ExpectedRows", "expected_rows"]
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """Sums over rows of expected log likelihoods and their expected derivatives under q.
+
+    Attributes
+    ----------
+    value : float
+        E_q[L], up to a constant.
+    gradient : ndarray, shape (C,)
+        E_q[∇L], along the coefficients of η and the shared coordinate after them, if any.
+    hessian : ndarray, shape (C, C)
+        E_q[∇²L].
+    """
+
+    value: float
+    gradient: Float = field(repr=False)
+    hessian: Float = field(repr=False)
+
+    def __add__(self, other: ExpectedRows) -> ExpectedRows:
+        return ExpectedRows(
+            self.value + other.value,
+            self.gradient + other.gradient,
+            self.hessian + other.hessian,
+        )
+
+    def squared_norm(self, q: GaussianFit) -> float:
+        """Variance under q of the quadratic with these derivatives: |Fᵀg|² + ½ ‖FᵀHF‖²."""
+        first = q.chol.T @ self.gradient
+        second = q.chol.T @ self.hessian @ q.chol
+        return float(first @ first + 0.5 * np.sum(second**2))
+
+
+def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:
+    """Compute E_q of the rows' weighted log likelihood, its gradient and its Hessian.
+
+    Parameters
+    ----------
+    rows, function, q
+        As in `stancoreset.selection.hermite.series.hermite_series`.
+    """
+    moments = _of_two if function.shared else _of_one
+
+    def each(block: GlmRows) -> Float:
+        return moments(block, function, Placed.of(block, function, q))
+
+    found = rows.weights * np.concatenate(in_threads(each, blocks(rows)), axis=1)
+    value, slope, bend = found[:3]
+    gradient, hessian = rows.z.transposed_times(slope), rows.z.gram(bend)
+    if function.shared:
+        other, mixed, twice = found[3], rows.z.transposed_times(found[4]), float(found[5].sum())
+        gradient = np.append(gradient, other.sum())
+        hessian = np.block([[hessian, mixed[:, None]], [mixed, np.array([twice])]])
+    return ExpectedRows(float(value.sum()), gradient, hessian)
+
+
+def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> Float:
+    """E[ℓ], E[ℓ′] and E[ℓ″] of every row, (3, n)."""
+    found, known = one_predictor(function, placed.mean, placed.across, rows.y, orders=2)
+    lacking = np.maximum(np.arange(3) - known, 0)[:, None]
+    return found / _nonzero(placed.across) ** lacking
+
+
+def _of_two(rows: GlmRows, function: RowFunction, placed: Placed) -> Float:
+    """E of ℓ, ∂_η ℓ, ∂²_η ℓ, ∂_λ ℓ, ∂_η∂_λ ℓ and ∂²_λ ℓ of every row, (6, n).
+
+    With η = μ + c Z + d Z′ and λ = λ₀ + τ Z the derivatives along Z and Z′ are c ∂_η + τ ∂_λ
+    and d ∂_η.
+    """
+    c, d, tau = placed.along, _nonzero(placed.across), float(_nonzero(placed.other[1]))
+    found = two_predictors(function, placed.mean, c, placed.across, placed.other, rows.y, orders=2)
+    value, first, second, twice_first, mixed, twice_second = found
+    slope, bend = second / d, twice_second / d**2
+    other = (first - c * slope) / tau
+    cross = (mixed / d - c * bend) / tau
+    twice = (twice_first - c**2 * bend) / tau**2 - 2.0 * c * cross / tau
+    return np.stack([value, slope, bend, other, cross, twice])
+
+
+def _nonzero(spread: Float | float) -> Float:
+    """Spreads, infinite in place of zero: where nothing varies, no derivative matters."""
+    return np.where(np.asarray(spread) > 0, spread, np.inf)
