@@ -132,9 +132,8 @@ def test_predicted_against_draws(benchmark, d, n, spread):
     baseline, _ = problem.on_draws(projection.candidates[by_draws.indices], by_draws.weights, draws)
     seconds = float(benchmark.stats.stats.min)
     print(f"\nD = {d}, N = {n}: q {problem.seconds:.2f} s, projection {seconds:.2f} s, ", end="")
-    print(
-        f"gap {projection.target[-1] ** 2:.2g}, orders {sorted({part.order for part in projection.parts})}"
-    )
+    orders = sorted({part.order for part in projection.parts})
+    print(f"gap {projection.target[-1] ** 2:.2g}, orders {orders}")
     print(f"{'k':>6}{'predicted':>12}{'on draws':>12}{'±':>10}{'seconds':>10}")
     for size, predicted, variance, error, seconds in rows:
         print(f"{size:>6}{predicted:>12.6f}{variance:>12.6f}{error:>10.6f}{seconds:>10.2f}")
