@@ -560,7 +560,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "size": whole(1, 400),
                 "method": nothing,
                 "seed": whole(0),
-                "penalty": number(0),
+                "penalty": optional(number(0)),
             },
         ),
         "stan_model_path": Case(

@@ -20,7 +20,7 @@ from stancoreset.selection.hermite import HermiteProjection
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.projection import Projection, heldout_error
 from stancoreset.selection.solvers import SolverName, solve
-from stancoreset.selection.taylor import PENALTIES, TaylorProjection
+from stancoreset.selection.taylor import TaylorProjection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +241,7 @@ def select(
     method: SolverName = "pursuit",
     *,
     seed: int = 0,
-    penalty: float = PENALTIES[0],
+    penalty: float | None = None,
     **options: Any,
 ) -> Coreset:
     """Select rows and weights on a projection.
@@ -254,9 +254,10 @@ def select(
     method : str
         One of ``stancoreset.selection.solvers.METHODS``.
     seed : int
-    penalty : float
+    penalty : float, optional
         For a `TaylorProjection` or a `HermiteProjection`: the weight of the second-order part in
-        the regression; with zero the control variate alone accounts for it.
+        the regression; with zero the control variate alone accounts for it. Default: the first of
+        the projection's ``penalties``.
     **options
         Passed to the algorithm; see `stancoreset.selection.solvers.solve`.
 
@@ -276,9 +277,11 @@ def select(
     check_whole("size", size, 1)
     check_text("method", method, "the name of a selection algorithm")
     check_whole("seed", seed, 0)
-    check_number("penalty", penalty, 0)
+    if penalty is not None:
+        check_number("penalty", penalty, 0)
     if not isinstance(projection, Projection):
-        projection = projection.penalised(penalty)
+        first = projection.penalties[0]
+        projection = projection.penalised(first if penalty is None else penalty)
     if not 1 <= size <= projection.n_obs:
         raise OptionError(
             f"size is {size}, expected a number from 1 to {projection.n_obs}, the rows of the data"

@@ -101,6 +101,11 @@ class TaylorProjection:
         """‖b‖ on the held-out draws."""
         return self.heldout_norm
 
+    @property
+    def penalties(self) -> tuple[float, ...]:
+        """Weights of the second-order part to try in turn: `PENALTIES`."""
+        return PENALTIES
+
     def penalised(self, penalty: float) -> Projection:
         """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
         if penalty not in self._penalised:

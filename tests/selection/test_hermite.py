@@ -318,7 +318,7 @@ def test_columns_and_target_have_the_inner_products_of_the_rows(problem):
     series = hermite_series(rows, LOGISTIC, q)
     for phi, target, parts in (
         (projection.phi, projection.target, projection.parts),
-        (projection.second_phi, projection.second_target, [Part(2, 2)]),
+        (*projection.second, [Part(2, 2)]),
     ):
         matrix = gram(series, parts)
         own = matrix[np.ix_(numbers, numbers)]
@@ -399,6 +399,11 @@ def test_second_order_is_penalised_by_its_own_norm(problem):
         gaps.append(0.1 * second - (residual @ residual - beyond))
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-6 * residual @ residual)
     assert len(projection.penalised(0.0).target) == penalised.scored
+    assert projection.penalties[0] == 0.0
+    weighed = select(projection, 20, penalty=0.1)
+    assert weighed.heldout_error > select(projection, 20).heldout_error
+    columns = np.searchsorted(numbers, weighed.indices)
+    assert weighed.relative_error == penalised.error(columns, weighed.weights)
 
 
 @pytest.mark.parametrize("method", ["pursuit", "giga", "uniform"])

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,22 @@ from stancoreset.selection.hermite.products import (
     products_with,
 )
 from stancoreset.selection.hermite.rows import AllRows
-from stancoreset.selection.hermite.series import MAX_ORDER, Part, hermite_series, joined
+from stancoreset.selection.hermite.series import (
+    MAX_ORDER,
+    HermiteSeries,
+    Part,
+    hermite_series,
+    joined,
+)
 from stancoreset.selection.projection import Projection, require_spread
 from stancoreset.selection.solvers import single_threaded
 
-__all__ = ["MAX_CANDIDATES", "HermiteProjection", "project_hermite"]
+__all__ = ["MAX_CANDIDATES", "PENALTIES", "HermiteProjection", "project_hermite"]
 
 #: Number of candidates beyond which more help little: the Gram matrix has its square of entries.
 MAX_CANDIDATES = 2_000
+#: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
+PENALTIES = (0.0, 0.01, 0.1, 1.0)
 # Largest number of candidates whose Gram matrix and its factors fit in memory.
 _MOST = 10_000
 # Rows that estimate the gap where ‖R‖² is not affordable.
@@ -68,8 +77,10 @@ class HermiteProjection:
         Φ, with a row of zeros at the end.
     target : ndarray, shape (r + 1,)
         b, and √gap at the end.
-    second_phi, second_target : ndarray, shapes (s, M) and (s,)
-        The same for the parts of second order.
+    pool : HermiteSeries
+        The candidates.
+    quadratic : dict of Part to ndarray
+        Tensors of all rows' parts of second order.
     norm : float
         Standard deviation of the full log likelihood under q; errors are relative to it.
     candidates : ndarray of int, shape (M,)
@@ -88,8 +99,8 @@ class HermiteProjection:
 
     phi: Float = field(repr=False)
     target: Float = field(repr=False)
-    second_phi: Float = field(repr=False)
-    second_target: Float = field(repr=False)
+    pool: HermiteSeries = field(repr=False)
+    quadratic: dict[Part, Float] = field(repr=False)
     norm: float
     candidates: NDArray[np.int64] = field(repr=False)
     n_obs: int
@@ -110,6 +121,16 @@ class HermiteProjection:
         return self.norm
 
     @property
+    def penalties(self) -> tuple[float, ...]:
+        """Weights of the second-order part to try in turn: `PENALTIES`.
+
+        The first is zero. On draws a penalty also keeps weights from fitting the draws; here it
+        only costs accuracy, and without it R is seldom negative. Where rows have no remainder at
+        all, as for a normal outcome with known σ, only the second order can choose among them.
+        """
+        return PENALTIES if len(self.target) > 1 else PENALTIES[1:]
+
+    @property
     def variance(self) -> float:
         """‖R‖², the variance of the log weights if the quadratic stands alone, without rows."""
         return float(self.target @ self.target)
@@ -126,6 +147,13 @@ class HermiteProjection:
         """
         return float(np.exp(-self.predicted_variance(columns, weights)))
 
+    @cached_property
+    def second(self) -> tuple[Float, Float]:
+        """Φ₂ (s, M) and b₂ (s,), Φ and b of the parts of second order."""
+        products = products_with(self.quadratic, self.pool)
+        phi, target, _ = _factored(gram(self.pool, list(self.quadratic)), products)
+        return phi, target
+
     def penalised(self, penalty: float) -> Projection:
         """min ‖b − Φ w‖² + gap + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
         if penalty not in self._penalised:
@@ -136,8 +164,9 @@ class HermiteProjection:
     def _regression(self, penalty: float) -> Projection:
         phi, target, scored = self.phi, self.target, len(self.target)
         if penalty > 0:
-            phi = np.vstack([phi, np.sqrt(penalty) * self.second_phi])
-            target = np.append(target, np.sqrt(penalty) * self.second_target)
+            second_phi, second_target = self.second
+            phi = np.vstack([phi, np.sqrt(penalty) * second_phi])
+            target = np.append(target, np.sqrt(penalty) * second_target)
         return Projection(
             phi=phi,
             target=target,
@@ -199,7 +228,7 @@ def project_hermite(
         )
     rows = AllRows.of(chunks, function, q)
     own = hermite_series(pool, function, q)
-    parts, squares = rows.remainder, [p for p in own.parts if p.order == 2]
+    parts = rows.remainder
     way = plan(rows.count, len(pool), own.directions.shape[1], parts, budget)
     total = SumOfRows.of(rows, way)
     if way.exact:
@@ -216,13 +245,11 @@ def project_hermite(
     gap = max(gap, 0.0)  # up to rounding
     norm = rows.squared_norm + gap + float(target @ target)
     require_spread(norm)
-    second = products_with({part: rows.quadratic[part] for part in squares}, own)
-    second_phi, second_target, _ = _factored(gram(own, squares), second)
     return HermiteProjection(
         phi=np.vstack([phi, np.zeros(len(own))]),
         target=np.append(target, np.sqrt(gap)),
-        second_phi=second_phi,
-        second_target=second_target,
+        pool=own,
+        quadratic={part: t for part, t in rows.quadratic.items() if part.order == 2},
         norm=float(np.sqrt(norm)),
         candidates=candidates,
         n_obs=n_obs,
