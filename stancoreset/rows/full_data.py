@@ -11,7 +11,7 @@ the chunks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from stancoreset.engines import BoundModel, Compiled, Float, StanData
 from stancoreset.errors import DataError, ReferenceFitError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
-from stancoreset.rows.glm import FoundGlm, rows_of
+from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
 from stancoreset.rows.sums import (
     MAX_ROWS_PER_CHUNK,
     MIN_ROWS_PER_CHUNK,
@@ -31,6 +31,7 @@ from stancoreset.rows.sums import (
     RowSums,
     StanKernel,
     StoredChunks,
+    StoredGlmRows,
     slices,
 )
 from stancoreset.rows.tables import Kernel, StoredRows
@@ -123,7 +124,9 @@ class FullData:
         self.n_params = self.prior.n_params
         self.param_names = self.prior.param_names
         self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
-        kernel: Kernel | None = None if glm is None else glm.kernel
+        #: The GLM that equals the likelihood, if one is used.
+        self.glm: GlmKernel | None = None if glm is None else glm.kernel
+        kernel: Kernel | None = self.glm
         self._exact_hessian = kernel is not None
         #: The kernel that evaluates chunks; None if they are bound to the engine.
         self.kernel = kernel
@@ -151,9 +154,9 @@ class FullData:
         self._share = self._threads if in_process else self._threads // count
         self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
         self._sums = self._bound
-        if glm is not None and glm.kernel is not None:
+        if self.glm is not None:
             arrays = rows_of(weighted, self._evaluated)
-            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, glm.kernel, self._threads)
+            self._sums = ArrayChunks(arrays, rows, MAX_ROWS_PER_CHUNK, self.glm, self._threads)
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """Bind a random subsample of `size` rows, weighted by N/size: an unbiased small copy."""
@@ -187,6 +190,28 @@ class FullData:
             return self._weights[rows] * factors
         came = self.passes.stored.take(rows).get(self._weighted.weights)
         return factors if came is None else came * factors
+
+    def glm_rows(self) -> Iterable[GlmRows]:
+        """All rows in the GLM's variables, chunk by chunk, as often as they are iterated.
+
+        Equal rows may be one with their total weight.
+        """
+        assert self.glm is not None
+        if isinstance(self._sums, ArrayChunks):
+            return self._sums.chunks
+        assert self.passes.stored is not None
+        return StoredGlmRows(self.passes.stored, self.glm)
+
+    def glm_pool(self, rows: np.ndarray) -> GlmRows:
+        """Some rows in the GLM's variables, with their weights."""
+        assert self.glm is not None
+        stored = self.passes.stored
+        if stored is None:
+            taken = {n: v[rows] for n, v in rows_of(self._weighted, self._data).items()}
+        else:
+            taken = {self._weighted.weights: np.ones(len(rows)), **stored.take(rows)}
+            taken = rows_of(self._weighted, taken)
+        return self.glm.prepare(taken)
 
     def weights_of(self, rows: np.ndarray) -> Float | None:
         """Original weights of some rows; None if all are one."""

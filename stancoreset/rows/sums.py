@@ -31,6 +31,7 @@ __all__ = [
     "RowSums",
     "StanKernel",
     "StoredChunks",
+    "StoredGlmRows",
     "slices",
 ]
 
@@ -146,7 +147,7 @@ class ArrayChunks:
     threads: int
 
     @cached_property
-    def _chunks(self) -> list[GlmRows]:
+    def chunks(self) -> list[GlmRows]:
         """The chunks, cached because building them takes as long as a gradient."""
         cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
         pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
@@ -160,7 +161,7 @@ class ArrayChunks:
             return self.kernel.evaluate(method, chunk, draws)
 
         def evaluated() -> Iterator[Sums]:
-            chunks = self._chunks
+            chunks = self.chunks
             for chunk, sums in zip(chunks, ordered(work, chunks, self.threads), strict=True):
                 yield sums
                 tell(len(chunk))
@@ -185,6 +186,17 @@ class StoredChunks:
 
     def close(self) -> None:
         """See `RowSums.close`."""
+
+
+@dataclass(frozen=True)
+class StoredGlmRows:
+    """Rows on disk in a GLM's variables, read again whenever they are iterated."""
+
+    stored: StoredRows
+    kernel: GlmKernel
+
+    def __iter__(self) -> Iterator[GlmRows]:
+        return map(self.kernel.prepare, self.stored.chunks())
 
 
 @dataclass(frozen=True)

@@ -371,6 +371,23 @@ def test_candidates_have_stans_log_likelihoods_up_to_constants(name):
         assert pool.log_lik(draws[0]).shape == (1, 2_000)
 
 
+@pytest.mark.parametrize("name", ["offset", "normal", "slopes by group, two groupings"])
+def test_rows_are_handed_out_in_the_variables_of_the_model(name):
+    glm, model, checked = found(GLMS[name][0])
+    weighted = {**checked, "weights": np.random.default_rng(1).integers(0, 3, N).astype(float)}
+    compiled, some = model._session.density(), np.array([3, 0, 11_000])
+    with FullData(compiled, model.program, weighted, in_process=True, glm=glm) as full:
+        draws = np.random.default_rng(2).normal(size=(4, full.n_params)) * 0.3
+        rows = list(full.glm_rows())
+        by_row = np.concatenate([full.glm.log_lik(chunk, draws) for chunk in rows], axis=1)
+        weights = np.concatenate([chunk.weights for chunk in rows])
+        total, expected = by_row @ weights, full.log_likelihood(draws)
+        np.testing.assert_allclose(total - total[0], expected - expected[0], rtol=0, atol=1e-8 * N)
+        pool = full.glm_pool(some)
+        np.testing.assert_array_equal(pool.weights, weighted["weights"][some])
+        np.testing.assert_array_equal(full.glm.log_lik(pool, draws), by_row[:, some])
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_likelihoods_are_left_to_stan(name):
     code, reason = OTHERS[name]

@@ -18,6 +18,7 @@ from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.model.adopt import adopt
 from stancoreset.progress import Stages
 from stancoreset.rows.full_data import FullData
+from stancoreset.rows.glm import find_glm
 from stancoreset.rows.tables import LoadedRows, StoredRows, Table, table_from_file
 from stancoreset.rows.tables.scan import Seen
 from stancoreset.stan.weighted import StanProgram, WeightedProgram, weighted_program
@@ -173,6 +174,28 @@ def test_sums_over_chunks_equal_sums_in_memory(threads, folder, data):
         disk.log_likelihood(draws, told.append)
         assert sum(told) == len(draws)
         assert disk.passes.as_dict() == {"densities": 14, "gradients": 7, "reads": 4}
+
+
+def test_rows_in_the_variables_of_a_glm_are_those_in_memory(folder, data):
+    model = sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli")
+    memory, compiled = model.read(data), model._session.density()
+    glm = find_glm(model.program, compiled, model._session.with_log_lik(), memory)
+    stored, some = table(folder).open_for(model.program), np.array([5_500, 2])
+    with (
+        FullData(compiled, model.program, stored, in_process=True, glm=glm) as disk,
+        FullData(compiled, model.program, memory, in_process=True, glm=glm) as full,
+    ):
+        for name in ("y", "weights"):
+            for _ in range(2):  # they are read again
+                one, two = (
+                    np.concatenate([getattr(chunk, name) for chunk in each.glm_rows()])
+                    for each in (disk, full)
+                )
+                np.testing.assert_array_equal(one, two)
+        assert len(list(disk.glm_rows())) > len(list(full.glm_rows()))
+        here, there = disk.glm_pool(some), full.glm_pool(some)
+        np.testing.assert_array_equal(here.z.dense, there.z.dense)
+        np.testing.assert_array_equal(here.weights, there.weights)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,12 @@ from scipy.integrate import quad
 from scipy.special import eval_hermitenorm, factorial
 from scipy.stats import norm
 
+import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.laplace import laplace
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.glm import find_glm
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
 from stancoreset.selection.coreset import select
@@ -493,3 +497,47 @@ def test_parts_are_normalised():
     for k in range(1, 7):
         expected = found[k] * scale ** min(k, known) / np.sqrt(factorial(k))
         np.testing.assert_allclose(series.of([Part(k, k)])[0], expected, rtol=1e-12)
+
+
+# A Stan program -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson_log", "gaussian_linear"])
+def test_a_program_is_projected_in_its_own_parameters(name):
+    """Σ w r on draws by Stan, against the prediction: rows, coordinates and weights all meet."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    eta = x @ [0.5, -0.4, 0.3]
+    y = {
+        "logistic": (rng.random(300) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson_log": rng.poisson(np.exp(eta)),
+        "gaussian_linear": eta + rng.normal(size=300),
+    }[name]
+    scales = {"alpha_scale": 5.0, "beta_scale": 2.5, "sigma_scale": 1.0}
+    model = sc.CoresetModel(sc.stan_model_path(name), engine="stanli")
+    data = {"N": 300, "D": 3, "X": x, "y": y, **scales}
+    declared = {d.name for d in model.program.program.data}
+    checked = model.read({k: v for k, v in data.items() if k in declared})
+    session = model._session
+    found = find_glm(model.program, session.density(), session.with_log_lik(), checked)
+    with FullData(session.density(), model.program, checked, in_process=True, glm=found) as full:
+        gaussian = laplace(full, 10, seed=1).gaussian
+        q, function = of_coefficients(full.glm, gaussian), row_function(full.glm)
+        numbers = np.array([3, 7, 50])
+        pool = full.glm_pool(numbers)
+        projection = project_hermite(full.glm_rows(), pool, numbers, function, q, n_obs=300)
+        draws = gaussian.draw(20_000, rng)
+        assert projection.norm == pytest.approx(np.std(full.log_likelihood(draws)), rel=0.05)
+        weights = np.array([20.0, 40.0, 10.0])
+        left = full.log_likelihood(draws)
+        with full.copy_of(numbers, weights) as coreset:
+            left -= coreset.log_density(draws) - full.log_prior(draws)
+        rest = expected_rows(replace(pool, weights=-weights), function, q)
+        for chunk in full.glm_rows():
+            rest += expected_rows(chunk, function, q)
+        identity = GaussianFit(np.arange(full.n_params), np.eye(full.n_params))
+        columns = of_coefficients(full.glm, identity).mean
+        delta = draws[:, columns] - q.mean
+        left -= delta @ rest.gradient + 0.5 * np.sum((delta @ rest.hessian) * delta, axis=1)
+        predicted = projection.predicted_variance(np.arange(3), weights)
+        assert np.var(left) == pytest.approx(predicted, rel=0.15)

@@ -199,9 +199,9 @@ def project_hermite(
     Parameters
     ----------
     chunks : iterable of GlmRows
-        All rows with their weights; iterated two or three times, in the same order.
+        All rows with their weights, as `FullData.glm_rows` gives them; iterated two or three times.
     pool : GlmRows
-        The candidates.
+        The candidates, as `FullData.glm_pool` gives them.
     candidates : ndarray of int, shape (M,)
         Row numbers of the candidates, ascending; at most `MAX_CANDIDATES` are advised.
     function : RowFunction
