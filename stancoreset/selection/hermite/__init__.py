@@ -1,6 +1,6 @@
 """Selection without draws: rows' remainders under a Gaussian, and their exact inner products.
 
-May import the projection, reference, rows, engines and the ground floor. Hands out the
+May import selection's projection and solvers, reference, rows and engines. Hands out the
 projection, the expected derivatives that make the best quadratic, and row functions of GLMs.
 """
 
