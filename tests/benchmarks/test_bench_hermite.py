@@ -20,6 +20,7 @@ from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
 from stancoreset.selection.hermite import expected_rows, project_hermite, row_function
+from stancoreset.selection.hermite.quadrature import one_predictor
 from stancoreset.selection.solvers import solve
 
 SIZES = (25, 50, 100, 200, 500)
@@ -83,8 +84,6 @@ class Logistic:
 
 def expected_by_row(rows, function, q):
     """E[ℓ_n], E[ℓ_n′] and E[ℓ_n″] of every row, (3, n)."""
-    from stancoreset.selection.hermite.quadrature import one_predictor
-
     along = rows.z.dense @ q.chol
     scale = np.linalg.norm(along, axis=1)
     return one_predictor(function, rows.predictor(q.mean), scale, rows.y, orders=3)[0][:3]
