@@ -21,10 +21,9 @@ from stancoreset.reference import Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     LEAST_CURVATURE,
-    PENALTIES,
     Coreset,
     Expansion,
-    TaylorProjection,
+    Remainder,
     heldout_error,
     select,
     stable_share,
@@ -62,7 +61,7 @@ class ControlledSelection:
 
     def select(
         self,
-        projection: TaylorProjection,
+        projection: Remainder,
         size: int,
         method: str,
         seed: int,
@@ -87,14 +86,15 @@ class ControlledSelection:
 
     def _of_method(
         self,
-        projection: TaylorProjection,
+        projection: Remainder,
         size: int,
         method: SolverName,
         seed: int,
         options: Mapping[str, Any],
         least: float,
     ) -> Coreset:
-        penalties = PENALTIES[-1:] if method in BY_CHANCE else PENALTIES
+        penalties = projection.penalties
+        penalties = penalties[-1:] if method in BY_CHANCE else penalties
         for penalty in (p for p in penalties if p >= least):
             bare = select(projection, size, method, seed=seed, penalty=penalty, **options)
             coreset = self.complete(bare, penalty)
@@ -123,7 +123,7 @@ class ControlledSelection:
         assert done.control is not None
         return replace(done, control=replace(done.control, penalty=penalty))
 
-    def _lighter(self, projection: TaylorProjection, coreset: Coreset) -> Coreset:
+    def _lighter(self, projection: Remainder, coreset: Coreset) -> Coreset:
         """Multiply the weights by ρ ≤ 1, which fits the draws best and keeps R well behaved.
 
         ρ = ⟨b̃, Φ̃ w⟩ / ‖Φ̃ w‖² is the least-squares factor beyond second order.

@@ -55,10 +55,11 @@ from stancoreset.model.merging import keep_rows, merge_parts
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.model.passes import PassesName, check_passes
 from stancoreset.model.plan import (
+    BEYOND,
     HELDOUT_DRAWS,
+    HERMITE,
     MERGE_SIZE,
     PROJECTIONS,
-    TAYLOR,
     Method,
     Plan,
     ProjectionName,
@@ -71,7 +72,7 @@ from stancoreset.model.pointwise import (
     with_log_likelihood,
     with_replications,
 )
-from stancoreset.model.projector import Projector
+from stancoreset.model.projector import Projector, require_series
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
@@ -79,8 +80,16 @@ from stancoreset.posterior import LEAST_DRAWS, Certificate
 from stancoreset.posterior.arviz import Container, Posterior, variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference
+from stancoreset.rows import FullData
 from stancoreset.rows.tables import StoredRows
-from stancoreset.selection import Coreset, Projection, TaylorProjection
+from stancoreset.selection import (
+    Coreset,
+    Expansion,
+    HermiteProjection,
+    Projection,
+    Remainder,
+    TaylorProjection,
+)
 from stancoreset.stan import StanProgram
 
 if TYPE_CHECKING:
@@ -512,6 +521,18 @@ class CoresetModel(Closing):
         seed: int = 0,
     ) -> TaylorProjection: ...
 
+    @overload
+    def project(
+        self,
+        data: Data,
+        reference: Reference,
+        *,
+        projection: Literal["hermite"],
+        candidates: int = 20_000,
+        heldout: int = HELDOUT_DRAWS,
+        seed: int = 0,
+    ) -> HermiteProjection: ...
+
     def project(
         self,
         data: Data,
@@ -521,7 +542,7 @@ class CoresetModel(Closing):
         candidates: int = 20_000,
         heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
-    ) -> Projection | TaylorProjection:
+    ) -> Projection | Remainder:
         """Compute target, candidate matrix and held-out pair on a reference.
 
         Parameters
@@ -529,8 +550,8 @@ class CoresetModel(Closing):
         data : mapping or path
             The full data.
         reference : Reference
-        projection : {"loglik", "fisher", "taylor"}
-            See `fit`; a coreset selected on ``"taylor"`` needs `add_control_variate`.
+        projection : {"loglik", "fisher", "taylor", "hermite"}
+            See `fit`; a coreset selected on one of the last two needs `add_control_variate`.
         candidates : int
             Number of candidate rows, M; all rows if there are fewer. If most of them are equal,
             `fit` keeps only the distinct ones, which is faster.
@@ -541,21 +562,41 @@ class CoresetModel(Closing):
 
         Returns
         -------
-        Projection or TaylorProjection
+        Projection, TaylorProjection or HermiteProjection
+
+        Raises
+        ------
+        OptionError
+            If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
-        check_choice("projection", projection, (*PROJECTIONS, TAYLOR))
+        check_choice("projection", projection, (*PROJECTIONS, *BEYOND))
         _check_reference(reference)
         check_whole("candidates", candidates, 1)
         check_whole("heldout", heldout, 2)
         check_seed(seed)
         checked = self.read(data)
         full = self._session.full_data(checked)
-        expansion = self._session.expand(full, reference) if projection == TAYLOR else None
+        expansion = self._expand(full, reference, projection) if projection in BEYOND else None
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            return Projector(projection, full, rows, pool, reference, expansion).first(heldout)
+            made = Projector(projection, full, rows, pool, reference, expansion, seed)
+            return made.first(heldout)
 
-    def add_control_variate(self, data: Data, coreset: Coreset, reference: Reference) -> Coreset:
+    def _expand(self, full: FullData, reference: Reference, projection: str) -> Expansion:
+        """The quadratic that leaves to the rows what this projection matches."""
+        exact = projection == HERMITE
+        if exact:
+            require_series(self._session.no_series(full))
+        return self._session.expand(full, reference, exact=exact)
+
+    def add_control_variate(
+        self,
+        data: Data,
+        coreset: Coreset,
+        reference: Reference,
+        *,
+        projection: Literal["taylor", "hermite"] = "taylor",
+    ) -> Coreset:
         """Add the quadratic that completes a coreset to second order.
 
         `sample` and `certify` then use both.
@@ -566,7 +607,9 @@ class CoresetModel(Closing):
             The full data.
         coreset : Coreset
         reference : Reference
-            The log likelihood is expanded at its centre.
+            The log likelihood is expanded at its centre, or projected under its Gaussian.
+        projection : {"taylor", "hermite"}
+            What the coreset was selected on.
 
         Returns
         -------
@@ -577,12 +620,15 @@ class CoresetModel(Closing):
         ------
         ControlError
             If the centre lies outside the support, or a derivative is not finite there.
+        OptionError
+            If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
         _check_coreset(coreset)
         _check_reference(reference)
+        check_choice("projection", projection, BEYOND)
         checked = self.read(data)
         full = self._session.full_data(checked)
-        expansion = self._session.expand(full, reference)
+        expansion = self._expand(full, reference, projection)
         selection = ControlledSelection(self._session, checked, full, expansion)
         return selection.completed(replace(coreset, control=None), reference)
 

@@ -42,7 +42,9 @@ from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
 
 __all__ = [
+    "BEYOND",
     "HELDOUT_DRAWS",
+    "HERMITE",
     "MERGE_SIZE",
     "PROJECTIONS",
     "TAYLOR",
@@ -70,8 +72,12 @@ MERGE_SIZE = 200
 PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
+#: The same without draws, for generalised linear models; see `hermite`.
+HERMITE = "hermite"
+#: Projections that leave the second order to the control variate.
+BEYOND = (TAYLOR, HERMITE)
 #: All of them by name, for type checkers.
-ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor"]
+ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor", "hermite"]
 #: Selection algorithms on a projection, the best of several, and those in the loop.
 Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName]
 #: Rows of a coreset.
@@ -84,11 +90,12 @@ class Selection:
 
     Attributes
     ----------
-    projection : {"taylor", "loglik", "fisher"}, optional
-        What the rows match at the reference: the log likelihood beyond second order (the default
-        with a control variate; see `stancoreset.selection.taylor`), its values (the default
-        without), or its gradient (the weighted Fisher information norm; see
-        `stancoreset.selection.fisher`).
+    projection : {"taylor", "hermite", "loglik", "fisher"}, optional
+        What the rows match at the reference: the log likelihood beyond second order, under a
+        Gaussian without draws (the default for generalised linear models with a control variate;
+        see `stancoreset.selection.hermite`) or on draws (the default for other programs with one;
+        see `stancoreset.selection.taylor`), its values (the default without), or its gradient (the
+        weighted Fisher information norm; see `stancoreset.selection.fisher`).
     control_variate : bool
         Whether a quadratic around the posterior's centre completes the rows to second order, so
         that a hundred rows do the work of thousands, above all in many dimensions. See
@@ -116,9 +123,10 @@ class Selection:
 
     projection: ProjectionName | None = option(
         None,
-        "quantity to match: the log likelihood beyond second order (taylor; the default with a "
-        "control variate), its values (loglik; the default without), or its gradient (fisher)",
-        choices=(*PROJECTIONS, TAYLOR),
+        "quantity to match: the log likelihood beyond second order, without draws (hermite; the "
+        "default for GLMs with a control variate) or on draws (taylor; the default for other "
+        "programs with one), its values (loglik; the default without), or its gradient (fisher)",
+        choices=(*PROJECTIONS, *BEYOND),
     )
     control_variate: bool = option(
         True,
@@ -130,10 +138,10 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.projection == TAYLOR and not self.control_variate:
+        if self.projection in BEYOND and not self.control_variate:
             raise OptionError(
-                f"projection is {TAYLOR!r}, which leaves the second order to the control variate, "
-                "but control_variate is False; use projection='loglik'"
+                f"projection is {self.projection!r}, which leaves the second order to the control "
+                "variate, but control_variate is False; use projection='loglik'"
             )
 
 
@@ -286,10 +294,10 @@ class Plan:
         check_reference(self.reference)
         projection, control = self.selection.projection, self.selection.control_variate
         if self.method == "auto":
-            if not control or projection not in (None, TAYLOR) or self.options:
+            if not control or projection not in (None, *BEYOND) or self.options:
                 raise OptionError(
                     "method is 'auto', which chooses by the error of the corrected density: it "
-                    "needs control_variate=True, no projection= and no options of a method"
+                    "needs control_variate=True, no other projection and no options of a method"
                 )
             return
         self._require_options()

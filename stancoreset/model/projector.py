@@ -10,24 +10,40 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
 from stancoreset.errors import OptionError
-from stancoreset.model.plan import TAYLOR
+from stancoreset.model.plan import BEYOND, HERMITE, TAYLOR
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     Expansion,
+    HermiteProjection,
     Projection,
+    Remainder,
     TaylorProjection,
     extend,
     extend_fisher,
     extend_taylor,
+    of_coefficients,
     project,
     project_fisher,
+    project_hermite,
     project_taylor,
+    row_function,
 )
 
-__all__ = ["Projector"]
+__all__ = ["Projector", "require_series"]
 
 Tick = Callable[[int], object]
+
+
+def require_series(reason: str) -> None:
+    """Raise unless there is no reason why rows have no Hermite series.
+
+    Raises
+    ------
+    OptionError
+    """
+    if reason:
+        raise OptionError(f"projection is {HERMITE!r}, but {reason}; use projection={TAYLOR!r}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,7 @@ class Projector:
 
     Attributes
     ----------
-    kind : {"loglik", "fisher", "taylor"}
+    kind : {"loglik", "fisher", "taylor", "hermite"}
     full : FullData
     rows : ndarray of int, shape (M,)
         Row numbers of the candidates.
@@ -44,12 +60,14 @@ class Projector:
         The program bound to them.
     reference : Reference
     expansion : Expansion or None
-        Of the full log likelihood to second order; ``"taylor"`` projects the remainder.
+        Of the full log likelihood to second order; ``"taylor"`` and ``"hermite"`` project the
+        remainder, the latter under the Gaussian of its exact expectations.
+    seed : int
 
     Raises
     ------
     OptionError
-        If the kind is ``"taylor"`` and there is no expansion.
+        If the kind is one of these two and there is no expansion.
     """
 
     kind: str
@@ -58,17 +76,20 @@ class Projector:
     pool: RowModel = field(repr=False)
     reference: Reference = field(repr=False)
     expansion: Expansion | None = field(repr=False)
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind == TAYLOR and self.expansion is None:
+        if self.kind in BEYOND and self.expansion is None:
             raise OptionError(
-                f"projection is {TAYLOR!r}, which leaves the second order to a control variate, "
+                f"projection is {self.kind!r}, which leaves the second order to a control variate, "
                 "but no parameter of this program can have one; use projection='loglik'"
             )
 
-    def first(self, heldout: int, tick: Tick | None = None) -> Projection | TaylorProjection:
-        """Project on the reference's draws, and on `heldout` further draws."""
+    def first(self, heldout: int, tick: Tick | None = None) -> Projection | Remainder:
+        """Project on the reference's draws, and on `heldout` further draws, or without draws."""
         full, pool, rows, reference = self.full, self.pool, self.rows, self.reference
+        if self.kind == HERMITE:
+            return self._without_draws()
         if self.expansion is not None and self.kind == TAYLOR:
             return project_taylor(
                 full, pool, rows, reference, self.expansion, heldout=heldout, progress=tick
@@ -76,14 +97,29 @@ class Projector:
         make = project_fisher if self.kind == "fisher" else project
         return make(full, pool, rows, reference, heldout=heldout, progress=tick)
 
+    def _without_draws(self) -> HermiteProjection:
+        assert self.expansion is not None
+        expected, full = self.expansion.expected, self.full
+        assert expected is not None
+        return project_hermite(
+            full.glm_rows(),
+            full.glm_pool(self.rows),
+            self.rows,
+            row_function(expected.kernel),
+            of_coefficients(expected.kernel, expected.q),
+            n_obs=full.n_obs,
+            seed=self.seed,
+        )
+
     def extended(
-        self, projection: Projection | TaylorProjection, draws: Float, tick: Tick | None = None
-    ) -> Projection | TaylorProjection:
+        self, projection: Projection | Remainder, draws: Float, tick: Tick | None = None
+    ) -> Projection | Remainder:
         """Extend a projection by further draws, keeping its values."""
         full, pool = self.full, self.pool
         if isinstance(projection, TaylorProjection):
             assert self.expansion is not None
             return extend_taylor(projection, full, pool, self.expansion, draws, tick)
+        assert isinstance(projection, Projection)  # others need no draws
         if self.kind == "fisher":
             return extend_fisher(projection, full, pool, self.reference, draws, tick)
         return extend(projection, full, pool, draws, tick)

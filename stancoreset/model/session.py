@@ -53,7 +53,14 @@ from stancoreset.rows import (
 )
 from stancoreset.rows.glm import FoundGlm, find_glm, rows_of
 from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
-from stancoreset.selection import ControlVariate, Coreset, Expansion, control_variate, expand
+from stancoreset.selection import (
+    ControlVariate,
+    Coreset,
+    Expansion,
+    control_variate,
+    expand,
+    no_expectation,
+)
 from stancoreset.stan import NOT_ONE_TO_ONE, Controlled
 from stancoreset.stan.data import DataSource
 from stancoreset.version import __version__
@@ -424,9 +431,16 @@ class Session:
             control.diagonal,
         )
 
-    def expand(self, full: FullData, reference: Reference, pairs: int = 0) -> Expansion:
+    def expand(
+        self, full: FullData, reference: Reference, pairs: int = 0, *, exact: bool = False
+    ) -> Expansion:
         """The full log likelihood as a quadratic around the reference's centre."""
-        return expand(full, reference, self.controlled.coordinates(full.param_names)[0], pairs)
+        columns = self.controlled.coordinates(full.param_names)[0]
+        return expand(full, reference, columns, pairs, exact=exact)
+
+    def no_series(self, full: FullData) -> str:
+        """The reason why the rows have no Hermite series; empty if they have one."""
+        return no_expectation(full, self.controlled.coordinates(full.param_names)[0])
 
     def quadratic_alone(
         self, checked: StanData, full: FullData, expansion: Expansion
@@ -459,10 +473,12 @@ class Session:
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
     ) -> Coreset:
         """Add the quadratic that completes a coreset to second order."""
-        bare = replace(coreset, control=None)
+        bare, rows = replace(coreset, control=None), None
+        if expansion.expected is not None:
+            rows = replace(full.glm_pool(coreset.indices), weights=coreset.weights)
         with self.bind(checked, bare) as bound:
             control = control_variate(
-                bound, full.prior, expansion, left_out=self.controlled.left_out
+                bound, full.prior, expansion, rows=rows, left_out=self.controlled.left_out
             )
         return replace(coreset, control=control)
 

@@ -83,10 +83,15 @@ class View:
     full: FullData
     reference: Reference
 
-    def expansion(self) -> Expansion:
+    def expansion(self, *, exact: bool = False) -> Expansion:
         """The log likelihood as a quadratic: projected, or expanded at a Laplace fit's mode."""
         gaussian = self.reference.method == "laplace"
-        return self.session.expand(self.full, self.reference, 0 if gaussian else PAIRS)
+        pairs = 0 if gaussian else PAIRS
+        return self.session.expand(self.full, self.reference, pairs, exact=exact)
+
+    def no_series(self) -> str:
+        """The reason why the rows have no Hermite series; empty if they have one."""
+        return self.session.no_series(self.full)
 
 
 def view_of(session: Session, checked: StanData, full: FullData, reference: Reference) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stancoreset.selection import Coreset, Projection, TaylorProjection
+from stancoreset.selection import Coreset, Projection, Remainder
 
 __all__ = [
     "AUTO",
@@ -36,7 +36,7 @@ _WORTHWHILE = 0.8
 _SMALL = 0.01
 
 
-def sizes_to_try(size: int | str, projection: Projection | TaylorProjection) -> Iterator[int]:
+def sizes_to_try(size: int | str, projection: Projection | Remainder) -> Iterator[int]:
     """The given size; or growing sizes, to be tried until one is adequate.
 
     Sizes grow by half each time, up to 1,000 rows and up to half the number of draws, beyond
@@ -53,7 +53,7 @@ def sizes_to_try(size: int | str, projection: Projection | TaylorProjection) -> 
     yield largest
 
 
-def is_adequate(coreset: Coreset, projection: Projection | TaylorProjection) -> bool:
+def is_adequate(coreset: Coreset, projection: Projection | Remainder) -> bool:
     """Whether the held-out error, in natural logarithms, is at most `ERROR_GOAL`."""
     # ‖b‖ is the standard deviation of the full log likelihood over the draws.
     return coreset.heldout_error * projection.heldout_size <= ERROR_GOAL

@@ -19,8 +19,8 @@ from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
 from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import select_in_the_loop
-from stancoreset.model.plan import HELDOUT_DRAWS, TAYLOR, Plan, is_in_the_loop
-from stancoreset.model.projector import Projector
+from stancoreset.model.plan import HELDOUT_DRAWS, HERMITE, TAYLOR, Plan, is_in_the_loop
+from stancoreset.model.projector import Projector, require_series
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, View, from_reference, from_rough_modes, view_of
@@ -37,9 +37,11 @@ from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
+    MAX_CANDIDATES,
     Coreset,
+    Expansion,
     Projection,
-    TaylorProjection,
+    Remainder,
     default_candidates,
     select,
 )
@@ -52,7 +54,8 @@ __all__ = ["Attempt", "Pipeline"]
 _NEAR, _NEAR_DRAWS = 0.5, 2_000
 # Sizes grow until this many in a row have not brought the held-out error to this share.
 _TRIES, _BETTER = 2, 0.95
-# Candidates if the quadratic alone leaves at most this spread of the log likelihood.
+# Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
+# then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
@@ -179,7 +182,7 @@ class Pipeline:
         if self._controls:
             with self.stages("expand"):
                 view = view_of(session, self.checked, full, reference)
-                expansion = view.expansion()
+                expansion = self.expansion(view)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         if is_in_the_loop(plan.method):
             coreset = self.select_in_the_loop(full)
@@ -202,12 +205,41 @@ class Pipeline:
         """Whether a control variate completes the rows."""
         return self.plan.selection.control_variate and bool(self.session.controlled.covered)
 
+    def expansion(self, view: View) -> Expansion:
+        """The log likelihood as a quadratic, by exact expectations if rows are selected by them.
+
+        Raises
+        ------
+        OptionError
+            If the plan asks for Hermite series of rows that have none.
+        """
+        if self.plan.selection.projection == HERMITE:
+            require_series(view.no_series())
+            return view.expansion(exact=True)
+        if self._prefers_series(view):
+            expansion = view.expansion(exact=True)
+            if expansion.gap(view.reference) <= _SMALL_GAP:  # q is near the posterior
+                return expansion
+        return view.expansion()
+
+    def _prefers_series(self, view: View) -> bool:
+        """Whether Hermite series take the place of draws that the user did not ask for."""
+        plan, asked = self.plan, self.plan.selection
+        if asked.projection or asked.draws or plan.options or is_in_the_loop(plan.method):
+            return False
+        # Rows on disk are read for every pass.
+        in_memory = view.full.passes.stored is None
+        few = self._candidates(view.full, few=True) <= MAX_CANDIDATES
+        return in_memory and few and not view.no_series()
+
     def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
         """Project the candidates and select; add draws as long as that helps."""
         plan, stages = self.plan, self.stages
         full, reference = view.full, view.reference
-        kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         expansion = None if controlled is None else controlled.expansion
+        kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
+        if expansion is not None and expansion.expected is not None:
+            kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
         few = full.passes.stored is not None
         # Only a Gaussian reference, or settled draws, can be more.
@@ -217,13 +249,13 @@ class Pipeline:
         with stages("bind candidates"):
             rows, pool = view.session.pool(
                 self.checked,
-                self._candidates(full, gap),
+                self._candidates(full, gap, few=kind == HERMITE),
                 plan.seed,
                 self.extra,
                 different=different,
             )
         with pool:
-            projector = Projector(kind, full, rows, pool, reference, expansion)
+            projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed)
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
@@ -240,7 +272,7 @@ class Pipeline:
         return best
 
     def select_size(
-        self, projection: Projection | TaylorProjection, controlled: ControlledSelection | None
+        self, projection: Projection | Remainder, controlled: ControlledSelection | None
     ) -> Coreset:
         """Select a coreset of the given size, or of the smallest adequate one.
 
@@ -251,7 +283,7 @@ class Pipeline:
         coreset: Coreset | None = None
         with self.stages("select"):
             for size in sizes_to_try(plan.size, projection):
-                if isinstance(projection, TaylorProjection) and controlled is not None:
+                if not isinstance(projection, Projection) and controlled is not None:
                     coreset = controlled.select(
                         projection, size, plan.method, plan.seed, plan.options, fewer=coreset
                     )
@@ -304,9 +336,12 @@ class Pipeline:
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
             return judge.certificate(posterior, staged=True, tick=tick)
 
-    def _candidates(self, full: FullData, gap: float = np.inf) -> int:
+    def _candidates(self, full: FullData, gap: float = np.inf, *, few: bool = False) -> int:
         """Number of candidates; few are enough for the little that a good quadratic leaves."""
         plan = self.plan
+        if few and plan.selection.candidates is None:
+            size = 0 if isinstance(plan.size, str) else 2 * plan.size
+            return min(full.n_obs, max(MAX_CANDIDATES, size))
         if plan.selection.candidates is None and isinstance(plan.size, str) and gap <= _SMALL_GAP:
             return min(full.n_obs, _FEW_CANDIDATES)
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)

@@ -14,9 +14,15 @@ from stancoreset.selection.control_variates import (
     stable_share,
 )
 from stancoreset.selection.coreset import Coreset, Remainder, select
-from stancoreset.selection.expansion import PAIRS, Expansion, expand
+from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expectation
 from stancoreset.selection.fisher import extend_fisher, project_fisher
-from stancoreset.selection.hermite import HermiteProjection, project_hermite
+from stancoreset.selection.hermite import (
+    MAX_CANDIDATES,
+    HermiteProjection,
+    of_coefficients,
+    project_hermite,
+    row_function,
+)
 from stancoreset.selection.projection import (
     Projection,
     default_candidates,
@@ -29,6 +35,7 @@ from stancoreset.selection.union import joined_controls, merge
 
 __all__ = [
     "LEAST_CURVATURE",
+    "MAX_CANDIDATES",
     "PAIRS",
     "PENALTIES",
     "ControlVariate",
@@ -47,10 +54,13 @@ __all__ = [
     "heldout_error",
     "joined_controls",
     "merge",
+    "no_expectation",
+    "of_coefficients",
     "project",
     "project_fisher",
     "project_hermite",
     "project_taylor",
+    "row_function",
     "select",
     "stable_share",
 ]

@@ -41,7 +41,7 @@ from scipy.sparse.linalg import eigsh
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.files import atomic_path, reading
-from stancoreset.rows import central_hessian
+from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.expansion import Expansion
 
 __all__ = [
@@ -200,6 +200,7 @@ def control_variate(
     prior: BoundModel,
     expansion: Expansion,
     *,
+    rows: GlmRows | None = None,
     share: float = 1.0,
     left_out: tuple[str, ...] = (),
 ) -> ControlVariate:
@@ -213,6 +214,8 @@ def control_variate(
         The weighted program bound to no rows.
     expansion : Expansion
         The full log likelihood's.
+    rows : GlmRows, optional
+        The coreset's rows with their weights, if the expansion has exact expectations.
     share : float
         ρ, a factor on the coreset's weights.
     left_out : tuple of str
@@ -223,14 +226,10 @@ def control_variate(
         If the coreset's derivatives are not finite.
     """
     centre, columns = expansion.centre, expansion.columns
-    where = expansion.where
-    gradient = coreset.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-    gradient = gradient.mean(axis=0)[columns]
     try:
-        posterior = central_hessian(coreset.log_density_gradient, centre, expansion.scale)
+        gradient, hessian = expansion.of_rows(coreset, prior, rows)
     except ReferenceFitError as error:
         raise ControlError(f"of the coreset's rows: {error}") from None
-    hessian = (posterior - expansion.prior_hessian)[np.ix_(columns, columns)]
     curvature = share * hessian - expansion.hessian
     curvature = 0.5 * (curvature + curvature.T)
     scale = expansion.scale[columns]

@@ -7,7 +7,8 @@ By Bonnet's and Price's theorems its gradient and Hessian at m are averages:
 
 What it leaves is orthogonal to every quadratic. Nearly all of its gain over Taylor's expansion is
 in the gradient, which antithetic pairs ½ (∇L(m + δ) + ∇L(m − δ)) estimate without the error of
-first order; the Hessian is taken at m.
+first order; the Hessian is taken at m. Of a GLM both are known exactly, by one-dimensional
+quadrature.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from stancoreset.engines import Float
+from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData, central_hessian
+from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite import Expected, why_not
 
-__all__ = ["PAIRS", "Expansion", "expand"]
+__all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
@@ -56,6 +59,8 @@ class Expansion:
         Names of all unconstrained coordinates.
     points : ndarray, shape (2 K, P), optional
         The antithetic points over which `gradient` is an average; None if it is that at ψ₀.
+    expected : Expected, optional
+        Makes exact expectations; `gradient` and `hessian` are such if it is given.
     """
 
     centre: Float = field(repr=False)
@@ -68,6 +73,34 @@ class Expansion:
     prior_hessian: Float = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     points: Float | None = field(default=None, repr=False)
+    expected: Expected | None = field(default=None, repr=False)
+
+    def of_rows(
+        self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
+    ) -> tuple[Float, Float]:
+        """Gradient (p,) and Hessian (p, p) of some rows, averaged as those of the full data are.
+
+        Parameters
+        ----------
+        bound, prior : BoundModel
+            The weighted program bound to the rows, and to none.
+        rows : GlmRows, optional
+            The rows with their weights, for exact expectations.
+
+        Raises
+        ------
+        ReferenceFitError
+            If a derivative is not finite.
+        """
+        columns = self.columns
+        if self.expected is not None and rows is not None:
+            gradient, hessian = self.expected.of([rows])
+            return gradient[columns], hessian[np.ix_(columns, columns)]
+        where = self.where
+        gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
+        hessian = central_hessian(bound.log_density_gradient, self.centre, self.scale)
+        hessian = (hessian - self.prior_hessian)[np.ix_(columns, columns)]
+        return gradient.mean(axis=0)[columns], hessian
 
     @property
     def where(self) -> Float:
@@ -95,7 +128,12 @@ class Expansion:
 
 
 def expand(
-    full: FullData, reference: Reference, columns: NDArray[np.intp], pairs: int = 0
+    full: FullData,
+    reference: Reference,
+    columns: NDArray[np.intp],
+    pairs: int = 0,
+    *,
+    exact: bool = False,
 ) -> Expansion:
     """Expand the full log likelihood around the reference's centre, or project it.
 
@@ -111,6 +149,9 @@ def expand(
     pairs : int
         Antithetic pairs under the reference's Gaussian over which the gradient is averaged; zero
         for Taylor's expansion.
+    exact : bool
+        Take exact expectations of gradient and Hessian instead, whatever is better at the draws;
+        `no_expectation` says where there are none.
 
     Raises
     ------
@@ -155,7 +196,41 @@ def expand(
         prior_hessian=prior,
         param_names=full.param_names,
     )
+    if exact:
+        return _expected(full, reference, expansion)
     return _projected(full, reference, expansion, pairs) if pairs else expansion
+
+
+def no_expectation(full: FullData, columns: NDArray[np.intp]) -> str:
+    """The reason why exact expectations are unknown; empty if they are known.
+
+    Parameters
+    ----------
+    full : FullData
+    columns : ndarray of int
+        Unconstrained coordinates in ψ.
+    """
+    reason = why_not(full.glm)
+    if not reason and full.glm is not None:
+        left_out = full.glm.coefficients.parameters.difference(columns.tolist())
+        if left_out:
+            name = full.param_names[min(left_out)]
+            reason = f"'{name}', on which the rows depend, is no coordinate of the quadratic"
+    return reason
+
+
+def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Expansion:
+    """The expansion with exact expectations in place of derivatives at ψ₀."""
+    assert full.glm is not None
+    expected, columns = Expected(full.glm, reference.gaussian), expansion.columns
+    gradient, hessian = expected.of(full.glm_rows())
+    full.passes.gradients += 1
+    return replace(
+        expansion,
+        gradient=gradient[columns],
+        hessian=hessian[np.ix_(columns, columns)],
+        expected=expected,
+    )
 
 
 def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs: int) -> Expansion:

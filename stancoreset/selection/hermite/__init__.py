@@ -6,7 +6,7 @@ projection, the expected derivatives that make the best quadratic, and row funct
 
 from __future__ import annotations
 
-from stancoreset.selection.hermite.expected import ExpectedRows, expected_rows
+from stancoreset.selection.hermite.expected import Expected, ExpectedRows, expected_rows
 from stancoreset.selection.hermite.functions import (
     RowFunction,
     of_coefficients,
@@ -21,6 +21,7 @@ from stancoreset.selection.hermite.projection import (
 
 __all__ = [
     "MAX_CANDIDATES",
+    "Expected",
     "ExpectedRows",
     "HermiteProjection",
     "RowFunction",

@@ -6,18 +6,24 @@ gradient E_q[∇L] and the Hessian E_q[∇²L].
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
-from stancoreset.rows.glm import GlmRows
-from stancoreset.selection.hermite.functions import RowFunction
+from stancoreset.rows.glm import GlmKernel, GlmRows
+from stancoreset.selection.hermite.functions import (
+    RowFunction,
+    coordinates,
+    of_coefficients,
+    row_function,
+)
 from stancoreset.selection.hermite.quadrature import one_predictor, two_predictors
 from stancoreset.selection.hermite.series import Placed, blocks, in_threads
 
-__all__ = ["ExpectedRows", "expected_rows"]
+__all__ = ["Expected", "ExpectedRows", "expected_rows"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,33 @@ class ExpectedRows:
         first = q.chol.T @ self.gradient
         second = q.chol.T @ self.hessian @ q.chol
         return float(first @ first + 0.5 * np.sum(second**2))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Expected derivatives of a GLM's log likelihood, in all unconstrained coordinates.
+
+    Attributes
+    ----------
+    kernel : GlmKernel
+        For which `why_not` has no reason.
+    q : GaussianFit
+        Distribution of all unconstrained coordinates.
+    """
+
+    kernel: GlmKernel
+    q: GaussianFit = field(repr=False)
+
+    def of(self, chunks: Iterable[GlmRows]) -> tuple[Float, Float]:
+        """E_q[∇L] and E_q[∇²L] of rows with weights, (P,) and (P, P)."""
+        function, along = row_function(self.kernel), of_coefficients(self.kernel, self.q)
+        places, size = coordinates(self.kernel), len(self.q.mean)
+        gradient, hessian = np.zeros(size), np.zeros((size, size))
+        for chunk in chunks:
+            found = expected_rows(chunk, function, along)
+            np.add.at(gradient, places, found.gradient)
+            np.add.at(hessian, (places[:, None], places), found.hessian)
+        return gradient, hessian
 
 
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:

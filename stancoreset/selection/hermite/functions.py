@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm import GlmKernel
 
-__all__ = ["RowFunction", "of_coefficients", "row_function", "why_not"]
+__all__ = ["RowFunction", "coordinates", "of_coefficients", "row_function", "why_not"]
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,17 @@ def row_function(kernel: GlmKernel) -> RowFunction:
     return RowFunction(_normal_of(1.0 if scale is None else scale))
 
 
-def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
-    """The distribution of η's coefficients, and of λ after them, where the parameters' is q."""
+def coordinates(kernel: GlmKernel) -> NDArray[np.intp]:
+    """Positions of η's coefficients, and of λ after them, among the unconstrained coordinates."""
     columns = kernel.coefficients.columns
     if isinstance(kernel.coefficients.scale, int):
         columns = np.append(columns, kernel.coefficients.scale)
+    return columns
+
+
+def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
+    """The distribution of η's coefficients, and of λ after them, where the parameters' is q."""
+    columns = coordinates(kernel)
     return GaussianFit(q.mean[columns], q.chol[columns])
 
 
