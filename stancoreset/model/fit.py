@@ -202,8 +202,8 @@ class CoresetFit:
             "",
             f"**{certificate.verdict}** — {coreset.size} weighted rows of {coreset.n_obs:,}. "
             f"Pareto k̂ {certificate.khat:.2f}; {certificate.ess:.1f} effective draws of "
-            f"{certificate.n_draws}; held-out error {certificate.heldout_error:.2g}"
-            f"{certificate.precision}.",
+            f"{certificate.n_draws}{self._predicted()}; held-out error "
+            f"{certificate.heldout_error:.2g}{certificate.precision}.",
             "",
         ]
         lines += [f"- {reason}" for reason in certificate.reasons]
@@ -218,6 +218,11 @@ class CoresetFit:
         lines += markdown_table(("parameter", *summary.columns), summary.itertuples())
         lines += ["", *markdown_table(("provenance", ""), self.provenance.items())]
         return "\n".join(lines) + "\n"
+
+    def _predicted(self) -> str:
+        """The number of effective draws that was predicted before NUTS ran."""
+        share = self.coreset.predicted_ess
+        return "" if share is None else f" ({share * self.certificate.n_draws:.1f} predicted)"
 
     def _passes_lines(self) -> list[str]:
         passes = self.passes

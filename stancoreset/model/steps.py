@@ -57,6 +57,8 @@ _TRIES, _BETTER = 2, 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
+# Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
+_FEWEST = 1_000
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
@@ -340,8 +342,8 @@ class Pipeline:
         """Number of candidates; few are enough for the little that a good quadratic leaves."""
         plan = self.plan
         if few and plan.selection.candidates is None:
-            size = 0 if isinstance(plan.size, str) else 2 * plan.size
-            return min(full.n_obs, max(MAX_CANDIDATES, size))
+            auto = isinstance(plan.size, str)
+            return min(full.n_obs, _FEWEST if auto else max(MAX_CANDIDATES, 2 * int(plan.size)))
         if plan.selection.candidates is None and isinstance(plan.size, str) and gap <= _SMALL_GAP:
             return min(full.n_obs, _FEW_CANDIDATES)
         return plan.selection.candidates or default_candidates(full.n_obs, plan.size)

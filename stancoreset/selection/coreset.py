@@ -177,6 +177,7 @@ class Coreset:
             "weights_name": self.weights_name,
             "provenance": dict(self.provenance),
             "norm": self.norm,
+            "predicted_ess": self.predicted_ess,
             "control": None if self.control is None else self.control.describe(),
         }
 
@@ -198,6 +199,7 @@ class Coreset:
             with reading(beside, DataError):
                 about = json.loads(beside.read_text(encoding="utf-8"))
                 size, control = about.pop("size"), about.pop("control", None)
+                about.pop("predicted_ess", None)
                 about |= {"trace": tuple(about["trace"]), "sizes": tuple(about.get("sizes", ()))}
                 if control is not None:
                     about["control"] = ControlVariate.load(path.with_suffix(".npz"))

@@ -15,7 +15,7 @@ from stancoreset.engines import ENGINES, EngineName, Metric
 from stancoreset.engines.nuts import _METRICS
 from stancoreset.model import Method, PassesName, ProjectionName
 from stancoreset.model.passes import PASSES
-from stancoreset.model.plan import PROJECTIONS, TAYLOR
+from stancoreset.model.plan import BEYOND, PROJECTIONS
 from stancoreset.posterior import Verdict
 from stancoreset.posterior.plots.figures import VERDICTS
 from stancoreset.reference import ReferenceName
@@ -33,7 +33,7 @@ from stancoreset.selection.solvers import SolverName
         (EngineName, ENGINES),
         (Metric, _METRICS),
         (PassesName, PASSES),
-        (ProjectionName, {*PROJECTIONS, TAYLOR}),
+        (ProjectionName, {*PROJECTIONS, *BEYOND}),
         (Method, {*sc.solvers.METHODS, *sc.in_the_loop.METHODS, "auto"}),
         (Verdict, VERDICTS),
     ],
