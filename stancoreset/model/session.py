@@ -440,6 +440,13 @@ class Session:
 
     def no_series(self, full: FullData) -> str:
         """The reason why the rows have no Hermite series; empty if they have one."""
+        if full.glm is None and not self.glm:
+            return "the model was made with glm=False"
+        if full.glm is None and full.n_obs < _GLM_ROWS:
+            return (
+                f"the data have {full.n_obs:,} rows, and generalised linear models are recognised "
+                f"from {_GLM_ROWS:,} rows on"
+            )
         return no_expectation(full, self.controlled.coordinates(full.param_names)[0])
 
     def quadratic_alone(

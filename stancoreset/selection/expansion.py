@@ -210,7 +210,9 @@ def no_expectation(full: FullData, columns: NDArray[np.intp]) -> str:
     columns : ndarray of int
         Unconstrained coordinates in ψ.
     """
-    reason = why_not(full.glm)
+    stored, reason = full.passes.stored, why_not(full.glm)
+    if stored is not None and not stored.is_read_here:
+        reason = "its rows are read by the workers of a cluster alone"
     if not reason and full.glm is not None:
         left_out = full.glm.coefficients.parameters.difference(columns.tolist())
         if left_out:

@@ -18,7 +18,7 @@ from stancoreset.errors import DataError
 from stancoreset.files import content_key
 from stancoreset.rows.tables.columns import level_tables
 from stancoreset.rows.tables.files import Part
-from stancoreset.rows.tables.passes import Executor, Kernel, Sums
+from stancoreset.rows.tables.passes import Executor, Kernel, LocalThreads, Sums
 from stancoreset.rows.tables.scan import PartSurvey, Reader, Rows, Seen, row_count, take_part
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.data import data_hash
@@ -151,6 +151,11 @@ class StoredRows(Mapping[str, Any]):
     def axes(self) -> Mapping[str, int]:
         """Variables that hold rows, with the axis that counts them."""
         return self._axes
+
+    @property
+    def is_read_here(self) -> bool:
+        """Whether this process reads the rows itself."""
+        return isinstance(self._executor, LocalThreads)
 
     def chunks(self) -> Iterator[Rows]:
         """Yield all rows in order, by variable, with the row as first axis; counts as a read."""
