@@ -34,6 +34,9 @@ __all__ = ["Projector", "require_series"]
 
 Tick = Callable[[int], object]
 
+# Random rows that estimate what no candidate matches, to a few hundredths of it.
+_SAMPLE = 500
+
 
 def require_series(reason: str) -> None:
     """Raise unless there is no reason why rows have no Hermite series.
@@ -109,6 +112,7 @@ class Projector:
             of_coefficients(expected.kernel, expected.q),
             n_obs=full.n_obs,
             seed=self.seed,
+            sample=_SAMPLE,
         )
 
     def extended(

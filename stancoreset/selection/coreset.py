@@ -219,6 +219,8 @@ def _require_about(coreset: Coreset) -> None:
         check_text(name, getattr(coreset, name))
     for name in ("relative_error", "heldout_error"):
         check_is(name, getattr(coreset, name), (int, float), "a number")
+    if coreset.norm is not None:
+        check_is("norm", coreset.norm, (int, float), "a number")
     for name in ("rows", "provenance"):
         check_is(name, getattr(coreset, name), dict, "a table")
 

@@ -156,8 +156,8 @@ def test_few_rows_and_models_without_glms_are_refused(model, data):
 def test_it_needs_the_control_variate(model, data, reference):
     with pytest.raises(OptionError, match=r"projection is 'hermite'.*control_variate is False"):
         model.fit(data, size=10, projection="hermite", control_variate=False)
+    core = sc.select(model.project(data, reference, candidates=100, heldout=50), 5)
     with pytest.raises(OptionError, match=r"projection is 'fisher', expected"):
-        core = sc.select(model.project(data, reference, candidates=100, heldout=50), 5)
         model.add_control_variate(data, core, reference, projection="fisher")
 
 

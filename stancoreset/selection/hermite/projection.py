@@ -16,7 +16,7 @@ R − Σ_m c_m r_m is orthogonal to all candidates, so that
 
     gap = ⟨R − Σ_m c_m r_m, R⟩ = Σ_n w_n ⟨R − Σ_m c_m r_m, r_n⟩,
 
-whose summands are nearly equal: five hundred of them suffice.
+whose summands are nearly equal: a few hundred of them suffice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PENALTIES = (0.0, 0.01, 0.1, 1.0)
 # Largest number of candidates whose Gram matrix and its factors fit in memory.
 _MOST = 10_000
 # Rows that estimate the gap where ‖R‖² is not affordable.
-_SAMPLE = 500
+_SAMPLE = 2_000
 # Squared pivots of a Gram matrix, as shares of the largest, that are rounding error.
 _SINGULAR = 1e-12
 
@@ -193,6 +193,7 @@ def project_hermite(
     n_obs: int,
     seed: int = 0,
     budget: float = BUDGET,
+    sample: int = _SAMPLE,
 ) -> HermiteProjection:
     """Project all rows and the candidates on Hermite polynomials under q.
 
@@ -213,6 +214,8 @@ def project_hermite(
     seed : int
     budget : float
         Largest cost of an exact ‖R‖², see `stancoreset.selection.hermite.products.BUDGET`.
+    sample : int
+        Number of random rows that estimate the gap where that is exceeded.
 
     Raises
     ------
@@ -235,11 +238,11 @@ def project_hermite(
         phi, target, _ = _factored(gram(own, parts), total.products(own))
         gap, error = total.squared_norm() - float(target @ target), 0.0
     else:
-        sample = rows.sample(_SAMPLE, seed)
-        products = total.products(joined([own, sample]))
+        some = rows.sample(sample, seed)
+        products = total.products(joined([own, some]))
         phi, target, combination = _factored(gram(own, parts), products[: len(own)])
         nearest = replace(own, weights=combination)
-        left = products[len(own) :] - between(nearest, sample, parts)
+        left = products[len(own) :] - between(nearest, some, parts)
         gap = rows.weight * float(left.mean())
         error = rows.weight * float(left.std()) / np.sqrt(len(left))
     gap = max(gap, 0.0)  # up to rounding
