@@ -371,8 +371,13 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         ),
         "add_control_variate": Case(
             model.add_control_variate,
-            {"data": data, "coreset": fit.coreset, "reference": fit.reference},
-            {"data": nothing, "coreset": nothing, "reference": nothing},
+            {
+                "data": data,
+                "coreset": fit.coreset,
+                "reference": fit.reference,
+                "projection": "taylor",
+            },
+            dict.fromkeys(("data", "coreset", "reference", "projection"), nothing),
         ),
         "sample": Case(
             model.sample,
