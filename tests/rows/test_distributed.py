@@ -20,6 +20,7 @@ from stancoreset.errors import DataError, EngineNotFoundError, OptionError
 from stancoreset.rows.distributed import DaskWorkers
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.tables import StoredRows, Table
+from stancoreset.selection import no_expectation
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -89,6 +90,14 @@ def test_workers_sums_equal_those_of_this_process_bit_for_bit(glm, model, client
         np.testing.assert_array_equal(one, two)
     # One more to compare matrix products with the author's program.
     assert there.passes.as_dict()["reads"] == 3 + glm
+
+
+def test_rows_that_only_workers_read_have_no_hermite_series(model, client, folder):
+    here = full_data(model, Table(folder, **OPTIONS), glm=True)
+    there = full_data(model, sc.Distributed(Table(folder, **OPTIONS), client), glm=True)
+    columns = np.arange(here.n_params)
+    assert no_expectation(here, columns) == ""
+    assert "by the workers of a cluster alone" in no_expectation(there, columns)
 
 
 def test_a_killed_worker_changes_no_bit(model, client, folder):

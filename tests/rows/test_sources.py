@@ -215,6 +215,16 @@ def test_fit_of_rows_on_disk_is_certified_with_few_reads(fit, folder):
 
 
 @pytest.mark.fit
+def test_rows_on_disk_are_selected_without_draws_on_request(fit, folder):
+    found = fit[2].fit(
+        table(folder), size=40, seed=reseeded(1), projection="hermite", max_rounds=1, **CHAINS
+    )
+    assert found.certificate.verdict == "certified"
+    share = found.certificate.ess / found.certificate.n_draws
+    assert share == pytest.approx(found.coreset.predicted_ess, abs=0.01)
+
+
+@pytest.mark.fit
 def test_methods_with_the_model_in_the_loop(fit, folder):
     found = fit[2].fit(
         table(folder), size=100, seed=reseeded(1), chains=2, method="quasi_newton", subsample=2_000
