@@ -105,7 +105,8 @@ class Selection:
         Laplace fit's are doubled until the held-out error stops improving, up to 2,000. With
         the model in the loop: draws of each coreset posterior.
     candidates : int, optional
-        Number of candidate rows M; default: min(N, max(20,000, 50·size)).
+        Number of candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
+        min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for.
 
     Raises
     ------
@@ -134,7 +135,9 @@ class Selection:
         without="use rows alone, without the quadratic that completes them to second order",
     )
     draws: int | None = option(None, "number of reference draws; default: automatic", least=2)
-    candidates: int | None = option(None, "candidate rows; default: max(20000, 50 K)", least=1)
+    candidates: int | None = option(
+        None, "candidate rows; default: max(20000, 50 K), fewer for hermite", least=1
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)

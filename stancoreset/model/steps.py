@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
 from stancoreset.engines import Float, SampleResult, StanData
-from stancoreset.errors import StancoresetError
+from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
 from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
@@ -219,9 +220,11 @@ class Pipeline:
             require_series(view.no_series())
             return view.expansion(exact=True)
         if self._prefers_series(view):
-            expansion = view.expansion(exact=True)
-            if expansion.gap(view.reference) <= _SMALL_GAP:  # q is near the posterior
-                return expansion
+            # Under a Gaussian far from the posterior an expectation may be infinite.
+            with suppress(ReferenceFitError):
+                expansion = view.expansion(exact=True)
+                if expansion.gap(view.reference) <= _SMALL_GAP:
+                    return expansion
         return view.expansion()
 
     def _prefers_series(self, view: View) -> bool:

@@ -9,8 +9,9 @@ from problems import NORMAL_CODE, logistic_data, logistic_posterior, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.errors import OptionError
+from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.selection import HermiteProjection, no_expectation
+from stancoreset.selection.hermite import Expected
 
 SHORT = {"chains": 2, "iter_sampling": 500, "max_rounds": 1, "show_progress": False}
 CAUCHY = """
@@ -133,6 +134,18 @@ def test_it_is_the_default_without_wishes_of_the_user(model, data, monkeypatch, 
         assert fit.certificate.verdict == "certified"
     fit.coreset.save(tmp_path / "coreset.csv")
     assert sc.Coreset.load(tmp_path / "coreset.csv").predicted_ess == fit.coreset.predicted_ess
+
+
+@pytest.mark.fit
+def test_draws_take_its_place_where_an_expectation_is_infinite(model, data, monkeypatch):
+    def fails(*args):
+        raise ReferenceFitError("the expected log likelihood of a row is inf")
+
+    monkeypatch.setattr(Expected, "of", fails)
+    fit = model.fit(data, size=20, seed=reseeded(1), **SHORT)
+    assert fit.certificate.verdict == "certified"
+    with pytest.raises(ReferenceFitError, match="is inf"):
+        model.fit(data, size=20, seed=reseeded(1), projection="hermite", **SHORT)
 
 
 def test_a_program_that_is_no_glm_is_refused(data):
