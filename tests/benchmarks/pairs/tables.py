@@ -441,14 +441,11 @@ def vocabulary_years() -> Data:
 def stops_crossed() -> Data:
     """carData::MplsStops: whether the police searched a person, 43,638 stops in Minneapolis.
 
-    personSearch; gender, problem, MDC; neighborhood and race.
+    personSearch; gender, problem; neighborhood and race. All stops with a known gender and race
+    were recorded by vehicle computers (MDC), which therefore is no predictor.
     """
     t = table("carData", "MplsStops", ["personSearch", "race", "gender"])
-    columns = {
-        **dummies(t["gender"]),
-        "traffic": t["problem"] == "traffic",
-        "mdc": t["MDC"] == "MDC",
-    }
+    columns = {**dummies(t["gender"]), "traffic": t["problem"] == "traffic"}
     outcome = population((t["personSearch"] == "YES").to_numpy(int), columns)
     return {**outcome, **groups(1, t["neighborhood"]), **groups(2, t["race"])}
 
