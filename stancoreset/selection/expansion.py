@@ -48,6 +48,8 @@ class Expansion:
     value : float
         L(ψ₀), up to a constant.
     gradient : ndarray, shape (p,)
+    tangent : ndarray, shape (p,)
+        The gradient at ψ₀ itself, of which `gradient` may be an average.
     hessian : ndarray, shape (p, p)
     scale : ndarray, shape (P,)
         Posterior standard deviations, which scale the steps of finite differences.
@@ -67,6 +69,7 @@ class Expansion:
     columns: NDArray[np.intp] = field(repr=False)
     value: float
     gradient: Float = field(repr=False)
+    tangent: Float = field(repr=False)
     hessian: Float = field(repr=False)
     scale: Float = field(repr=False)
     factor: Float = field(repr=False)
@@ -190,6 +193,7 @@ def expand(
         columns=columns,
         value=float(value[0] - prior_value[0]),
         gradient=likelihood_gradient,
+        tangent=likelihood_gradient,
         hessian=hessian,
         scale=gaussian.sd,
         factor=_square_root(gaussian.cov[np.ix_(columns, columns)]),

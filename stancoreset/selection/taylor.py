@@ -71,8 +71,10 @@ class TaylorProjection:
         As in `stancoreset.selection.projection.Projection`.
     terms : RowTerms, optional
         The candidates' terms, in few dimensions.
-    slopes : ndarray, shape (p + 1, M), optional
-        Linear functions of 1 and δ that were subtracted from the candidates' parts.
+    slopes : ndarray, shape (p + 1, M + 1), optional
+        Linear functions of 1 and δ that were subtracted from the candidates' parts beyond second
+        order, and from the target's. One fit serves all of them, so that candidates that add up
+        to the target leave no error.
     """
 
     columns: Float = field(repr=False)
@@ -179,12 +181,13 @@ def project_taylor(
     _evaluate(pool, expansion, terms, reference.draws, *columns)
     heldout_beyond = np.empty((len(unseen), len(candidates)))
     _evaluate(pool, expansion, terms, unseen, heldout_beyond, np.empty_like(heldout_beyond))
-    slopes = _slopes(expansion, reference.draws, columns[0])
-    columns[0] -= _linear(expansion, reference.draws, slopes)
-    heldout_beyond -= _linear(expansion, unseen, slopes)
-    heldout_beyond, _ = centred(heldout_beyond)
     beyond_target, second_target = _target(expansion, reference.draws, reference.log_likelihood)
-    heldout_target, _ = centred(_target(expansion, unseen, unseen_log_likelihood)[0])
+    heldout_target = _target(expansion, unseen, unseen_log_likelihood)[0]
+    slopes = _slopes(expansion, reference.draws, columns[0], beyond_target)
+    _subtract(expansion, reference.draws, slopes, columns[0], beyond_target)
+    _subtract(expansion, unseen, slopes, heldout_beyond, heldout_target)
+    heldout_beyond, _ = centred(heldout_beyond)
+    heldout_target, _ = centred(heldout_target)
     norm = float(np.std(reference.log_likelihood))
     heldout_norm = float(np.std(unseen_log_likelihood))
     require_spread(norm, heldout_norm)
@@ -221,9 +224,9 @@ def extend_taylor(
     columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
     columns[0, :before], columns[1, :before] = projection.beyond, projection.second
     _evaluate(pool, expansion, projection.terms, draws, *columns[:, before:])
-    columns[0, before:] -= _linear(expansion, draws, projection.slopes)
-    columns, means = _for_regression(columns)
     beyond_target, second_target = _target(expansion, draws, added)
+    _subtract(expansion, draws, projection.slopes, columns[0, before:], beyond_target)
+    columns, means = _for_regression(columns)
     log_likelihood = np.concatenate([projection.log_likelihood, added])
     return replace(
         projection,
@@ -238,25 +241,30 @@ def extend_taylor(
 
 
 def _target(expansion: Expansion, draws: Float, log_likelihood: Float) -> tuple[Float, Float]:
-    """Parts beyond second order and of second order of the full log likelihood."""
-    first, second = expansion.terms(draws)
+    """Parts beyond second order and of second order of the full log likelihood, as of a row's."""
+    first, second = replace(expansion, gradient=expansion.tangent).terms(draws)
     return log_likelihood - expansion.value - first - second, second
 
 
-def _slopes(expansion: Expansion, draws: Float, beyond: Float) -> Float | None:
-    """Linear functions of 1 and δ that are closest to parts beyond second order, (p + 1, M).
+def _slopes(expansion: Expansion, draws: Float, beyond: Float, target: Float) -> Float | None:
+    """Linear functions of 1 and δ closest to parts beyond second order, (p + 1, M + 1).
 
     None for Taylor's expansion, or if the draws are too few to tell.
     """
     ones = _ones_and_delta(expansion, draws)
     if expansion.points is None or len(draws) < _DRAWS_PER_SLOPE * ones.shape[1]:
         return None
-    return np.asarray(np.linalg.lstsq(ones, beyond, rcond=None)[0])
+    return np.asarray(np.linalg.lstsq(ones, np.column_stack([beyond, target]), rcond=None)[0])
 
 
-def _linear(expansion: Expansion, draws: Float, slopes: Float | None) -> Float | float:
-    """Values of such functions at draws, (S, M)."""
-    return 0.0 if slopes is None else _ones_and_delta(expansion, draws) @ slopes
+def _subtract(
+    expansion: Expansion, draws: Float, slopes: Float | None, beyond: Float, target: Float
+) -> None:
+    """Subtract such functions from parts beyond second order at draws, in place."""
+    if slopes is not None:
+        ones = _ones_and_delta(expansion, draws)
+        beyond -= ones @ slopes[:, :-1]
+        target -= ones @ slopes[:, -1]
 
 
 def _ones_and_delta(expansion: Expansion, draws: Float) -> Float:

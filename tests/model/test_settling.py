@@ -15,7 +15,7 @@ from stancoreset.errors import ControlError
 from stancoreset.model import settling
 from stancoreset.model.settling import SETTLED, from_reference, from_rough_modes, view_of
 from stancoreset.reference import GaussianFit, Reference
-from stancoreset.selection import expand
+from stancoreset.selection import expand, project_taylor
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
 NONCENTRED = """
@@ -162,3 +162,25 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
         assert from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1) is None
+
+
+@pytest.mark.parametrize("draws", [60, 200])
+def test_all_rows_leave_no_error_in_the_projection(model, counts, draws):
+    """Candidates that add up to the target, with linear parts fitted to draws or with too few."""
+    data = {**counts, "N": 300, "g": counts["g"][:300], "y": counts["y"][:300]}
+    reference = model.reference(data, draws=draws, seed=1)
+    there = np.concatenate(
+        [reference.draws, reference.gaussian.draw(100, np.random.default_rng(2))]
+    )
+    with_draws = model.reference(data, there, draws=draws, seed=1)
+    session, checked = model._session, model.read(data)
+    view = view_of(session, checked, session.full_data(checked), with_draws)
+    expansion = view.session.expand(view.full, view.reference, 8)
+    rows, pool = view.session.pool(checked, 300, 1)
+    with pool:
+        found = project_taylor(view.full, pool, rows, view.reference, expansion, heldout=40)
+    # Rows' derivatives are differences of log likelihoods of up to a hundred.
+    bound = 0.02 * np.std(view.reference.log_likelihood)
+    assert np.abs(found.beyond.sum(axis=1) - found.beyond_target).max() < bound
+    rest = found.heldout_beyond.sum(axis=1) - found.heldout_target
+    assert np.abs(rest - rest.mean()).max() < bound
