@@ -134,7 +134,9 @@ class Rounds:
         nuts = asked.nuts
         if SMALLER_STEPS in actions:
             closer = _CLOSER ** actions.count(SMALLER_STEPS)
-            nuts = replace(nuts, adapt_delta=1 - (1 - nuts.delta) / closer)
+            # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
+            delta = 1 - (1 - nuts.delta) / closer
+            nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1 and not self._keeps_metric(attempts):
             nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))

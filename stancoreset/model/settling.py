@@ -271,11 +271,13 @@ def _turns(
 
     Draws `near` them give NUTS its metric.
     """
-    likelihood = session.likelihood
-    enough = -(-DENSE_DRAWS * inits.shape[1] // nuts.chains)
+    likelihood, size = session.likelihood, inits.shape[1]
+    several = max(2, nuts.chains)  # R̂ of one chain says nothing
+    inits = np.resize(inits, (several, size))
+    enough = -(-DENSE_DRAWS * size // several) if size <= DENSE_PARAMETERS else 0
     short = NUTS(
-        chains=nuts.chains,
-        iter_sampling=max(_SAMPLING, enough if inits.shape[1] <= DENSE_PARAMETERS else 0),
+        chains=several,
+        iter_sampling=max(_SAMPLING, enough),
         adapt_delta=nuts.adapt_delta,
         max_treedepth=nuts.max_treedepth,
         parallel_chains=nuts.parallel_chains,
@@ -299,7 +301,7 @@ def _turns(
             break
         expansion, before = likelihood.expand(full, here, PAIRS), gap
         near = near if rhat <= _MIXED else None
-    # Better than a Laplace fit in most cases; rows and further rounds do the rest.
+    # Rows and further rounds complete the best of them.
     return best if best is not None and best.gap <= _FAR else None
 
 
