@@ -37,7 +37,7 @@ from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, curvature_width, fit_reference
+from stancoreset.reference import GaussianFit, Reference, curvature_width, fit_reference
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
@@ -630,6 +630,9 @@ class Session:
         self._glm = None
         self._passes = Passes()
         self._close_witness()
+        likelihood = vars(self).get("likelihood", self)  # only if it was ever asked for
+        if likelihood is not self:
+            likelihood.close()
 
     def _close_witness(self) -> None:
         if self._witness is not None:
@@ -640,11 +643,9 @@ class Session:
 def _top(bound: BoundModel, start: Float) -> tuple[Float, Float]:
     """The mode of a density that costs little, and its width in each coordinate there."""
 
-    def density(theta: Float) -> tuple[float, Float]:
-        value, gradient = bound.log_density_gradient(theta[None])
-        return float(value[0]), gradient[0]
-
-    mode = climb(density, start, max_iter=_STEPS_UP).theta
+    around = GaussianFit(start, np.eye(len(start)))
+    density = around.whitened(bound.log_density_gradient)
+    mode = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
     return mode, curvature_width(bound.log_density_gradient, mode)
 
 

@@ -24,7 +24,7 @@ from stancoreset.model.plan import HELDOUT_DRAWS, HERMITE, TAYLOR, Plan, is_in_t
 from stancoreset.model.projector import Projector, require_series
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
-from stancoreset.model.settling import SETTLED, View, from_reference, from_rough_modes, view_of
+from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.sizes import (
     further_draws,
     has_helped,
@@ -33,6 +33,7 @@ from stancoreset.model.sizes import (
     needs_draws,
     sizes_to_try,
 )
+from stancoreset.model.view import View, view_of
 from stancoreset.posterior import Certificate
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -167,16 +168,22 @@ class Pipeline:
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str)
         with self.stages("reference", total=count) as tick:
-            session, checked, nuts = self.session, self.checked, plan.nuts
-            more = plan.selection.draws is None
+            settling = Settling(
+                self.session,
+                self.checked,
+                full,
+                plan.nuts,
+                plan.seed,
+                count,
+                more=plan.selection.draws is None,
+            )
+            found = None
             if settles and plan.reference == "laplace":
-                found = from_rough_modes(session, checked, full, nuts, count, plan.seed, more=more)
-                if found is not None:
-                    return found
-            reference = session.reference(full, plan.reference, count, plan.seed, tick)
-            if not settles:
-                return reference
-            return from_reference(session, checked, full, reference, nuts, more=more)
+                found = settling.from_rough_modes()
+            if found is None:
+                found = self.session.reference(full, plan.reference, count, plan.seed, tick)
+                found = settling.from_reference(found) if settles else found
+            return found
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
@@ -247,7 +254,7 @@ class Pipeline:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
         few = full.passes.stored is not None
-        # Only a Gaussian reference, or settled draws, can be more.
+        # Only a Gaussian reference has further draws.
         grows = plan.selection.draws is None and reference.spare is None
         # Options of a method may refer to candidates by number.
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options

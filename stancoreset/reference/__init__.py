@@ -9,6 +9,7 @@ from stancoreset.reference.base import GaussianFit, Reference, evaluated, moment
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.laplace import curvature_width, gaussian_at
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
+from stancoreset.reference.summits import ends_of_climbs, start_seed
 
 __all__ = [
     "METHODS",
@@ -17,9 +18,11 @@ __all__ = [
     "ReferenceName",
     "check_reference",
     "curvature_width",
+    "ends_of_climbs",
     "evaluated",
     "fit_reference",
     "from_rows",
     "gaussian_at",
     "moments",
+    "start_seed",
 ]

@@ -13,6 +13,7 @@ from stancoreset.rows import FullData
 
 __all__ = ["GaussianFit", "Progress", "Reference", "evaluated", "moments", "require_usable"]
 
+Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
 Progress = Callable[[int], object]
 
@@ -45,6 +46,19 @@ class GaussianFit:
         """Independent draws, (count, P)."""
         noise = rng.standard_normal((count, len(self.mean)))
         return np.asarray(self.mean + noise @ self.chol.T)
+
+    def whitened(self, gradient: Gradient) -> Callable[[Float], tuple[float, Float]]:
+        """A log density as a function of z with θ = mean + chol z, for an optimiser.
+
+        `gradient` maps draws (S, P) to log densities (S,) and gradients (S, P).
+        """
+
+        def density(z: Float) -> tuple[float, Float]:
+            value, slope = gradient((self.mean + self.chol @ z)[None])
+            with np.errstate(invalid="ignore"):  # outside the support, where no step ends
+                return float(value[0]), self.chol.T @ slope[0]
+
+        return density
 
     def log_density(self, draws: Float) -> Float:
         """log N(draws | mean, cov), (S,)."""

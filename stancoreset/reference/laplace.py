@@ -202,12 +202,9 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     standard normal in z, whose mode quasi-Newton steps find immediately.
     """
 
-    def density(z: Float) -> tuple[float, Float]:
-        value, gradient = full.log_density_gradient((start.mean + start.chol @ z)[None])
-        return float(value[0]), start.chol.T @ gradient[0]
-
+    density = start.whitened(full.log_density_gradient)
     first = np.zeros(full.n_params)
-    evaluate: Callable[[Float], tuple[float, Float]] = density
+    evaluate = density
     if full.passes.stored is not None:
         evaluate, first = _newton_first(density, first)
     summit = climb(evaluate, first, slope=_GRADIENT_GOAL, max_iter=500)

@@ -18,7 +18,7 @@ from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
 
-__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs"]
+__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "start_seed"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,9 @@ T = TypeVar("T")
 _APART = 5.0
 
 
-def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tuple[Float, str]:
+def ends_of_climbs(
+    model: BoundModel, seed: int, wanted: int, tries: int, max_iter: int = 2000
+) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
     Parameters
@@ -38,6 +40,8 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
         Number of optimisations that must succeed.
     tries : int
         Largest number of optimisations.
+    max_iter : int
+        Largest number of iterations of one.
     """
     message = ""
     ends: list[Float] = []
@@ -46,7 +50,7 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
         if len(ends) == wanted:
             break
         try:
-            theta = model.mode(seed=_start(seed, attempt))
+            theta = model.mode(seed=start_seed(seed, attempt), max_iter=max_iter)
         except EngineError as error:
             message = str(error)
             continue
@@ -58,8 +62,8 @@ def ends_of_climbs(model: BoundModel, seed: int, wanted: int, tries: int) -> tup
     return np.array(ends).reshape(-1, model.n_params)[order], message
 
 
-def _start(seed: int, attempt: int) -> int:
-    """Seed of an optimisation; fits with neighbouring seeds share no start."""
+def start_seed(seed: int, attempt: int) -> int:
+    """Seed of an optimisation or run; fits with neighbouring seeds share no start."""
     if attempt == 0:
         return seed
     return int(np.random.SeedSequence([seed, attempt]).generate_state(1)[0] >> 1)  # Stan's: 31 bits

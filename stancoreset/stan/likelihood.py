@@ -37,7 +37,7 @@ from stancoreset.stan.weighted import WeightedProgram
 
 __all__ = ["Likelihood", "likelihood_of"]
 
-# Functions with a bounded range: their values are no coordinates.
+# Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
     {
         *("exp", "expm1", "pow", "sqrt", "square", "inv", "inv_sqrt", "inv_square", "abs", "fabs"),

@@ -13,7 +13,8 @@ import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import ControlError
 from stancoreset.model import settling
-from stancoreset.model.settling import SETTLED, from_reference, from_rough_modes, view_of
+from stancoreset.model.settling import SETTLED, Settling
+from stancoreset.model.view import view_of
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.selection import expand, project_taylor
 
@@ -59,7 +60,9 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as normal:
         session, data = normal._session, normal.read(counts)
-        reference = from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1)
+        reference = Settling(
+            session, data, session.full_data(data), NUTS(), 1, 100
+        ).from_rough_modes()
         assert reference is not None
         assert reference.method == SETTLED
         view = view_of(session, data, session.full_data(data), reference)
@@ -94,7 +97,7 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     """Within Monte-Carlo error of NUTS on all rows of the program as written."""
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
-    reference = from_rough_modes(session, data, full, NUTS(), 400, reseeded(1))
+    reference = Settling(session, data, full, NUTS(), reseeded(1), 400).from_rough_modes()
     assert reference is not None
     settled = session.draws_container(np.concatenate([reference.draws, reference.spare]), full, {})
     everything = model.sample(counts, seed=reseeded(2), show_progress=False)
@@ -130,9 +133,9 @@ def test_a_good_laplace_fit_stays(counts):
     with sc.CoresetModel(stan_code=flat, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         full = session.full_data(data)
-        assert from_rough_modes(session, data, full, NUTS(), 100, 1) is None
+        assert Settling(session, data, full, NUTS(), 1, 100).from_rough_modes() is None
         laplace = session.reference(full, "laplace", 100, 1)
-        assert from_reference(session, data, full, laplace, NUTS()) is laplace
+        assert Settling(session, data, full, NUTS(), 1, 100).from_reference(laplace) is laplace
 
 
 def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
@@ -141,7 +144,9 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     monkeypatch.setattr(settling, "_FAR", -1.0)
     monkeypatch.setattr(settling, "_TURNS", 1)
     session, data = model._session, model.read(counts)
-    assert from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1) is None
+    assert (
+        Settling(session, data, session.full_data(data), NUTS(), 1, 100).from_rough_modes() is None
+    )
 
 
 def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkeypatch):
@@ -161,7 +166,10 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
-        assert from_rough_modes(session, data, session.full_data(data), NUTS(), 100, 1) is None
+        assert (
+            Settling(session, data, session.full_data(data), NUTS(), 1, 100).from_rough_modes()
+            is None
+        )
 
 
 @pytest.mark.parametrize("draws", [60, 200])
@@ -184,3 +192,11 @@ def test_all_rows_leave_no_error_in_the_projection(model, counts, draws):
     assert np.abs(found.beyond.sum(axis=1) - found.beyond_target).max() < bound
     rest = found.heldout_beyond.sum(axis=1) - found.heldout_target
     assert np.abs(rest - rest.mean()).max() < bound
+
+
+def test_closing_releases_both_copies_of_the_rows(model, counts):
+    session, data = model._session, model.read(counts)
+    session.seen_data(data)
+    session.close()
+    assert session._full is None
+    assert session.likelihood._full is None

@@ -23,9 +23,9 @@ from stancoreset.model.folder import RunFolder
 from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import LONGER_CHAINS, Change, Round
 from stancoreset.model.rounds import Rounds
-from stancoreset.model.settling import View
 from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
 from stancoreset.model.steps import Attempt, Pipeline
+from stancoreset.model.view import View
 from stancoreset.posterior.arviz import attrs_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference

@@ -1,0 +1,106 @@
+"""The full data and a reference, as the rows see them: in the coordinates ψ of the likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stancoreset.engines import Float, StanData
+from stancoreset.errors import ControlError
+from stancoreset.model.session import Session
+from stancoreset.reference import GaussianFit, Reference, moments
+from stancoreset.rows import FullData
+from stancoreset.selection import PAIRS, Expansion
+
+__all__ = ["View", "of_psi", "view_of"]
+
+# Step of differences along a coordinate that is constant.
+_SMALL = 1e-3
+# Draws at which both forms of the likelihood are compared, and their largest relative difference.
+_COMPARED, _TOLERANCE = 3, 1e-8
+# Further draws of a Gaussian reference.
+_SPARE = 500
+
+
+@dataclass(frozen=True)
+class View:
+    """The full data and a reference, as the rows see them.
+
+    Attributes
+    ----------
+    session : Session
+        Of the likelihood in ψ.
+    full : FullData
+    reference : Reference
+        Its draws are values of ψ.
+    """
+
+    session: Session
+    full: FullData
+    reference: Reference
+
+    def expansion(self, *, exact: bool = False) -> Expansion:
+        """The log likelihood as a quadratic: projected, or expanded at a Laplace fit's mode."""
+        gaussian = self.reference.method == "laplace"
+        pairs = 0 if gaussian else PAIRS
+        return self.session.expand(self.full, self.reference, pairs, exact=exact)
+
+    def no_series(self) -> str:
+        """The reason why the rows have no Hermite series; empty if they have one."""
+        return self.session.no_series(self.full)
+
+
+def view_of(session: Session, checked: StanData, full: FullData, reference: Reference) -> View:
+    """What the rows see of a reference."""
+    likelihood = session.likelihood
+    if likelihood is session:
+        return View(session, full, reference)
+    spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
+    psi = session.seen(checked, np.concatenate([reference.draws, spare]))
+    seen = session.seen_data(checked)
+    offset = _offset(seen, psi, reference)
+    values = reference.log_likelihood + offset
+    return View(likelihood, seen, of_psi(psi, values, seen, reference.seed))
+
+
+def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
+    """The constant by which the log likelihood in ψ differs from that in the parameters.
+
+    Raises
+    ------
+    ControlError
+        If it is no constant: then ψ is not all that the rows see.
+    """
+    expected = reference.log_likelihood[:_COMPARED]
+    apart = seen.log_likelihood(psi[: len(expected)]) - expected
+    if np.ptp(apart) > _TOLERANCE * max(1.0, float(np.max(np.abs(expected)))):
+        raise ControlError(
+            f"the log likelihood in what the rows see ({', '.join(seen.param_names[:4])}, …) "
+            f"differs from the program's by {np.ptp(apart):.3g}; use control_variate=False, and "
+            "please report the program"
+        )
+    return float(apart[0])
+
+
+def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
+    """A reference of values of ψ, of which the first have known log likelihoods."""
+    count = len(log_likelihood)
+    return Reference(
+        method="draws",
+        draws=psi[:count],
+        param_names=full.param_names,
+        seed=seed,
+        gaussian=_with_spread(moments(psi)),
+        log_prior=full.log_prior(psi[:count]),
+        log_likelihood=log_likelihood,
+        spare=psi[count:],
+    )
+
+
+def _with_spread(gaussian: GaussianFit) -> GaussianFit:
+    """The same with a small spread where a coordinate is constant, as a contrast's first effect."""
+    constant = np.flatnonzero(gaussian.sd == 0)
+    chol = gaussian.chol.copy()
+    chol[constant, constant] = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
+    return GaussianFit(gaussian.mean, chol)
