@@ -18,7 +18,7 @@ __all__ = ["DENSE_DRAWS", "DENSE_PARAMETERS", "checked_metric", "inverse_metric"
 
 #: Largest number of parameters with a dense metric. On Gaussians of 200 an effective draw takes an
 #: eighth of the processor time of an adapted diagonal metric if the condition number is 10³, and
-#: 2.7 times as much if there are no correlations; 249 crossed group effects did not mix without (R̂ 1.25).
+#: 2.7 times as much if there are no correlations. Without, 249 crossed group effects had R̂ 1.25.
 DENSE_PARAMETERS = 400
 #: Smallest number of draws per parameter with a dense metric. Covariances of S draws in P
 #: dimensions, whitened by the true one, have eigenvalues from (1 − √(P/S))² to (1 + √(P/S))².
