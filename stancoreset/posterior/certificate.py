@@ -214,9 +214,17 @@ class Certificate:
 
     @property
     def diverged(self) -> bool:
-        """Whether divergent transitions spoil the verdict, alone or with R̂ and length."""
-        diverged = _too_many(self.divergences, self.n_transitions)
-        return diverged and self._spoiled_only_by(diverged, self.rhat > RHAT_MIXED, self.longer > 1)
+        """Whether divergent transitions spoil the verdict, alone or with R̂ and length.
+
+        Chains that diverge and disagree are not draws of the coreset posterior, so that their
+        weights say nothing about a coreset whose held-out error is small.
+        """
+        if not _too_many(self.divergences, self.n_transitions):
+            return False
+        unmixed = self.rhat > RHAT_MIXED
+        in_reach = self.heldout_error <= HELDOUT_CERTIFIED and not self.unvisited > _UNSEEN
+        astray = unmixed and in_reach
+        return astray or self._spoiled_only_by(True, unmixed, self.longer > 1)
 
     def _spoiled_only_by(self, *faults: bool) -> bool:
         return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)

@@ -68,6 +68,11 @@ def test_what_a_certificate_calls_diverged():
     assert certify(weights, 0.01, against="sums", **many).diverged
     assert not certify(weights, 0.01, unvisited=0.5, **many).diverged, "no step is small enough"
     assert not certify(weights, 0.3, **many).diverged, "its rows are wrong, too"
+    uneven = np.random.default_rng(0).standard_normal(1_000)
+    assert not certify(uneven, 0.01, **many).diverged, "its weights are wrong, too"
+    assert certify(uneven, 0.01, rhat=1.3, **many).diverged, "weights of chains gone astray"
+    assert not certify(uneven, 0.3, rhat=1.3, **many).diverged
+    assert not certify(uneven, 0.01, rhat=1.3, unvisited=0.5, **many).diverged
     assert not certify(weights, 0.01, rhat=1.3).diverged
     assert not certify(weights, 0.01, divergences=4, n_transitions=8_000).diverged
     assert certify(weights, 0.01, divergences=4, n_transitions=8_000).verdict == "certified"
