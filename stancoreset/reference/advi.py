@@ -19,19 +19,9 @@ def advi(full: FullData, draws: int, seed: int, progress: Progress | None = None
     """Run Stan's mean-field ADVI on a small copy of the data and move its draws to the full data.
 
     Mean-field draws have no correlations; the full-rank variant, in raw coordinates, is
-    several times too wide for a narrow posterior.
-
-    Parameters
-    ----------
-    full, draws, seed, progress
-        As in `stancoreset.reference.methods.fit_reference`.
-
-    Raises
-    ------
-    OptionError
-        If the engine has no ADVI.
-    ReferenceFitError
-        If the draws cannot be used.
+    several times too wide for a narrow posterior. For the arguments see
+    `stancoreset.reference.methods.fit_reference`. An `OptionError` is raised if the engine has no
+    ADVI.
 
     References
     ----------

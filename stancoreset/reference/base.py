@@ -153,13 +153,7 @@ class Reference:
 def evaluated(
     full: FullData, draws: Float, progress: Progress | None = None
 ) -> tuple[Float, Float]:
-    """Evaluate log prior and log likelihood of the full data at reference draws, (S,) each.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the log likelihood is not finite at a draw.
-    """
+    """Log prior and finite log likelihood of the full data at reference draws, (S,) each."""
     log_likelihood = full.log_likelihood(draws, progress)
     finite = np.isfinite(log_likelihood)
     if not np.all(finite):
@@ -174,21 +168,10 @@ def evaluated(
 
 
 def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference draws") -> None:
-    """Refuse draws on which no projection can be built.
+    """Refuse draws (S, P) of the named parameters on which no projection can be built.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (S, P)
-    names : tuple of str
-        Names of the P unconstrained parameters.
-    what : str
-        Source of the draws, for messages.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the number of columns is not P, there are fewer than four draws, values are not
-        finite, or a coordinate does not vary.
+    A `ReferenceFitError` is raised if the number of columns is not P, there are fewer than four
+    draws, values are not finite, or a coordinate does not vary; it says `what` the draws are.
     """
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ReferenceFitError(

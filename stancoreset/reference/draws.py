@@ -23,22 +23,10 @@ def from_draws(
 ) -> Reference:
     """Create a reference from the user's own posterior draws.
 
-    Parameters
-    ----------
-    full : FullData
-    source : ArviZ container, cmdstanpy fit, mapping of arrays, or ndarray
-        Draws of every parameter, (chains, draws, *shape) each; or an array (S, P) of
-        draws in unconstrained coordinates.
-    draws : int
-        Number of draws that build the projection; the others measure the held-out error.
-    seed : int
-        Seed of the random split.
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
-
-    Returns
-    -------
-    Reference
+    `source` holds draws of every parameter, (chains, draws, *shape) each, in an ArviZ container, a
+    cmdstanpy fit or a mapping; or it is an array (S, P) of draws in unconstrained coordinates.
+    `draws` of them, a random choice by `seed`, build the projection; the others measure the
+    held-out error.
 
     Raises
     ------
@@ -61,11 +49,8 @@ def from_rows(
 ) -> Reference:
     """Create a reference from unconstrained draws, (R, P): `draws` random ones, the rest spare.
 
-    Raises
-    ------
-    ReferenceFitError
-        As `stancoreset.reference.base.require_usable`, and if the log likelihood of the full
-        data is not finite at a draw.
+    A `ReferenceFitError` is raised as by `stancoreset.reference.base.require_usable`, and if the
+    log likelihood of the full data is not finite at a draw.
     """
     what = "reference draws" if method == "draws" else f"draws of reference {method!r}"
     require_usable(rows, full.param_names, what)

@@ -49,24 +49,9 @@ def laplace(
     whitens the coordinates in which L-BFGS maximises the full log density, which takes a
     handful of passes over the data instead of a hundred.
 
-    Parameters
-    ----------
-    full : FullData
-    draws : int
-        Number of draws, S.
-    seed : int
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
-
-    Returns
-    -------
-    Reference
-
-    Raises
-    ------
-    ReferenceFitError
-        If the mode lies at infinity, the optimizer fails, or the Hessian is not
-        negative definite; the message names the parameters at fault.
+    For the arguments see `stancoreset.reference.methods.fit_reference`. A `ReferenceFitError` is
+    raised if the mode lies at infinity, the optimizer fails, or the Hessian is not negative
+    definite; the message names the parameters at fault.
     """
     others: list[GaussianFit] = []
     if full.in_process:
@@ -121,12 +106,7 @@ def _elsewhere(
 
 
 def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> GaussianFit:
-    """Return N(mode, precision⁻¹), or raise an error that names the directions without curvature.
-
-    Raises
-    ------
-    ReferenceFitError
-    """
+    """N(mode, precision⁻¹), or an error that names the directions without curvature."""
     if not np.all(np.isfinite(precision)):
         raise ReferenceFitError(f"the Hessian at the mode is not finite; {_ADVICE}")
     try:

@@ -81,12 +81,7 @@ def fit_reference(
 
 
 def check_reference(method: Any) -> None:
-    """Raise unless the reference is a known name or may be draws, which are checked on use.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless the reference is a known name or may be draws, which are checked on use."""
     known = method in METHODS if isinstance(method, str) else _may_hold_draws(method)
     if not known:
         names = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())

@@ -65,19 +65,10 @@ class Path:
 def pathfinder(
     full: FullData, draws: int, seed: int, progress: Progress | None = None
 ) -> Reference:
-    """Run multi-path Pathfinder as a reference.
+    """Run multi-path Pathfinder on a small copy of the data, see `from_small_copy`, as a reference.
 
-    The paths are on a small copy of the data; see `from_small_copy`.
-
-    Parameters
-    ----------
-    full, draws, seed, progress
-        As in `stancoreset.reference.methods.fit_reference`.
-
-    Raises
-    ------
-    ReferenceFitError
-        If no path has a finite lower bound, or the draws cannot be used.
+    For the arguments see `stancoreset.reference.methods.fit_reference`. A `ReferenceFitError` is
+    raised if no path has a finite lower bound, or the draws cannot be used.
     """
 
     def sample(small: BoundModel, count: int) -> Float:
@@ -87,28 +78,12 @@ def pathfinder(
 
 
 def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATHS) -> Float:
-    """Draw from several paths' Gaussians and resample by importance (algorithm 5).
+    """Draw from several paths' Gaussians and resample by importance (algorithm 5), (count, P).
 
     The proposal is the mixture of the paths' Gaussians. If k̂ ≤ 0.7, draws are resampled without
     replacement, with Pareto-smoothed weights; otherwise a few draws would dominate, and
-    whole paths are weighted by exp(ELBO) instead.
-
-    Parameters
-    ----------
-    model : object
-        With ``n_params``, ``log_density`` and ``log_density_gradient``.
-    count : int
-    seed : int
-    paths : int
-
-    Returns
-    -------
-    ndarray, shape (count, P)
-
-    Raises
-    ------
-    ReferenceFitError
-        If no path has a Gaussian with a finite lower bound.
+    whole paths are weighted by exp(ELBO) instead. A `ReferenceFitError` is raised if no path has a
+    Gaussian with a finite lower bound.
     """
     rng = np.random.default_rng([seed, 23])
     found = []
@@ -150,11 +125,7 @@ def single_path(
     """Find the Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
 
     At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), with H_l L-BFGS's current inverse Hessian,
-    and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l.
-
-    Returns
-    -------
-    Path, or None if no lower bound is finite
+    and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l. None if no lower bound is finite.
     """
 
     def density(theta: Float) -> tuple[float, Float]:

@@ -20,18 +20,8 @@ _MAX_TREEDEPTH = 7
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
     """Run NUTS on a small copy of the data as a reference; see `from_small_copy`.
 
-    It follows any shape that NUTS can: skewness, heavy tails, funnels. Chains start at
-    draws of Pathfinder.
-
-    Parameters
-    ----------
-    full, draws, seed, progress
-        As in `stancoreset.reference.methods.fit_reference`.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the draws cannot be used.
+    It follows any shape that NUTS can: skewness, heavy tails, funnels. Chains start at draws of
+    Pathfinder. For the arguments see `stancoreset.reference.methods.fit_reference`.
     """
 
     def sample(small: BoundModel, count: int) -> Float:

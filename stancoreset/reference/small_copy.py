@@ -41,22 +41,9 @@ def from_small_copy(
 ) -> Reference:
     """Create a reference from draws of a small copy's posterior, moved to the full data.
 
-    If the data are small, the copy holds every row, and the draws are not moved.
-
-    Parameters
-    ----------
-    full : FullData
-    method : str
-        The reference's name.
-    sample : callable
-        ``sample(model, count)``: `count` unconstrained draws or a few more, (R, P).
-    draws, seed, progress
-        As in `stancoreset.reference.methods.fit_reference`.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the draws cannot be used.
+    If the data are small, the copy holds every row, and the draws are not moved. ``sample(model,
+    count)`` gives `count` unconstrained draws or a few more, (R, P). `method` is the reference's
+    name; for the other arguments, and errors, see `stancoreset.reference.methods.fit_reference`.
     """
     with small_copy(full, seed) as small:
         rows = sample(small, draws + _SPARE_DRAWS)
@@ -98,18 +85,7 @@ def balanced_subsample(
 
     by systematic sampling, and has weight 1/π_n (Horvitz and Thompson), scaled so that the
     weights add up to N. Rare outcomes and small groups are included, and no weight is much
-    larger than in a plain subsample.
-
-    Parameters
-    ----------
-    columns : list of ndarray of int, shape (N,)
-    n_obs, size : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    rows : ndarray of int, ascending
-    weights : ndarray
+    larger than in a plain subsample. Rows are returned in ascending order.
 
     References
     ----------
@@ -142,7 +118,7 @@ def balanced_subsample(
 
 
 def recentred(full: FullData, rows: Float, seed: int) -> Float:
-    """Shift draws as a whole to the centre of the full posterior.
+    """Shift draws (R, P) as a whole to the centre of the full posterior.
 
     The shift δ maximises the evidence lower bound of the shifted draws, whose entropy does
     not depend on it:
@@ -150,21 +126,9 @@ def recentred(full: FullData, rows: Float, seed: int) -> Float:
         δ = argmax_δ  mean_s log p(θ_s + δ | all rows)
 
     For a Gaussian posterior this leads exactly to its mean, whatever the draws' covariance. The
-    mean over draws, unlike one step from their centre, is not misled by a spike of the
-    density. L-BFGS uses coordinates whitened by the draws, and a few draws whose mean is
-    that of all.
-
-    Parameters
-    ----------
-    full : FullData
-    rows : ndarray, shape (R, P)
-    seed : int
-        Seed that selects these few draws.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the full density is not finite at the draws.
+    mean over draws, unlike one step from their centre, is not misled by a spike of the density.
+    L-BFGS uses coordinates whitened by the draws, and a few draws, selected by `seed`, whose mean
+    is that of all. A `ReferenceFitError` is raised if the full density is not finite at them.
     """
     gaussian = moments(rows)
     rng = np.random.default_rng([seed, 19])

@@ -32,16 +32,7 @@ def ends_of_climbs(
 ) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
-    Parameters
-    ----------
-    model : BoundModel
-    seed : int
-    wanted : int
-        Number of optimisations that must succeed.
-    tries : int
-        Largest number of optimisations.
-    max_iter : int
-        Largest number of iterations of one.
+    There are at most `tries` optimisations, until as many as `wanted` have succeeded.
     """
     message = ""
     ends: list[Float] = []
@@ -74,14 +65,8 @@ def distinct(
 ) -> list[GaussianFit]:
     """Gaussians at distinct modes: the known one, then the others.
 
-    Parameters
-    ----------
-    known : GaussianFit
-    starts : iterable
-        Points near which other modes may be.
-    fit : callable
-        Returns the Gaussian at the mode next to a start; raises `StancoresetError` if there is
-        none.
+    Other modes may be near the `starts`. `fit` returns the Gaussian at the mode next to one, or
+    raises a `StancoresetError` if there is none.
     """
     fits = [known]
     for start in starts:
@@ -107,18 +92,10 @@ def draws_elsewhere(
 ) -> Float:
     """Draws of Gaussians at other modes, (E, P), in proportion to the modes' mass.
 
-    The mass is estimated by a mean of importance weights, Z_k = mean p/q_k over draws of q_k,
-    which is valid even if the Gaussian is too wide.
-
-    Parameters
-    ----------
-    others : sequence of GaussianFit
-    log_density : callable
-        (S, P) → (S,), log density of the full posterior.
-    log_importance : ndarray, shape (S,)
-        log p − log q at the draws of the Gaussian at the known mode, whose mass S draws
-        represent; any other mode gets at most S draws.
-    rng : numpy.random.Generator
+    The mass is estimated by a mean of importance weights, Z_k = mean p/q_k over draws of q_k, which
+    is valid even if the Gaussian is too wide. The log importance weights log p − log q, (S,), are
+    those at the draws of the Gaussian at the known mode, whose mass S draws represent; any other
+    mode gets at most S draws.
     """
     found = [np.empty((0, len(others[0].mean)))]
     for there in others:

@@ -157,13 +157,7 @@ class ControlVariate:
 
     @classmethod
     def load(cls, path: Path) -> ControlVariate:
-        """Read a control variate written by `save`.
-
-        Raises
-        ------
-        OutputError
-            If the file is damaged.
-        """
+        """Read what `save` wrote; an OutputError is raised if the file is damaged."""
         with reading(path):
             with np.load(path, allow_pickle=False) as stored:
                 values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
@@ -204,26 +198,12 @@ def control_variate(
     share: float = 1.0,
     left_out: tuple[str, ...] = (),
 ) -> ControlVariate:
-    """Compute g and R of a coreset.
+    """Compute g and R of a coreset with weights times ρ, its `share`.
 
-    Parameters
-    ----------
-    coreset : BoundModel
-        The weighted program bound to the coreset's rows, without a quadratic.
-    prior : BoundModel
-        The weighted program bound to no rows.
-    expansion : Expansion
-        The full log likelihood's.
-    rows : GlmRows, optional
-        The coreset's rows with their weights, if the expansion has exact expectations.
-    share : float
-        ρ, a factor on the coreset's weights.
-    left_out : tuple of str
-
-    Raises
-    ------
-    ControlError
-        If the coreset's derivatives are not finite.
+    `coreset` is the weighted program bound to the coreset's rows without a quadratic, `prior` the
+    same bound to no rows, and `expansion` that of the full log likelihood. `rows` are the coreset's
+    with their weights, if the expansion has exact expectations. A `ControlError` is raised if the
+    coreset's derivatives are not finite.
     """
     centre, columns = expansion.centre, expansion.columns
     try:
@@ -291,16 +271,10 @@ def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Fl
 
 
 def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:
-    """Add up quadratics q_i around a new centre, exactly up to a constant.
+    """Add up quadratics q_i of the same parameters around a new centre, exactly up to a constant.
 
     gᵀ(ψ − c) − ½ (ψ − c)ᵀ R (ψ − c) around c′ has g′ = g − R (c′ − c) and the same R; each
     negative direction is kept, with an offset.
-
-    Parameters
-    ----------
-    controls : sequence of ControlVariate
-        Quadratics of the same parameters.
-    centre : ndarray, shape (P,)
     """
     first = controls[0]
     gradient = np.zeros_like(first.gradient)

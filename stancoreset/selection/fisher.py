@@ -57,12 +57,8 @@ def project_fisher(
 
     Arguments are those of `stancoreset.selection.projection.project`. The reference's draws are the
     θ_j, and its standard deviations scale the steps of the differences. The `heldout` features have
-    their own draws and coordinates. Nothing is centred, so `means` are zero.
-
-    Raises
-    ------
-    ReferenceFitError
-        If a gradient or a log likelihood is not finite at a draw, or all gradients are zero.
+    their own draws and coordinates. Nothing is centred, so `means` are zero. A `ReferenceFitError`
+    is raised if a gradient or a log likelihood is not finite at a draw, or all gradients are zero.
     """
     unseen = reference.more(heldout, stream=0)
     phi, target = _features(full, pool, reference, reference.draws, 0, progress)

@@ -103,15 +103,7 @@ def default_candidates(n_obs: int, size: int | str) -> int:
 
 
 def heldout_error(projection: Projection, columns: NDArray[np.int64], weights: Float) -> float:
-    """‖b − Φ w‖ / ‖b‖ on the held-out draws.
-
-    Parameters
-    ----------
-    projection : Projection
-    columns : ndarray of int
-        Candidate columns with a weight.
-    weights : ndarray
-    """
+    """‖b − Φ w‖ / ‖b‖ on the held-out draws, with weights of the candidates at `columns`."""
     residual = projection.heldout_target - projection.heldout_phi[:, columns] @ weights
     return float(np.linalg.norm(residual)) / projection.heldout_size
 
@@ -127,23 +119,10 @@ def project(
 ) -> Projection:
     """Evaluate target and candidates at the reference draws and at held-out draws.
 
-    Parameters
-    ----------
-    full : FullData
-    pool : RowModel
-        The program with ``log_lik``, bound to the candidate rows.
-    candidates : ndarray of int, shape (M,)
-        Row numbers of the candidates, in the order of the pool's rows.
-    reference : Reference
-    heldout : int
-        Number of held-out draws, H.
-    progress : callable, optional
-        Called with the number of draws done since the last call.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the log likelihood is not finite at a draw, or does not vary.
+    `pool` is the program with ``log_lik``, bound to the candidate rows, whose numbers in the full
+    data are `candidates`, in the same order. `progress` is called with the number of draws done
+    since the last call. A `ReferenceFitError` is raised if the log likelihood is not finite at a
+    draw, or does not vary.
     """
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)
@@ -172,16 +151,7 @@ def extend(
     draws: Float,
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
-    """Extend a projection by additional draws, without evaluating the earlier ones again.
-
-    Parameters
-    ----------
-    projection : Projection
-    full, pool
-        As in `project`.
-    draws : ndarray, shape (S', P)
-        Draws to add.
-    """
+    """Extend a projection by draws (S', P), without evaluating the earlier ones again."""
     _, added = evaluated(full, draws, progress)
     old = projection.n_draws
     log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
@@ -200,12 +170,7 @@ def extend(
 
 
 def require_spread(*targets: Float | float) -> None:
-    """Refuse targets, or norms of targets, that are zero, since nothing is left to approximate.
-
-    Raises
-    ------
-    ReferenceFitError
-    """
+    """Refuse targets, or norms of targets, that are zero, since nothing is left to approximate."""
     if not all(np.any(target) for target in targets):
         raise ReferenceFitError(
             "the log likelihood is the same at every reference draw: the reference has no spread, "
@@ -222,13 +187,7 @@ def centred(values: Float) -> tuple[Float, Float]:
 
 
 def finite_log_lik(pool: RowModel, draws: Float) -> Float:
-    """Log likelihood of each draw and candidate, (S, M), or an error that names row and draw.
-
-    Raises
-    ------
-    ReferenceFitError
-        If a value is not finite.
-    """
+    """Log likelihood of each draw and candidate, (S, M), or an error that names row and draw."""
     log_lik = pool.log_lik(draws)
     if not np.all(np.isfinite(log_lik)):
         draw, row = np.argwhere(~np.isfinite(log_lik))[0]

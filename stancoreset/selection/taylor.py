@@ -161,17 +161,9 @@ def project_taylor(
 ) -> TaylorProjection:
     """Evaluate candidates and target beyond second order at the reference's draws.
 
-    Parameters
-    ----------
-    full, pool, candidates, reference, heldout, progress
-        As in `stancoreset.selection.projection.project`.
-    expansion : Expansion
-        The full log likelihood's, at ψ₀.
-
-    Raises
-    ------
-    ReferenceFitError
-        If the log likelihood is not finite at a draw or near the centre, or does not vary.
+    The arguments are those of `stancoreset.selection.projection.project`, and the expansion of the
+    full log likelihood at ψ₀. A `ReferenceFitError` is raised if the log likelihood is not finite
+    at a draw or near the centre, or does not vary.
     """
     unseen = reference.more(heldout, stream=0)
     _, unseen_log_likelihood = evaluated(full, unseen, progress)

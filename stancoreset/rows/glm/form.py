@@ -90,13 +90,8 @@ def proposals(
 ) -> Iterator[GlmKernel]:
     """List GLMs that may equal the program's likelihood, the most likely first.
 
-    Parameters
-    ----------
-    program : WeightedProgram
-    param_names : sequence of str
-        Names of the unconstrained parameters, ``beta.1``, …
-    data : mapping
-        Some rows and all other data, whose shapes are used; scalars may be σ.
+    `data` are some rows and all other data, whose shapes are used; scalars may be σ. `param_names`
+    are those of the unconstrained parameters, ``beta.1``, …
     """
     return itertools.islice(_proposals(program, param_names, data), _MAX_PROPOSALS)
 

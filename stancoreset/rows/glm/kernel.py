@@ -64,11 +64,8 @@ class GlmKernel:
     def prepare(self, chunk: dict[str, Any]) -> GlmRows:
         """Prepare a chunk for repeated calls of `evaluate`.
 
-        Raises
-        ------
-        DataError
-            If a row has an impossible outcome, an unknown group, or a value outside the bounds
-            that the program declares.
+        A `DataError` is raised if a row has an impossible outcome, an unknown group, or a value
+        outside the bounds that the program declares.
         """
         for name, lowest, highest in self.bounds:
             require_between(name, chunk[name], lowest, highest)

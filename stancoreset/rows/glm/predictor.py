@@ -149,13 +149,7 @@ def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_arr
 
 
 def require_between(name: str, values: Any, lowest: float, highest: float) -> None:
-    """Check bounds as Stan would, which has not seen all of these rows.
-
-    Raises
-    ------
-    DataError
-        If a value of a row variable is outside the bounds.
-    """
+    """Check a row variable's bounds as Stan would, which has not seen all of these rows."""
     array = np.asarray(values)
     wrong = ~((array >= lowest) & (array <= highest))
     if np.any(wrong):

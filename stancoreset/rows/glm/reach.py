@@ -25,17 +25,8 @@ def variables(node: n.Node) -> set[str]:
 def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
     """Parameters that the rows' part of the log density may depend on.
 
-    Parameters
-    ----------
-    program : WeightedProgram
+    They are a superset: the parameters of a prior in the same statement as the rows' density count.
 
-    Returns
-    -------
-    frozenset of str
-        A superset: the parameters of a prior in the same statement as the rows' density count.
-
-    Examples
-    --------
     >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
     >>> path = stan_model_path("hierarchical_logistic")
     >>> "tau" in reaching_parameters(weighted_program(StanProgram.from_file(path)))

@@ -65,14 +65,8 @@ def find_glm(
 ) -> FoundGlm:
     """Find the GLM that equals the program's likelihood, or the reason why there is none.
 
-    Parameters
-    ----------
-    program : WeightedProgram
-    density, with_log_lik : Compiled
-        The program without and with its generated quantities.
-    data : mapping
-        Checked data in memory; a few random rows of them are used.
-    seed : int
+    `density` and `with_log_lik` are the program without and with its generated quantities. Of the
+    checked data in memory a few random rows are used.
     """
     reason = why_not(program)
     if reason:

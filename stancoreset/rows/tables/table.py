@@ -130,19 +130,10 @@ class Table:
     ) -> StoredRows | LoadedRows:
         """Read the rows once to count, check, hash and sample them; load them if they fit.
 
-        Parameters
-        ----------
-        program : WeightedProgram
-            Defines which variables hold observations.
-        threads : int, optional
-            Chunks evaluated at the same time, if the table does not set it; default:
-            the available cores.
-
-        Raises
-        ------
-        DataError
-            If columns are missing or differ between files, a part is empty, or values are missing,
-            not numbers, or of an unknown category; the message names file, column and row.
+        The program defines which variables hold observations. `threads` is the number of chunks
+        evaluated at the same time, if the table does not set it; default: the available cores. A
+        `DataError` names file, column and row if columns are missing or differ between files, a
+        part is empty, or values are missing, not numbers, or of an unknown category.
         """
         parts = find_parts(self.rows)
         return self.open_parts(parts, program, threads=threads)

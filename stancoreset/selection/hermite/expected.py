@@ -62,12 +62,7 @@ class ExpectedRows:
 class Expected:
     """Expected derivatives of a GLM's log likelihood, in all unconstrained coordinates.
 
-    Attributes
-    ----------
-    kernel : GlmKernel
-        For which `why_not` has no reason.
-    q : GaussianFit
-        Distribution of all unconstrained coordinates.
+    `why_not` has no reason against the kernel; q is the distribution of all these coordinates.
     """
 
     kernel: GlmKernel
@@ -86,12 +81,9 @@ class Expected:
 
 
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:
-    """Compute E_q of the rows' weighted log likelihood, its gradient and its Hessian.
+    """E_q of the rows' weighted log likelihood, its gradient and its Hessian.
 
-    Parameters
-    ----------
-    rows, function, q
-        As in `stancoreset.selection.hermite.series.hermite_series`.
+    The coordinates of q are those of `hermite_series`.
     """
     moments = _of_two if function.shared else _of_one
 

@@ -79,14 +79,9 @@ class Plan:
 
 
 def plan(n: int, m: int, width: int, parts: Sequence[Part], budget: float = BUDGET) -> Plan:
-    """Choose the cheapest exact way; drop ‖R‖² from it if that exceeds the budget.
+    """The cheapest exact way for n rows and m candidates, with directions of `width` coordinates.
 
-    Parameters
-    ----------
-    n, m, width : int
-        Number of rows, of candidates, and of coordinates of their directions.
-    parts : sequence of Part
-    budget : float
+    ‖R‖² is left out of it if that exceeds the budget.
     """
     ascending = sorted(parts, key=lambda part: part.power)
 
@@ -240,13 +235,10 @@ def _count(width: int, degree: int) -> int:
 
 @cache
 def _monomials(width: int, degree: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float]:
-    """Monomials of one degree as products of one of the degree before and a coordinate.
+    """Monomials of one degree as products of one of the degree before, `prefix`, and a coordinate.
 
-    Returns
-    -------
-    prefix, last : ndarray of int
-    root : ndarray
-        √(multinomial coefficient): features √c_α d^α have inner products (dᵀd′)^degree.
+    With the roots √(multinomial coefficient), the features √c_α d^α have inner products
+    (dᵀd′)^degree.
     """
     below = {a: i for i, a in enumerate(combinations_with_replacement(range(width), degree - 1))}
     own = list(combinations_with_replacement(range(width), degree))

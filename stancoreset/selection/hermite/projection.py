@@ -197,25 +197,11 @@ def project_hermite(
 ) -> HermiteProjection:
     """Project all rows and the candidates on Hermite polynomials under q.
 
-    Parameters
-    ----------
-    chunks : iterable of GlmRows
-        All rows with their weights, as `FullData.glm_rows` gives them; iterated two or three times.
-    pool : GlmRows
-        The candidates, as `FullData.glm_pool` gives them.
-    candidates : ndarray of int, shape (M,)
-        Row numbers of the candidates, ascending; at most `MAX_CANDIDATES` are advised.
-    function : RowFunction
-        As given by `row_function`.
-    q : GaussianFit
-        Distribution of the coefficients; see `of_coefficients`.
-    n_obs : int
-        N, the number of rows of the full data.
-    seed : int
-    budget : float
-        Largest cost of an exact ‖R‖², see `stancoreset.selection.hermite.products.BUDGET`.
-    sample : int
-        Number of random rows that estimate the gap where that is exceeded.
+    `chunks` are all rows with their weights, as `FullData.glm_rows` gives them, which are iterated
+    two or three times; `pool` are the candidates, as `FullData.glm_pool` gives them, with their row
+    numbers `candidates`, ascending. `function` and q, the distribution of the coefficients, are
+    those of `row_function` and `of_coefficients`. If the cost of an exact ‖R‖² exceeds the
+    `budget`, `sample` random rows estimate the gap.
 
     Raises
     ------

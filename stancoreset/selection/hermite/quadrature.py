@@ -34,26 +34,10 @@ _VALUES = 1 << 16
 def one_predictor(
     function: RowFunction, mean: Float, scale: Float, y: Float, orders: int
 ) -> tuple[Float, int]:
-    """Compute h_nk / s_n^min(k, j) for k = 0 … `orders`, with j the highest known derivative.
+    """h_nk / s_n^min(k, j), k = 0 … `orders`: (orders + 1, n); and j, the highest known derivative.
 
-    Parameters
-    ----------
-    function : RowFunction
-    mean, scale : ndarray, shape (n,)
-        μ_n and s_n.
-    y : ndarray, shape (n,)
-    orders : int
-
-    Returns
-    -------
-    ndarray, shape (orders + 1, n)
-    int
-        j.
-
-    Raises
-    ------
-    ReferenceFitError
-        If an expectation is not finite.
+    The predictors have means μ_n and standard deviations s_n, `mean` and `scale`. An expectation
+    that is not finite raises a `ReferenceFitError`.
     """
     tried = function.evaluate(mean[:1, None], y[:1, None])
     known = min(len(tried) - 1, orders)
@@ -87,22 +71,10 @@ def two_predictors(
     y: Float,
     orders: int,
 ) -> Float:
-    """Compute h_n,ba for b + a = 0 … `orders`, in the order of `pairs_of_orders`: (T, n).
+    """h_n,ba for b + a = 0 … `orders`, in the order of `pairs_of_orders`: (T, n).
 
-    Parameters
-    ----------
-    function : RowFunction
-    mean, along, across : ndarray, shape (n,)
-        μ_n, c_n and d_n.
-    other : tuple of float
-        λ₀ and τ.
-    y : ndarray, shape (n,)
-    orders : int
-
-    Raises
-    ------
-    ReferenceFitError
-        If an expectation is not finite.
+    `mean`, `along` and `across` are μ_n, c_n and d_n; `other` holds λ₀ and τ. An expectation that
+    is not finite raises a `ReferenceFitError`.
     """
     pairs = pairs_of_orders(orders)
 
@@ -133,18 +105,9 @@ def _settled(
 ) -> Float:
     """Coefficients of every row, by the first rule that agrees with the one before.
 
-    Parameters
-    ----------
-    by_rule : callable
-        Rows and a number of nodes → coefficients (T, n) and the integrand's largest value (n,).
-    mean, scale : ndarray, shape (n,)
-        For the message.
-    root : ndarray, shape (T,)
-        √k!, the norms of the polynomials.
-    judged : ndarray of int
-        The coefficients that must agree.
-    ladder : tuple of int
-    dimensions : int
+    `by_rule` maps rows and a number of nodes, one of the `ladder` in each of the dimensions, to
+    coefficients (T, n) and the integrand's largest values (n,). The coefficients `judged` must
+    agree, in units of `root`, the polynomials' norms √k!; `mean` and `scale` are for the message.
     """
     left: NDArray[np.intp] = np.arange(len(mean))
     out = np.full((len(root), len(mean)), np.nan)

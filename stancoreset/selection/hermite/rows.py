@@ -28,9 +28,6 @@ class AllRows:
 
     Attributes
     ----------
-    chunks : iterable of GlmRows
-    function : RowFunction
-    q : GaussianFit
     kept : tuple of HermiteSeries, or None
         The rows' series, if they fit in memory.
     count : int

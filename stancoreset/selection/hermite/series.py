@@ -151,22 +151,11 @@ def blocks(rows: GlmRows) -> list[GlmRows]:
 def hermite_series(
     rows: GlmRows, function: RowFunction, q: GaussianFit, orders: int = MAX_ORDER
 ) -> HermiteSeries:
-    """Expand rows in Hermite polynomials.
+    """Expand rows in Hermite polynomials up to an order.
 
-    Parameters
-    ----------
-    rows : GlmRows
-    function : RowFunction
-    q : GaussianFit
-        Distribution of the coefficients of η, in the order of the columns of ``rows.z``, and of
-        the shared coordinate after them, if there is one.
-    orders : int
-        The highest order.
-
-    Raises
-    ------
-    ReferenceFitError
-        If an expectation is not finite.
+    q is the distribution of the coefficients of η, in the order of the columns of ``rows.z``, and
+    of the shared coordinate after them, if there is one. An expectation that is not finite raises a
+    `ReferenceFitError`.
     """
     make = _of_two if function.shared else _of_one
 

@@ -120,10 +120,7 @@ def tangent(
 ) -> Tangent:
     """Draw from the coreset posterior and evaluate the log likelihoods there.
 
-    Raises
-    ------
-    SolverError
-        If a log likelihood is not finite at a draw, or the full log likelihood does not vary.
+    A `SolverError` is raised if one is not finite at a draw, or the full one does not vary.
     """
     draws = model.draw(columns, weights, count, rng)
     target = centred(_finite(model.target(draws, rng), "all rows", len(columns)))
@@ -154,20 +151,12 @@ def advance(
     Steps minimise a quadratic model of the KL, which far from the optimum holds only near the
     weights. A step is too long, and the KL has risen again, if the new residual points back:
     Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < −½ on the new draws. Such a step is cut to a quarter and
-    tried again. (The slope at the end cannot be compared with the slope at the start: the
-    narrower a coreset posterior, the smaller all its covariances.) If the step is good, which is
-    nearly always so, the check costs nothing, because the next step uses its draws.
+    tried again, if `search` is on. (The slope at the end cannot be compared with the slope at the
+    start: the narrower a coreset posterior, the smaller all its covariances.) If the step is good,
+    which is nearly always so, the check costs nothing, because the next step uses its draws.
 
-    Parameters
-    ----------
-    model, columns, weights, count, rng
-        As in `tangent`.
-    step : (k,)
-        weights + step ≥ 0.
-    length : float
-        At most 1.
-    search : bool
-        Whether to shorten steps that are too long.
+    The other arguments are those of `tangent`; weights + step ≥ 0, and the first `length` of the
+    step is at most 1.
     """
     for _ in range(_TRIALS):
         # Rounding must not leave a weight of −1e-17, which Stan would reject.
