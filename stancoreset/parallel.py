@@ -170,8 +170,6 @@ def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
     waits for the slowest. With thousands of such products in a row on a busy machine, the waiting
     takes ten times as long as the work and more.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> @single_threaded
     ... def product(a):

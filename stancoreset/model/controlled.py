@@ -44,14 +44,7 @@ _TOLERANCE = 1e-6
 class ControlledSelection:
     """Selects a coreset and completes it with its control variate.
 
-    Attributes
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    full : FullData
-    expansion : Expansion
-        Of the full log likelihood.
+    `checked` are the full data, and `expansion` is that of the full log likelihood.
     """
 
     session: Session
@@ -153,10 +146,7 @@ def require_equal(
 ) -> None:
     """Raise unless Stan adds the same quadratic at unconstrained draws with these values of ψ.
 
-    Raises
-    ------
-    ControlError
-        If a parameter's coordinates in the program differ from the engine's.
+    It does not if a parameter's coordinates in the program differ from the engine's.
     """
     if coreset.control is None:
         return

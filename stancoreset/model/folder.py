@@ -88,13 +88,7 @@ class RunFolder:
     def check(
         cls, path: str | Path | None, *, resume: bool = False, overwrite: bool = False
     ) -> None:
-        """Raise if `open` cannot use the folder; change nothing.
-
-        Raises
-        ------
-        OutputError, OptionError
-            As `open`.
-        """
+        """Raise, as `open` does, if it cannot use the folder; change nothing."""
         check_flag("resume", resume)
         check_flag("overwrite", overwrite)
         if resume and overwrite:

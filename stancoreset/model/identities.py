@@ -135,12 +135,8 @@ def check_identities(
     reduces over the rows that it is given, so it is compared on rows with their own frozen
     variables, which `freeze` computes; or, if it selects rows by number (`numbered`), on all rows.
 
-    Raises
-    ------
-    IdentityError
-        If fewer than two random points have a finite density, so that nothing can be checked.
-    EngineError, DataError
-        If Stan refuses the program or a slice of its data.
+    An `IdentityError` is raised if fewer than two random points have a finite density, so that
+    nothing can be checked; an `EngineError` or `DataError` if Stan refuses the program or a slice.
     """
     rng = np.random.default_rng(seed)
     setting = _Setting.choose(weighted, data, rng)

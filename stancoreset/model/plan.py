@@ -275,12 +275,7 @@ class Plan:
         return {"reference_draws": digest.hexdigest()}
 
     def require(self, n_obs: int) -> None:
-        """Raise if the fit is impossible, before anything is computed.
-
-        Raises
-        ------
-        OptionError, SolverError
-        """
+        """Raise an error if the fit is impossible, before anything is computed."""
         self._require_numbers()
         auto = isinstance(self.size, str) and self.size == AUTO
         if not auto and not (is_whole(self.size) and 1 <= int(self.size) <= n_obs):

@@ -39,12 +39,7 @@ _SAMPLE = 500
 
 
 def require_series(reason: str) -> None:
-    """Raise unless there is no reason why rows have no Hermite series.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an `OptionError` with the reason, if there is one, why rows have no Hermite series."""
     if reason:
         raise OptionError(f"projection is {HERMITE!r}, but {reason}; use projection={TAYLOR!r}")
 
@@ -53,24 +48,10 @@ def require_series(reason: str) -> None:
 class Projector:
     """Candidate rows and the draws on which they are projected.
 
-    Attributes
-    ----------
-    kind : {"loglik", "fisher", "taylor", "hermite"}
-    full : FullData
-    rows : ndarray of int, shape (M,)
-        Row numbers of the candidates.
-    pool : RowModel
-        The program bound to them.
-    reference : Reference
-    expansion : Expansion or None
-        Of the full log likelihood to second order; ``"taylor"`` and ``"hermite"`` project the
-        remainder, the latter under the Gaussian of its exact expectations.
-    seed : int
-
-    Raises
-    ------
-    OptionError
-        If the kind is one of these two and there is no expansion.
+    `rows` (M,) are the candidates' numbers, and `pool` is the program bound to them. The kinds
+    ``"taylor"`` and ``"hermite"`` project what the `expansion` of the full log likelihood leaves,
+    the latter under the Gaussian of its exact expectations; an `OptionError` is raised if it is
+    None.
     """
 
     kind: str

@@ -122,10 +122,7 @@ class Round:
     def of_report(cls, record: Mapping[str, Any]) -> Round:
         """Make a record from a report, where unknown numbers are None.
 
-        Raises
-        ------
-        OptionError
-            If a value does not have the type of its field.
+        An `OptionError` is raised if a value does not have the type of its field.
         """
         known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in record.items()}
         found = cls(**known)

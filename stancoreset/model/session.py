@@ -83,17 +83,10 @@ _GLM_POINTS = 3
 class Session:
     """Compiled programs, and the full data while they are in use.
 
-    Parameters
-    ----------
-    adopted : Adopted
-        The author's program, and its version with weights.
-    engine : Engine
-    threads : int, optional
-        Number of chunks of the full data evaluated at the same time; default: the engine's.
-    glm : bool
-        Whether generalised linear models are evaluated by `stancoreset.rows.glm`.
-    passes : {"auto", "engine"}
-        Whether another engine may evaluate the full data, see `stancoreset.model.passes`.
+    `adopted` is the author's program with its weighted version; `threads` is the number of chunks
+    of the full data evaluated at the same time, by default the engine's; `glm` says whether
+    `stancoreset.rows.glm` evaluates generalised linear models, and `passes` whether another engine
+    may evaluate the full data, see `stancoreset.model.passes`.
     """
 
     def __init__(
@@ -401,10 +394,7 @@ class Session:
     def bind(self, checked: StanData, coreset: Coreset | None) -> BoundModel:
         """Bind the coreset's rows with its control variate, or all rows, to the engine.
 
-        Raises
-        ------
-        ControlError
-            If the control variate belongs to other parameters.
+        A `ControlError` is raised if the control variate belongs to other parameters.
         """
         bound = self.density().bind(self.rows(checked, coreset))
         control = None if coreset is None else coreset.control

@@ -96,20 +96,9 @@ class Attempt:
 class Pipeline:
     """One fit under way.
 
-    Attributes
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    plan : Plan
-    stages : Stages
-    folder : RunFolder
-        Keeps finished steps.
-    provenance : dict
-    extra : ndarray of int, optional
-        Candidate rows in addition to the random ones.
-    earlier : tuple of Reference
-        References of earlier rounds, whose modes the certificate still checks.
+    `checked` are the full data, `folder` keeps finished steps, `extra` are candidate rows in
+    addition to the random ones, and `earlier` are references of earlier rounds, whose modes the
+    certificate still checks.
     """
 
     session: Session
@@ -218,10 +207,7 @@ class Pipeline:
     def expansion(self, view: View) -> Expansion:
         """The log likelihood as a quadratic, by exact expectations if rows are selected by them.
 
-        Raises
-        ------
-        OptionError
-            If the plan asks for Hermite series of rows that have none.
+        An `OptionError` is raised if the plan asks for Hermite series of rows that have none.
         """
         if self.plan.selection.projection == HERMITE:
             require_series(view.no_series())

@@ -25,16 +25,7 @@ _SPARE = 500
 
 @dataclass(frozen=True)
 class View:
-    """The full data and a reference, as the rows see them.
-
-    Attributes
-    ----------
-    session : Session
-        Of the likelihood in ψ.
-    full : FullData
-    reference : Reference
-        Its draws are values of ψ.
-    """
+    """The full data and a reference whose draws are values of ψ, with the likelihood's session."""
 
     session: Session
     full: FullData
@@ -67,10 +58,7 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
 def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
     """The constant by which the log likelihood in ψ differs from that in the parameters.
 
-    Raises
-    ------
-    ControlError
-        If it is no constant: then ψ is not all that the rows see.
+    A `ControlError` is raised if it is no constant: then ψ is not all that the rows see.
     """
     expected = reference.log_likelihood[:_COMPARED]
     apart = seen.log_likelihood(psi[: len(expected)]) - expected

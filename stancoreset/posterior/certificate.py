@@ -386,8 +386,6 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     The log weights are nearly equal, so that the noise of mean shift and sd change, sd(r)/√n, is
     far below the rule's bounds, and k̂, which needs many draws, does not matter.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> few = certify(0.01 * rng.standard_normal(250), 0.01, moved=(0.001, 0.001))
     >>> leaves_no_doubt(few)

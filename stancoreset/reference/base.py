@@ -11,8 +11,17 @@ from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows import FullData
 
-__all__ = ["GaussianFit", "Progress", "Reference", "evaluated", "moments", "require_usable"]
+__all__ = [
+    "GaussianFit",
+    "Gradient",
+    "Progress",
+    "Reference",
+    "evaluated",
+    "moments",
+    "require_usable",
+]
 
+#: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
 Progress = Callable[[int], object]
@@ -48,10 +57,7 @@ class GaussianFit:
         return np.asarray(self.mean + noise @ self.chol.T)
 
     def whitened(self, gradient: Gradient) -> Callable[[Float], tuple[float, Float]]:
-        """A log density as a function of z with θ = mean + chol z, for an optimiser.
-
-        `gradient` maps draws (S, P) to log densities (S,) and gradients (S, P).
-        """
+        """A log density as a function of z with θ = mean + chol z, for an optimiser."""
 
         def density(z: Float) -> tuple[float, Float]:
             value, slope = gradient((self.mean + self.chol @ z)[None])

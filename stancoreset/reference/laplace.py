@@ -16,13 +16,11 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
-from stancoreset.reference.base import GaussianFit, Reference, evaluated
+from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference, evaluated
 from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
 from stancoreset.rows import FullData, central_hessian
 
 __all__ = ["curvature_width", "gaussian_at", "laplace"]
-
-Gradient = Callable[[Float], tuple[Float, Float]]
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +38,7 @@ _WIDE = 10.0
 _CLIMBS, _TRIES = 5, 8
 
 
-def laplace(
-    full: FullData, draws: int, seed: int, progress: Callable[[int], object] | None = None
-) -> Reference:
+def laplace(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
     """Fit a Laplace approximation to the full-data posterior.
 
     For engines in this process the mode is found on a subsample first; its Hessian then
@@ -56,17 +52,14 @@ def laplace(
     others: list[GaussianFit] = []
     if full.in_process:
         start, *others = _subsample_starts(full, seed)
-        mode = _climb(full, start)
+        gaussian = _nearest(full, start)
     else:
-        start = None
         try:
             mode = full.engine_mode(init=None, seed=seed)
         except EngineError as error:
             raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
-    _check_finite_mode(mode, full.param_names)
-    scale = start.sd if start is not None else curvature_width(full.log_density_gradient, mode)
-    gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
-    _require_finite_mode(full, gaussian)
+        _check_finite_mode(mode, full.param_names)
+        gaussian = _at_mode(full, mode, curvature_width(full.log_density_gradient, mode))
     rng = np.random.default_rng(seed)
     sample = gaussian.draw(draws, rng)
     log_prior, log_likelihood = evaluated(full, sample, progress)
@@ -89,20 +82,25 @@ def _elsewhere(
     full: FullData, known: GaussianFit, others: list[GaussianFit], log_importance: Float, seed: int
 ) -> Float | None:
     """Draws at other modes of the full posterior, if the subsample shows any."""
-
-    def at_mode(start: GaussianFit) -> GaussianFit:
-        mode = _climb(full, start)
-        _check_finite_mode(mode, full.param_names)
-        fit = gaussian_at(mode, -full.hessian(mode, start.sd), full.param_names)
-        _require_finite_mode(full, fit)
-        return fit
-
-    fits = distinct(known, others, at_mode)
+    fits = distinct(known, others, lambda start: _nearest(full, start))
     if len(fits) == 1:
         return None
     rng = np.random.default_rng([seed, 19])
     found = draws_elsewhere(fits[1:], full.log_density, log_importance, rng)
     return found if len(found) else None
+
+
+def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
+    """The Laplace fit at the mode of the full posterior next to a subsample's."""
+    mode = _climb(full, start)
+    _check_finite_mode(mode, full.param_names)
+    return _at_mode(full, mode, start.sd)
+
+
+def _at_mode(full: FullData, mode: Float, scale: Float) -> GaussianFit:
+    gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
+    _require_finite_mode(full, gaussian)
+    return gaussian
 
 
 def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> GaussianFit:

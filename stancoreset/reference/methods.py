@@ -27,14 +27,9 @@ ReferenceName: TypeAlias = Literal["laplace", "pathfinder", "advi", "pilot"]
 
 @dataclass(frozen=True)
 class Method:
-    """A method that produces reference draws.
+    """A method that produces reference draws: its description for messages, and its function.
 
-    Attributes
-    ----------
-    summary : str
-        Its description, for messages.
-    fit : callable
-        ``fit(full, draws, seed, progress) -> Reference``.
+    The arguments of `fit` are those of `fit_reference` without the method.
     """
 
     summary: str

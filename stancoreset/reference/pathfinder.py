@@ -43,23 +43,10 @@ _KHAT_USABLE = 0.7
 
 @dataclass(frozen=True)
 class Path:
-    """The best Gaussian of one path.
-
-    Attributes
-    ----------
-    gaussian : GaussianFit
-    elbo : float
-        Its evidence lower bound, up to the model's constant.
-    step : int
-        Its step on the path, from 0.
-    length : int
-        Number of steps of the path.
-    """
+    """The best Gaussian of one path, and its evidence lower bound, up to the model's constant."""
 
     gaussian: GaussianFit
     elbo: float
-    step: int
-    length: int
 
 
 def pathfinder(
@@ -113,15 +100,7 @@ def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATH
     return rng.permutation(np.concatenate(drawn))
 
 
-def single_path(
-    model: Climbable,
-    start: Float,
-    rng: np.random.Generator,
-    *,
-    history: int = _HISTORY,
-    elbo_draws: int = _ELBO_DRAWS,
-    max_iter: int = _MAX_ITER,
-) -> Path | None:
+def single_path(model: Climbable, start: Float, rng: np.random.Generator) -> Path | None:
     """Find the Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
 
     At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), with H_l L-BFGS's current inverse Hessian,
@@ -133,14 +112,14 @@ def single_path(
         return float(value[0]), gradient[0]
 
     steps: list[Step] = []
-    climb(density, start, max_iter=max_iter, visit=steps.append)
+    climb(density, start, max_iter=_MAX_ITER, visit=steps.append)
     fits, rows, log_q = [], [], []
-    for step, inverse in zip(steps, inverse_hessians(steps, history), strict=True):
+    for step, inverse in zip(steps, inverse_hessians(steps, _HISTORY), strict=True):
         try:
             fit = GaussianFit(step.theta + inverse @ step.gradient, cholesky(inverse, lower=True))
         except (LinAlgError, ValueError):
             continue
-        noise = rng.standard_normal((elbo_draws, model.n_params))
+        noise = rng.standard_normal((_ELBO_DRAWS, model.n_params))
         fits.append(fit)
         rows.append(fit.mean + noise @ fit.chol.T)
         log_q.append(
@@ -150,13 +129,13 @@ def single_path(
         )
     if not fits:
         return None
-    log_p = model.log_density(np.concatenate(rows)).reshape(len(fits), elbo_draws)
+    log_p = model.log_density(np.concatenate(rows)).reshape(len(fits), _ELBO_DRAWS)
     elbo = np.mean(log_p - np.array(log_q), axis=1)
     elbo[~np.isfinite(elbo)] = -np.inf
     best = int(np.argmax(elbo))
     if not np.isfinite(elbo[best]):
         return None
-    return Path(fits[best], float(elbo[best]), best, len(fits))
+    return Path(fits[best], float(elbo[best]))
 
 
 def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
@@ -170,8 +149,6 @@ def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
     and α updated by each pair so that the diagonal matrix satisfies the secant equation as
     closely as a diagonal can. Pairs without positive curvature are omitted.
 
-    Examples
-    --------
     >>> precision = np.diag([1.0, 4.0])
     >>> points = [np.array(p) for p in ([1.0, 1.0], [0.5, 0.9], [0.4, 0.1])]
     >>> steps = [Step(p, -p @ precision @ p / 2, -precision @ p) for p in points]

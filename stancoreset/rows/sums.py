@@ -63,8 +63,6 @@ class RowSums(Protocol):
 def slices(n_obs: int, chunks: int) -> list[slice]:
     """Cut rows into consecutive slices of about equal length.
 
-    Examples
-    --------
     >>> slices(5, 2)
     [slice(0, 2, None), slice(2, 5, None)]
     """

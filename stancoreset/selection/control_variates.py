@@ -195,10 +195,9 @@ def control_variate(
     expansion: Expansion,
     *,
     rows: GlmRows | None = None,
-    share: float = 1.0,
-    left_out: tuple[str, ...] = (),
+    left_out: tuple[str, ...],
 ) -> ControlVariate:
-    """Compute g and R of a coreset with weights times ρ, its `share`.
+    """Compute g and R of a coreset.
 
     `coreset` is the weighted program bound to the coreset's rows without a quadratic, `prior` the
     same bound to no rows, and `expansion` that of the full log likelihood. `rows` are the coreset's
@@ -210,40 +209,38 @@ def control_variate(
         gradient, hessian = expansion.of_rows(coreset, prior, rows)
     except ReferenceFitError as error:
         raise ControlError(f"of the coreset's rows: {error}") from None
-    curvature = share * hessian - expansion.hessian
+    curvature = hessian - expansion.hessian
     curvature = 0.5 * (curvature + curvature.T)
     scale = expansion.scale[columns]
     diagonal, left_over = np.zeros(len(columns)), 0.0
     if len(columns) <= MAX_DENSE:
-        axes, values, width, least = _diagonal(curvature, expansion.factor)
+        axes, values, least = _diagonal(curvature, expansion.factor)
     else:
         least = _lowest(expansion.factor.T @ curvature @ expansion.factor)
-        diagonal, axes, values, width, left_over = _diagonal_and_axes(curvature, scale)
+        diagonal, axes, values, left_over = _diagonal_and_axes(curvature, scale)
     return ControlVariate(
         centre=centre,
         columns=columns,
         param_names=expansion.param_names,
-        gradient=expansion.gradient - share * gradient,
+        gradient=expansion.gradient - gradient,
         scale=scale,
         axes=axes,
         curvature=values,
-        width=width,
+        width=np.where(values < 0, _WIDTH, _UNBOUNDED),
         offset=np.zeros(len(values)),
         diagonal=diagonal,
         left_over=left_over,
         least_eigenvalue=least,
-        share=share,
         left_out=left_out,
     )
 
 
-def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, Float, float]:
-    """Axes, eigenvalues and widths of R in units of F, and its smallest eigenvalue."""
+def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, float]:
+    """Axes and eigenvalues of R in units of F, and the smallest eigenvalue."""
     values, vectors = eigh(factor.T @ curvature @ factor)
     kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
     axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
-    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
-    return axes, values[kept], width, float(values[0])
+    return axes, values[kept], float(values[0])
 
 
 def _lowest(matrix: Float) -> float:
@@ -251,7 +248,7 @@ def _lowest(matrix: Float) -> float:
     return float(eigsh(matrix, k=1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
 
 
-def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, Float, float]:
+def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, float]:
     """R ≈ diag(d) + Σ_j r_j a_j a_jᵀ in units of marginal posterior standard deviations.
 
     The axes are the eigenvectors of R without its diagonal that have the largest absolute
@@ -266,8 +263,7 @@ def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Fl
     order = np.argsort(-np.abs(values))
     kept, left_over = order[:_AXES], float(np.abs(values[order[_AXES]]))
     axes = np.asarray((vectors[:, kept] / scale[:, None]).T, dtype=np.float64)
-    width = np.where(values[kept] < 0, _WIDTH, _UNBOUNDED)
-    return np.maximum(diagonal, 0.0) / scale**2, axes, values[kept], width, left_over
+    return np.maximum(diagonal, 0.0) / scale**2, axes, values[kept], left_over
 
 
 def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> ControlVariate:

@@ -164,19 +164,14 @@ class Coreset:
 
     def describe(self) -> dict[str, Any]:
         """Everything except rows and weights, as plain values for JSON."""
+        apart = ("indices", "weights")
         return {
             "size": self.size,
-            "n_obs": self.n_obs,
-            "method": self.method,
-            "relative_error": self.relative_error,
-            "heldout_error": self.heldout_error,
+            **{name: value for name, value in vars(self).items() if name not in apart},
             "trace": list(self.trace),
             "sizes": list(self.sizes),
             "rows": dict(self.rows),
-            "obs": self.obs,
-            "weights_name": self.weights_name,
             "provenance": dict(self.provenance),
-            "norm": self.norm,
             "predicted_ess": self.predicted_ess,
             "control": None if self.control is None else self.control.describe(),
         }

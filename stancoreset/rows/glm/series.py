@@ -50,8 +50,6 @@ def _logistic() -> tuple[tuple[Polynomial, ...], Float]:
 def order_needed(family: str, largest: float) -> int:
     """Highest power of u that the remainder requires at |u| ≤ `largest`; 0 if that is too large.
 
-    Examples
-    --------
     >>> order_needed("bernoulli_logit", 0.02), order_needed("bernoulli_logit", 2.0)
     (4, 0)
     """

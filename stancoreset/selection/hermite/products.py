@@ -63,13 +63,8 @@ def gram(rows: HermiteSeries, parts: Sequence[Part]) -> Float:
 class Plan:
     """Which parts are summed as tensors, the others from pairs of rows.
 
-    Attributes
-    ----------
-    tensors, pairs : tuple of Part
-    exact : bool
-        Whether ‖R‖² is computed exactly.
-    cost : float
-        In floating-point operations of matrix products.
+    `exact` says whether ‖R‖² is computed exactly; `cost` is in floating-point operations of matrix
+    products.
     """
 
     tensors: tuple[Part, ...]
@@ -108,15 +103,9 @@ def _entries(width: int, power: int) -> float:
 
 @dataclass(frozen=True)
 class SumOfRows:
-    """R = Σ_n w_n r_n, with r_n the parts of a row that a plan lists.
+    """R = Σ_n w_n r_n over the chunks of all rows, with r_n the parts of a row that a plan lists.
 
-    Attributes
-    ----------
-    chunks : iterable of HermiteSeries
-        All rows.
-    plan : Plan
-    tensors : dict of Part to ndarray
-        Unfolded T_p of the plan's tensors.
+    `tensors` are the unfolded T_p of the plan's tensors.
     """
 
     chunks: Iterable[HermiteSeries] = field(repr=False)

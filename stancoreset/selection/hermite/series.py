@@ -148,10 +148,8 @@ def blocks(rows: GlmRows) -> list[GlmRows]:
     return [rows[start : start + _BLOCK] for start in range(0, max(1, len(rows)), _BLOCK)]
 
 
-def hermite_series(
-    rows: GlmRows, function: RowFunction, q: GaussianFit, orders: int = MAX_ORDER
-) -> HermiteSeries:
-    """Expand rows in Hermite polynomials up to an order.
+def hermite_series(rows: GlmRows, function: RowFunction, q: GaussianFit) -> HermiteSeries:
+    """Expand rows in Hermite polynomials up to order `MAX_ORDER`.
 
     q is the distribution of the coefficients of η, in the order of the columns of ``rows.z``, and
     of the shared coordinate after them, if there is one. An expectation that is not finite raises a
@@ -161,28 +159,24 @@ def hermite_series(
 
     def expand(block: GlmRows) -> HermiteSeries:
         placed = Placed.of(block, function, q)
-        parts, values = make(block, function, placed, orders)
+        parts, values = make(block, function, placed)
         placed.own[...] /= np.where(placed.across > 0, placed.across, 1.0)[:, None]
         return HermiteSeries(parts, placed.own, values, block.weights)
 
     return joined(in_threads(expand, blocks(rows)))
 
 
-def _of_one(
-    rows: GlmRows, function: RowFunction, placed: Placed, orders: int
-) -> tuple[tuple[Part, ...], Float]:
-    found, known = one_predictor(function, placed.mean, placed.across, rows.y, orders)
-    order = np.arange(1, orders + 1)[:, None]
+def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
+    found, known = one_predictor(function, placed.mean, placed.across, rows.y, MAX_ORDER)
+    order = np.arange(1, MAX_ORDER + 1)[:, None]
     values = found[1:] * placed.across ** np.minimum(order, known) / np.sqrt(factorial(order))
-    return tuple(Part(k, k) for k in range(1, orders + 1)), values
+    return tuple(Part(k, k) for k in range(1, MAX_ORDER + 1)), values
 
 
-def _of_two(
-    rows: GlmRows, function: RowFunction, placed: Placed, orders: int
-) -> tuple[tuple[Part, ...], Float]:
+def _of_two(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
     found = two_predictors(
-        function, placed.mean, placed.along, placed.across, placed.other, rows.y, orders
+        function, placed.mean, placed.along, placed.across, placed.other, rows.y, MAX_ORDER
     )
-    pairs = pairs_of_orders(orders)[1:]
+    pairs = pairs_of_orders(MAX_ORDER)[1:]
     root = np.sqrt([factorial(b) * factorial(a) for b, a in pairs])[:, None]
     return tuple(Part(b + a, a) for b, a in pairs), found[1:] / root

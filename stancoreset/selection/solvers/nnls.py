@@ -288,8 +288,6 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
 
     It selects partially instead of sorting all scores.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> largest(np.array([0.5, -1.0, 2.0, 1.0]), 2)
     array([2, 3])
@@ -313,8 +311,6 @@ def nonnegative_weights(
 
     Under a sum constraint `Columns.coreset_weights` converts them to the weights w.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from stancoreset.selection.solvers.columns import Columns, column_norms
     >>> phi = np.eye(3)
