@@ -47,14 +47,7 @@ if TYPE_CHECKING:
     from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
     from stancoreset.model import CoresetFit, CoresetModel, Selection, load_fit
-    from stancoreset.posterior import (
-        Certificate,
-        certify,
-        compare,
-        divergences,
-        plots,
-        summarise,
-    )
+    from stancoreset.posterior import Certificate, certify, compare, divergences, plots, summarise
     from stancoreset.rows import Distributed
     from stancoreset.rows.tables import Table
     from stancoreset.selection import Coreset, in_the_loop, merge, select, solvers

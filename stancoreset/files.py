@@ -55,15 +55,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block succeeds.
 
     The content is on the disk before the name is: not even a power cut leaves a partial file.
-    A killed process leaves the temporary file behind; see `remove_leftovers`.
+    A killed process leaves the temporary file behind; see `remove_leftovers`. An `OutputError` is
+    raised if the folder cannot be written to, or the disk is full.
 
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written to, or the disk is full.
-
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> with atomic_path(folder / "a.txt") as temporary:
@@ -95,12 +89,7 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
     Several processes may create the same one at a time: the first to finish wins, the others'
     folders are discarded, and users of the first one are not disturbed. A folder at `path` that
     lacks the file `needed` is damaged, and replaced. A killed process leaves the temporary folder
-    behind; see `remove_leftovers`.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written to, or the disk is full.
+    behind; see `remove_leftovers`. Errors are those of `atomic_path`.
     """
     temporary = _temporary(path)
     try:

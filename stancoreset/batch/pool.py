@@ -40,17 +40,9 @@ _BLAS_VARIABLES = (
 class Event:
     """An event of a batch.
 
-    Attributes
-    ----------
-    kind : {"plan", "start", "begin", "stage", "done", "failed", "tick"}
-        The number of jobs is known; a job, or a stage of it, begins or ends; time has passed.
-    job : Job or None
-    stage : str
-    seconds : float
-        Time of the stage; for ``"done"`` and ``"failed"`` of this attempt.
-    error : str
-    count : int
-        Number of jobs to run.
+    The `kind` is ``"plan"``, when the `count` of jobs to run is known; ``"start"``, ``"done"`` or
+    ``"failed"``, when a job begins or ends; ``"begin"`` or ``"stage"``, when a `stage` of it does;
+    or ``"tick"``, when time has passed. `seconds` are those of the stage, or of the job's attempt.
     """
 
     kind: str

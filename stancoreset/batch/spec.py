@@ -12,14 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stancoreset.batch.job import (
-    Job,
-    fit_settings,
-    full_job,
-    name_parts,
-    plain,
-    short,
-)
+from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
 from stancoreset.checks import check_path, near_misses, shown
 from stancoreset.engines import ENGINES
 from stancoreset.engines.cmdstan import require_csv_folder
@@ -40,18 +33,10 @@ _LONGEST_NAME = 200
 def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
     """Read the jobs of a TOML file, or of a dict of the same form, in order; see `run_batch`.
 
-    Paths in a file are relative to the file's folder.
+    Paths in a file are relative to the file's folder. A `DataError` is raised if the file does not
+    exist or is not TOML; an `OptionError` if a key is unknown, a value cannot be used, a file is
+    missing, or a job is repeated. The message names file, table and key.
 
-    Raises
-    ------
-    DataError
-        If the file does not exist or is not TOML.
-    OptionError
-        If a key is unknown, a value cannot be used, a file is missing, or a job is repeated;
-        the message names file, table and key.
-
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> data = pathlib.Path(tempfile.mkdtemp()) / "flights.json"
     >>> _ = data.write_text("{}")

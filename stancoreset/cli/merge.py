@@ -59,9 +59,7 @@ def add_arguments(
 
 
 def merge(
-    args: argparse.Namespace,
-    say: Any,
-    finish: Callable[[CoresetFit, dict[str, Any]], object],
+    args: argparse.Namespace, say: Any, finish: Callable[[CoresetFit, dict[str, Any]], object]
 ) -> int:
     """Run the command; return the exit code."""
     from stancoreset.model import CoresetModel, load_fit

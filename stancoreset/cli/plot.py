@@ -87,11 +87,6 @@ def plot_run(
     ``density`` and ``forest`` show the run's posterior, its reference, a ``full.nc`` in the run's
     folder and `also`, folders of other fits or ArviZ ``.nc`` files. `data` and `columns` are for
     ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
-
-    Raises
-    ------
-    OptionError, DataError, OutputError
-        If the picture cannot be drawn; the message names the cause.
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")

@@ -61,9 +61,7 @@ def include_paths(stanc_options: Mapping[str, Any] | None) -> tuple[Path, ...]:
 
 
 def with_options(
-    engine: Engine,
-    cpp_options: Mapping[str, Any] | None,
-    stanc_options: Mapping[str, Any] | None,
+    engine: Engine, cpp_options: Mapping[str, Any] | None, stanc_options: Mapping[str, Any] | None
 ) -> Engine:
     """Return the engine with these compiler options; programs' includes are already resolved."""
     _require_options("cpp_options", cpp_options)

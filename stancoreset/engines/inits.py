@@ -65,14 +65,9 @@ def initial_points(
 
     Values missing from a dict or file are drawn between −2 and 2 on the unconstrained scale,
     repeatedly until the density is not zero, as Stan does. `others` are names allowed besides
-    parameters but ignored: transformed parameters.
-
-    Raises
-    ------
-    OptionError
-        If a value does not belong to a parameter, or has another shape.
-    DataError
-        If a value is outside the support, or a file cannot be read.
+    parameters but ignored: transformed parameters. An `OptionError` is raised if a value does not
+    belong to a parameter, or has another shape; a `DataError` if a value is outside the support, or
+    a file cannot be read.
     """
     if inits is None:
         return None

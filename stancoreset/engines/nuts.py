@@ -182,11 +182,8 @@ class NUTS:
     def of(cls, options: Mapping[str, Any]) -> NUTS:
         """Create from options by name.
 
-        Raises
-        ------
-        OptionError
-            Also for an unknown name, with similar names, and for arguments
-            of cmdstanpy that do not apply here, with the reason.
+        An `OptionError` is also raised for an unknown name, with similar names, and for arguments
+        of cmdstanpy that do not apply here, with the reason.
         """
         known = cls.names()
         for name in options:
@@ -221,13 +218,9 @@ class NUTS:
     def completed(self, inv_metric: Float | None = None) -> NUTS:
         """Fill in the metric's kind, the length of warm-up and adapt_delta, unless they are given.
 
-        With a known metric warm-up is short and leaves it as it is, unless its length or phases are
-        given. A longer one estimates the metric again, in windows too short for a dense one.
-
-        Parameters
-        ----------
-        inv_metric : ndarray, shape (P,) or (P, P), optional
-            The inverse metric, if it is known beforehand.
+        With a known inverse metric, (P,) or (P, P), warm-up is short and leaves it as it is, unless
+        its length or phases are given. A longer one estimates the metric again, in windows too
+        short for a dense one.
         """
         phases = (self.adapt_init_phase, self.adapt_metric_window, self.adapt_step_size)
         known = inv_metric is not None and phases == (None, None, None)
@@ -265,12 +258,7 @@ class NUTS:
         return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
 
     def require_engine(self, engine: str) -> None:
-        """Refuse options that an engine does not support.
-
-        Raises
-        ------
-        OptionError
-        """
+        """Refuse options that an engine does not support."""
         if engine == "cmdstan":
             if self.iter_warmup == 0:
                 raise OptionError(

@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import OptionError
-from stancoreset.selection.solvers import (
-    METHODS,
-    SolverName,
-    SolverResult,
-    single_threaded,
-    solve,
-)
+from stancoreset.selection.solvers import METHODS, SolverName, SolverResult, single_threaded, solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,14 +210,9 @@ def run(
 
     Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give equal
     records except for the seconds, and more trials do not change the earlier ones. `on_trial` is
-    called with (trials done, seconds of the last one).
-
-    Raises
-    ------
-    OptionError
-        If settings are invalid, or the experiment does not include a method.
-    DataError
-        If a data set is not installed.
+    called with (trials done, seconds of the last one). An `OptionError` is raised if settings are
+    invalid, or the experiment does not include a method; a `DataError` if a data set is not
+    installed.
     """
     import pandas as pd
 

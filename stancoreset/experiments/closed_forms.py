@@ -18,14 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.experiments.base import (
-    Algorithm,
-    Metric,
-    Record,
-    Settings,
-    coresets,
-    solver_seed,
-)
+from stancoreset.experiments.base import Algorithm, Metric, Record, Settings, coresets, solver_seed
 from stancoreset.posterior import gaussian_kl
 from stancoreset.selection.solvers import SolverResult
 

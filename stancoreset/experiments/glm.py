@@ -86,12 +86,8 @@ def laplace(model: GLM, weights: Float, max_iter: int = 200) -> Gaussian:
     Rows of weight 0 cost nothing. A step p of slope gᵀp is halved until the log density rises by a
     small share of the predicted rise. Once the prediction is below `_NEAR`, the mode is so near
     that Newton's steps converge quadratically, and rounding of the log density hides their effect:
-    full steps are taken until they no longer shrink.
-
-    Raises
-    ------
-    DataError
-        If no mode is found, because weights or covariates are not finite or too large.
+    full steps are taken until they no longer shrink. A `DataError` is raised if no mode is found,
+    because weights or covariates are not finite or too large.
     """
     from scipy.linalg import cho_factor, cho_solve
 

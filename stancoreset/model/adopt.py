@@ -101,17 +101,10 @@ def _weighs_its_rows(program: StanProgram) -> bool:
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     """Recognise a hand-weighted program, or weave an unweighted one.
 
-    `obs` names the data integer that counts observations, if it is ambiguous.
+    `obs` names the data integer that counts observations, if it is ambiguous. A `ProgramError` is
+    raised if a hand-weighted program does not meet the contract; a `WeaveError` if an unweighted
+    one cannot be weighted row by row, with line and reason.
 
-    Raises
-    ------
-    ProgramError
-        If a hand-weighted program does not meet the contract.
-    WeaveError
-        If an unweighted program cannot be weighted row by row; the message gives line and reason.
-
-    Examples
-    --------
     >>> program = StanProgram.from_code(
     ...     "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }"
     ... )

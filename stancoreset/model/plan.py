@@ -21,13 +21,7 @@ from stancoreset.checks import (
     near_misses,
     shown,
 )
-from stancoreset.engines import (
-    NUTS,
-    check_inits,
-    fresh_seed,
-    recorded_inits,
-    refuse,
-)
+from stancoreset.engines import NUTS, check_inits, fresh_seed, recorded_inits, refuse
 from stancoreset.errors import OptionError, SolverError
 from stancoreset.model.in_the_loop import check_options
 from stancoreset.model.refinement import MAX_ROUNDS

@@ -24,16 +24,9 @@ def corrected_posterior(
     """Draws of the full posterior from the coreset's draws and their certificate.
 
     See `CoresetFit.corrected`. Copies of a draw are adjacent, so that ArviZ's effective sample size
-    accounts for them.
-
-    Raises
-    ------
-    CertificateError
-        If the verdict is ``"rejected"``: the weights cannot be trusted.
-    DataError
-        If the certificate belongs to other draws.
-    OptionError
-        If `resample` is not a positive number.
+    accounts for them. A `CertificateError` is raised if the verdict is ``"rejected"``, because the
+    weights cannot be trusted; a `DataError` if the certificate belongs to other draws; and an
+    `OptionError` if `resample` is not a positive number.
     """
     if certificate.verdict == "certified":
         return posterior

@@ -74,17 +74,10 @@ def moment_match(
     Both log densities map (S, P) to (S,), up to a constant; the target's is −∞ where the density is
     zero. `log_proposal` may instead be the values at the draws. `log_weights`, target minus
     proposal at the draws, save S evaluations if they are known. Each of at most `max_rounds` maps
-    costs S evaluations of the target.
+    costs S evaluations of the target. A `DataError` is raised if draws or log proposal are not
+    finite, or shapes are inconsistent; a `CertificateError` if the target's density is zero at
+    every draw.
 
-    Raises
-    ------
-    DataError
-        If draws or log proposal are not finite, or shapes are inconsistent.
-    CertificateError
-        If the target's density is zero at every draw.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> draws = rng.normal(size=(2000, 1))  # the target is N(2, 1)
     >>> match = moment_match(

@@ -47,15 +47,10 @@ def read_posteriors(
     """Read named posteriors with their weights and seconds.
 
     A stancoreset fit has its own importance weights (if its verdict is ``"corrected"``) and
-    seconds; `weights` and `seconds` by name replace them, and the value ``None`` removes them.
-
-    Raises
-    ------
-    OptionError
-        If there are no posteriors, two have the same name, or `weights` or `seconds` names an
-        unknown one.
-    DataError
-        If a posterior cannot be read, or weights do not match its draws.
+    seconds; `weights` and `seconds` by name replace them, and the value ``None`` removes them. An
+    `OptionError` is raised if there are no posteriors, two have the same name, or `weights` or
+    `seconds` names an unknown one; a `DataError` if a posterior cannot be read, or weights do not
+    match its draws.
     """
     for option, given in (("weights", weights), ("seconds", seconds)):
         if given is not None:
@@ -143,10 +138,8 @@ def common_variables(
 ) -> list[str]:
     """Shared variables of two posteriors, in the order of the first, of equal shape and finite.
 
-    Raises
-    ------
-    DataError
-        If none is shared, one of `var_names` is missing, shapes differ, or draws are NaN.
+    A `DataError` is raised if none is shared, one of `var_names` is missing, shapes differ, or
+    draws are NaN.
     """
     ours, theirs = [str(v) for v in first.dataset], [str(v) for v in other.dataset]
     if var_names is None:

@@ -15,11 +15,7 @@ __all__ = ["from_draws", "from_rows"]
 
 
 def from_draws(
-    full: FullData,
-    source: Any,
-    draws: int,
-    seed: int,
-    progress: Progress | None = None,
+    full: FullData, source: Any, draws: int, seed: int, progress: Progress | None = None
 ) -> Reference:
     """Create a reference from the user's own posterior draws.
 

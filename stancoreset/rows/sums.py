@@ -73,23 +73,12 @@ def slices(n_obs: int, chunks: int) -> list[slice]:
 class BoundChunks:
     """Chunks that are bound to the engine on first use and stay bound.
 
-    Parameters
-    ----------
-    bind : callable
-        Slice of rows → bound model.
-    cuts : list of slice
-    threads : int
-        Number of threads in all.
-    share : int
-        Number of threads that a bound model uses itself, if there are enough draws.
+    `bind` makes a bound model of a slice of rows. There are `threads` in all, of which a bound
+    model uses a `share` itself, if there are enough draws.
     """
 
     def __init__(
-        self,
-        bind: Callable[[slice], BoundModel],
-        cuts: Sequence[slice],
-        threads: int,
-        share: int,
+        self, bind: Callable[[slice], BoundModel], cuts: Sequence[slice], threads: int, share: int
     ) -> None:
         self._bind = bind
         self._cuts = cuts
@@ -129,13 +118,7 @@ class BoundChunks:
 class ArrayChunks:
     """Chunks of arrays in memory, evaluated as a generalised linear model in threads.
 
-    Parameters
-    ----------
-    rows : dict of str to ndarray
-        Row variables, with the row as first axis.
-    n_obs, chunk_rows : int
-    kernel : GlmKernel
-    threads : int
+    `rows` are row variables, with the row as first axis.
     """
 
     rows: dict[str, Any] = field(repr=False)
@@ -201,15 +184,8 @@ class StoredGlmRows:
 class StanKernel:
     """Log density of a chunk by the engine, which binds, evaluates and releases it.
 
-    Parameters
-    ----------
-    compiled : Compiled
-        The program without generated quantities.
-    program : WeightedProgram
-    values : mapping
-        Data other than the rows.
-    in_process : bool
-        Whether small pieces are cheap; see `MAX_ROWS_PER_CHUNK`.
+    `compiled` is the program without generated quantities, and `values` are the data other than the
+    rows. With `in_process`, small pieces are cheap; see `MAX_ROWS_PER_CHUNK`.
     """
 
     compiled: Compiled
@@ -237,11 +213,7 @@ class StanKernel:
 class DistinctKernel:
     """A kernel applied to the distinct rows of a chunk; see `stancoreset.rows.distinct`.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    weights : str
-        The row variable that holds the weights.
+    `weights` is the row variable that holds the weights.
     """
 
     kernel: Kernel

@@ -44,12 +44,7 @@ from stancoreset.files import atomic_path, reading
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.expansion import Expansion
 
-__all__ = [
-    "ControlVariate",
-    "control_variate",
-    "stable_share",
-    "sum_of_controls",
-]
+__all__ = ["ControlVariate", "control_variate", "stable_share", "sum_of_controls"]
 
 # Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
 _NEGLIGIBLE = 1e-9

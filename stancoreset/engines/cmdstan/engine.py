@@ -101,10 +101,7 @@ class CmdStanEngine:
     ) -> CmdStanCompiled:
         """Compile, or take the executable from the cache, whose key is the content.
 
-        Raises
-        ------
-        CompileError
-            With Stan's or the C++ compiler's own message.
+        A `CompileError` has Stan's or the C++ compiler's own message.
         """
         stanc.check(code)
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
@@ -218,10 +215,7 @@ def _wrong(folder: Path) -> tuple[str, str] | None:
 
 
 def _compile(
-    cmdstan: Path,
-    stan_file: Path,
-    cpp_options: Mapping[str, Any],
-    stanc_options: Mapping[str, Any],
+    cmdstan: Path, stan_file: Path, cpp_options: Mapping[str, Any], stanc_options: Mapping[str, Any]
 ) -> None:
     """Build the executable beside `stan_file`, as cmdstanpy does; errors quote its message.
 

@@ -33,22 +33,13 @@ _MEMORY = (
 )
 
 
-def run(
-    command: Sequence[str],
-    what: str,
-    on_line: Callable[[str], object] | None = None,
-) -> Ended:
+def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | None = None) -> Ended:
     """Run a command to its end, and kill it if this thread's team ends (`parallel.team`).
 
     `what` describes it for messages, as in "CmdStan's log_prob of 'model'". `on_line` is called
-    immediately with each line of the output, which then includes errors.
-
-    Raises
-    ------
-    EngineError
-        If the command cannot be started, is killed, crashes or runs out of memory.
-    KeyboardInterrupt
-        If it was interrupted, since Ctrl-C reaches every process of a terminal.
+    immediately with each line of the output, which then includes errors. An `EngineError` is raised
+    if the command cannot be started, is killed, crashes or runs out of memory; and a
+    `KeyboardInterrupt` if it was interrupted, since Ctrl-C reaches every process of a terminal.
     """
     try:
         process = subprocess.Popen(

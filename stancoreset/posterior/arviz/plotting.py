@@ -24,11 +24,7 @@ Float = NDArray[np.float64]
 
 
 def draw_forest(
-    ax: Axes,
-    samples: Sequence[Mapping[str, Float]],
-    colors: Sequence[str],
-    *,
-    prob: float,
+    ax: Axes, samples: Sequence[Mapping[str, Float]], colors: Sequence[str], *, prob: float
 ) -> None:
     """Draw centre, inner and outer interval, one line per posterior and parameter.
 

@@ -27,14 +27,7 @@ _MAX_COLUMNS = 1_000
 
 @dataclass(frozen=True)
 class Parameters:
-    """Positions of parameters among the unconstrained ones.
-
-    Parameters
-    ----------
-    program : WeightedProgram
-    param_names : sequence of str
-        Names of the unconstrained parameters, ``beta.1``, …
-    """
+    """Positions of parameters among the unconstrained ones, whose names are ``beta.1``, …"""
 
     program: WeightedProgram
     param_names: Sequence[str]

@@ -45,14 +45,9 @@ _STEEP = 50.0
 class GlmKernel:
     """Log likelihood of a chunk at all draws; see `stancoreset.rows.tables.passes.Kernel`.
 
-    Attributes
-    ----------
-    family : {"bernoulli_logit", "poisson_log", "normal"}
-    outcome, weights : str
-        Row variables.
-    coefficients : Coefficients
-    bounds : tuple of (str, float, float)
-        Row variables with the smallest and the largest value that the program allows.
+    The `family` is ``"bernoulli_logit"``, ``"poisson_log"`` or ``"normal"``; `outcome` and
+    `weights` are row variables, and `bounds` the smallest and the largest value that the program
+    allows in others.
     """
 
     family: str

@@ -164,13 +164,7 @@ def require_between(name: str, values: Any, lowest: float, highest: float) -> No
 
 @dataclass(frozen=True)
 class Design:
-    """The matrix Z of a chunk of rows, (n, C).
-
-    Attributes
-    ----------
-    dense : ndarray, shape (n, C₁)
-    groups : scipy.sparse.csr_array, shape (n, C₂), or None
-    """
+    """The matrix Z of a chunk of rows, (n, C): dense columns, then sparse ones of groups."""
 
     dense: Float
     groups: sparse.csr_array | None = None
@@ -212,14 +206,9 @@ class Design:
 
 @dataclass(frozen=True)
 class GlmRows:
-    """A chunk of rows in a GLM's variables.
+    """A chunk of rows in a GLM's variables: Z, outcomes and weights.
 
-    Attributes
-    ----------
-    z : Design
-    offset : ndarray, shape (n,), or None
-        The part of η that is not Z c.
-    y, weights : ndarray, shape (n,)
+    The `offset` (n,) is the part of η that is not Z c, if there is one.
     """
 
     z: Design

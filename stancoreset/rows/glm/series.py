@@ -66,15 +66,9 @@ def order_needed(family: str, largest: float) -> int:
 
 
 class Series:
-    """Taylor coefficients of each row's w f(η) about η̂.
+    """Taylor coefficients of each row's w f(η) about η̂, the `centre` (n,).
 
-    Parameters
-    ----------
-    family : {"bernoulli_logit", "poisson_log"}
-        f = log(1 + e^η), or e^η.
-    centre : ndarray, shape (n,)
-        η̂.
-    weights : ndarray, shape (n,)
+    f is log(1 + e^η) for the family ``"bernoulli_logit"``, and e^η for ``"poisson_log"``.
     """
 
     def __init__(self, family: str, centre: Float, weights: Float) -> None:

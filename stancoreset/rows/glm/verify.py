@@ -35,16 +35,7 @@ _RADII = (0.1, 0.3, 1.0)
 
 @dataclass(frozen=True)
 class FoundGlm:
-    """The outcome of the search for a GLM that equals a program's likelihood.
-
-    Attributes
-    ----------
-    kernel : GlmKernel or None
-    reason : str
-        Why there is no kernel.
-    error : float
-        Largest relative difference from Stan's values.
-    """
+    """The GLM that equals a program's likelihood within a relative error, or why there is none."""
 
     kernel: GlmKernel | None
     reason: str = ""

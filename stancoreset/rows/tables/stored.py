@@ -148,11 +148,6 @@ class StoredRows(Mapping[str, Any]):
         return self._values
 
     @property
-    def axes(self) -> Mapping[str, int]:
-        """Variables that hold rows, with the axis that counts them."""
-        return self._axes
-
-    @property
     def is_read_here(self) -> bool:
         """Whether this process reads the rows itself."""
         return isinstance(self._executor, LocalThreads)

@@ -21,15 +21,11 @@ __all__ = ["RowFunction", "coordinates", "of_coefficients", "row_function", "why
 
 @dataclass(frozen=True)
 class RowFunction:
-    """A row's log likelihood ℓ.
+    """A row's log likelihood ℓ, which depends on λ if it is `shared`.
 
-    Attributes
-    ----------
-    evaluate : callable
-        η (n, Q) and y (n, 1) → ℓ and as many of its derivatives in η as are known, each (n, Q).
-        Derivatives up to the third add precision. With a shared coordinate: η, λ (Q,) and y → ℓ.
-    shared : bool
-        Whether ℓ depends on λ.
+    `evaluate` maps η (n, Q) and y (n, 1) to ℓ and as many of its derivatives in η as are known,
+    each (n, Q); derivatives up to the third add precision. With a shared coordinate it maps η, λ
+    (Q,) and y to ℓ alone.
     """
 
     evaluate: Callable[..., tuple[Float, ...]]

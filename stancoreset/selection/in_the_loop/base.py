@@ -112,11 +112,7 @@ class Tangent:
 
 
 def tangent(
-    model: CoresetPosterior,
-    columns: Columns,
-    weights: Float,
-    count: int,
-    rng: np.random.Generator,
+    model: CoresetPosterior, columns: Columns, weights: Float, count: int, rng: np.random.Generator
 ) -> Tangent:
     """Draw from the coreset posterior and evaluate the log likelihoods there.
 
@@ -171,11 +167,7 @@ def advance(
 
 
 def kl_gradient(
-    model: CoresetPosterior,
-    columns: NDArray[Any],
-    weights: NDArray[Any],
-    draws: int,
-    seed: int = 0,
+    model: CoresetPosterior, columns: NDArray[Any], weights: NDArray[Any], draws: int, seed: int = 0
 ) -> Float:
     """Monte Carlo estimate of ∂KL(π_w ‖ π)/∂w_n for the given columns, unbiased.
 

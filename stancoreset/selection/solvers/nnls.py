@@ -261,9 +261,7 @@ class _Departures:
         self.lost = float(x @ solved)
 
 
-def _orthonormal(
-    matrix: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _orthonormal(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return Q, R with matrix = Q R, from two Cholesky factorisations of the Gram matrix.
 
     This is as accurate as Householder's method while the condition number is below 1e8; above, it

@@ -11,13 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import check_flag, check_is, check_whole
 from stancoreset.parallel import single_threaded
-from stancoreset.selection.solvers.base import (
-    METHODS,
-    Callback,
-    Problem,
-    SolverName,
-    SolverResult,
-)
+from stancoreset.selection.solvers.base import METHODS, Callback, Problem, SolverName, SolverResult
 from stancoreset.selection.solvers.checks import (
     check_arrays,
     check_groups,
@@ -138,11 +132,7 @@ def solve(
 
 
 def _run(
-    problem: Problem,
-    method: SolverName,
-    reweight: bool,
-    options: Mapping[str, Any],
-    began: float,
+    problem: Problem, method: SolverName, reweight: bool, options: Mapping[str, Any], began: float
 ) -> list[SolverResult]:
     results = []
     for fit in METHODS[method](problem, **options):
