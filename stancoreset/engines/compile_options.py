@@ -15,6 +15,7 @@ from stancoreset.errors import OptionError
 
 __all__ = ["include_paths", "refuse_arguments", "with_options"]
 
+_NO_CODE = "rows cannot be weighted through functions without Stan code"
 #: Arguments of ``cmdstanpy.CmdStanModel`` that do not apply here, with the reason.
 _REFUSED = {
     "model_name": "a model has the name of its file; rename the file",
@@ -22,15 +23,14 @@ _REFUSED = {
     "force_compile": "compiled programs are kept by their content, options and CmdStan's version; "
     "to have them compiled again remove the folder models in ~/.cache/stancoreset "
     "($XDG_CACHE_HOME/stancoreset)",
-    "user_header": "rows cannot be weighted through functions without Stan code; "
-    "write them in the functions block",
+    "user_header": f"{_NO_CODE}; write them in the functions block",
     "compile": "programs are compiled on first use",
 }
 _INCLUDES = ("include-paths", "include_paths")
 # Options of stanc that produce no executable with the program's name.
 _NO_EXECUTABLE = {
-    "allow-undefined": "rows cannot be weighted through functions without Stan code",
-    "allow_undefined": "rows cannot be weighted through functions without Stan code",
+    "allow-undefined": _NO_CODE,
+    "allow_undefined": _NO_CODE,
     "name": "a model has the name of its file",
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,13 +21,6 @@ __all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
 
 #: Names of mass matrices, cmdstanpy's short ones too.
 Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
-_METRICS: dict[Metric, Metric] = {
-    "diag_e": "diag_e",
-    "diag": "diag_e",
-    "dense_e": "dense_e",
-    "dense": "dense_e",
-    "unit_e": "unit_e",
-}
 
 #: Default number of warm-up iterations, as in Stan.
 WARMUP = 1000
@@ -41,6 +34,10 @@ DELTA = 0.8
 DENSE_DELTA = 0.98
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
+_DYNAMICS = (
+    "unconstrained draws are in the container's group unconstrained_posterior; for gradients and "
+    "momenta run model.stan_code with cmdstanpy"
+)
 #: Arguments of ``cmdstanpy.CmdStanModel.sample`` that do not apply here, with the reason.
 _REFUSED = {
     "threads_per_chain": "a coreset's rows are too few to divide among threads; "
@@ -51,10 +48,8 @@ _REFUSED = {
     "fixed_param": "it makes no posterior draws; model.generate_quantities(data, fit) "
     "evaluates generated quantities",
     "sig_figs": "all 18 digits are always written: log densities are differenced",
-    "save_diagnostics": "unconstrained draws are in the container's group "
-    "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
-    "save_latent_dynamics": "unconstrained draws are in the container's group "
-    "unconstrained_posterior; for gradients and momenta run model.stan_code with cmdstanpy",
+    "save_diagnostics": _DYNAMICS,
+    "save_latent_dynamics": _DYNAMICS,
     "save_profile": "to profile a program run it with cmdstanpy; model.stan_code is the weighted "
     "one",
     "time_fmt": "each round writes its CSV files to a separate folder; name that "
@@ -151,15 +146,14 @@ class NUTS:
         delta = self.adapt_delta
         if delta is not None and not (is_number(delta) and 0 < delta < 1):
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
-        if self.metric is not None and (
-            not isinstance(self.metric, str) or self.metric not in _METRICS
-        ):
+        known = isinstance(self.metric, str) and self.metric in get_args(Metric)
+        if self.metric is not None and not known:
             raise OptionError(
                 f"metric is {shown(self.metric)}, expected one of 'diag_e', 'dense_e', 'unit_e'; "
                 "its values cannot be given, NUTS on a coreset finds them in seconds"
             )
-        if self.metric is not None:
-            object.__setattr__(self, "metric", _METRICS[self.metric])
+        if self.metric in ("diag", "dense"):
+            object.__setattr__(self, "metric", f"{self.metric}_e")
         self._check_step_size()
 
     def _check_step_size(self) -> None:

@@ -7,6 +7,7 @@ Statistics), taken from the Python package of the same name.
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,21 +19,24 @@ if TYPE_CHECKING:
 
 __all__ = ["FLIGHT_LABELS", "FLIGHT_PREDICTORS", "flights", "flights_data"]
 
+# The columns of ``X`` in `flights_data`, each a function of the table.
+_PREDICTORS: dict[str, Callable[[Any], Any]] = {
+    "hour": lambda table: (table["hour"] - 13) / 10,
+    "hour_squared": lambda table: (((table["hour"] - 13) / 10) ** 2).round(4),
+    "distance": lambda table: (table["distance"] - 1000) / 1000,
+    "from_jfk": lambda table: table["origin"] == "JFK",
+    "from_lga": lambda table: table["origin"] == "LGA",
+    "summer": lambda table: table["month"].isin([6, 7, 8]),
+    "winter": lambda table: table["month"].isin([12, 1, 2]),
+    "american": lambda table: table["carrier"] == "AA",
+    "delta": lambda table: table["carrier"] == "DL",
+    "expressjet": lambda table: table["carrier"] == "EV",
+    "jetblue": lambda table: table["carrier"] == "B6",
+    "united": lambda table: table["carrier"] == "UA",
+}
+
 #: Columns of ``X`` in `flights_data`, in order.
-FLIGHT_PREDICTORS = (
-    "hour",
-    "hour_squared",
-    "distance",
-    "from_jfk",
-    "from_lga",
-    "summer",
-    "winter",
-    "american",
-    "delta",
-    "expressjet",
-    "jetblue",
-    "united",
-)
+FLIGHT_PREDICTORS = tuple(_PREDICTORS)
 
 #: Names of the coefficients, as ArviZ takes them.
 FLIGHT_LABELS: dict[str, Any] = {
@@ -84,26 +88,10 @@ def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
         if not 1 <= rows <= len(table):
             raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
         table = table.sample(rows, random_state=seed)
-    hour = (table["hour"].to_numpy() - 13) / 10
-    columns = {
-        "hour": hour,
-        "hour_squared": (hour**2).round(4),
-        "distance": (table["distance"].to_numpy() - 1000) / 1000,
-        "from_jfk": table["origin"] == "JFK",
-        "from_lga": table["origin"] == "LGA",
-        "summer": table["month"].isin([6, 7, 8]),
-        "winter": table["month"].isin([12, 1, 2]),
-        "american": table["carrier"] == "AA",
-        "delta": table["carrier"] == "DL",
-        "expressjet": table["carrier"] == "EV",
-        "jetblue": table["carrier"] == "B6",
-        "united": table["carrier"] == "UA",
-    }
-    x = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in FLIGHT_PREDICTORS])
     return {
         "N": len(table),
-        "D": len(FLIGHT_PREDICTORS),
-        "X": x,
+        "D": len(_PREDICTORS),
+        "X": np.column_stack([np.asarray(of(table), np.float64) for of in _PREDICTORS.values()]),
         "y": (table["arr_delay"] > 15).to_numpy(np.int64),
         "alpha_scale": 5.0,
         "beta_scale": 2.5,

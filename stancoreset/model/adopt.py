@@ -52,6 +52,11 @@ class Adopted:
         frozen = "" if self.woven is None else self.woven.frozen_code
         return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
 
+    @property
+    def uses_solver(self) -> bool:
+        """Whether the program solves equations numerically, which limits its precision."""
+        return self.woven is not None and self.woven.uses_solver
+
     def complete(self, data: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
         """Add the frozen variables, computed from all given rows, to checked data.
 

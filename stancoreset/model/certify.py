@@ -27,6 +27,8 @@ __all__ = ["CERTIFIED_DRAWS", "Judge"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
+# What a certificate says of chains and references, which no map of the draws changes.
+_OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
 
 
 @dataclass(frozen=True)
@@ -107,15 +109,10 @@ class Judge:
         matched = certify(
             match.log_weights,
             certificate.heldout_error,
-            divergences=certificate.divergences,
-            n_transitions=certificate.n_transitions,
-            unseen=certificate.unseen,
             moved=moved_by(match.log_weights, match.draws),
-            against=certificate.against,
-            rhat=certificate.rhat,
-            unvisited=certificate.unvisited,
             witness=density.told,
             monte_carlo=self._of_one_chain(match.draws),
+            **{name: getattr(certificate, name) for name in _OF_THE_CHAINS},
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
 

@@ -178,10 +178,7 @@ class CoresetFit:
         path = check_path("path", path)
         check_flag("overwrite", overwrite)
         folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
-        folder.keep("reference", self.reference)
-        folder.keep("coreset", self.coreset)
-        folder.keep("posterior", self.posterior)
-        folder.keep("certificate", self.certificate)
+        folder.keep_all(self)
         here = folder.path
         assert here is not None
         arviz.save(self.laplace, here / "laplace.nc")
@@ -322,10 +319,7 @@ def load_fit(path: str | Path) -> CoresetFit:
         certificate=load_stage(here, "certificate"),
         reference=load_stage(here, "reference"),
         laplace=load_part(here, "laplace.nc", arviz.load),
-        timings=report["timings"],
-        settings=report["settings"],
-        provenance=report["provenance"],
-        passes=report["passes"],
+        **{name: report[name] for name in ("timings", "settings", "provenance", "passes")},
         rounds=tuple(Round.of_report(record) for record in report.get("rounds", ())),
         data=load_part(here, COMPANION, read_data) if kept else None,
     )

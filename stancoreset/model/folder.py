@@ -282,6 +282,11 @@ class RunFolder:
             _SAVE[stage](value, self.path)
             record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
 
+    def keep_all(self, result: Any) -> None:
+        """Write every stage, each of which `result` holds under its name."""
+        for stage in _FILES:
+            self.keep(stage, getattr(result, stage))
+
     @property
     def complete(self) -> bool:
         """Whether the run is finished: its report is written last."""

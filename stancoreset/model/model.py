@@ -967,7 +967,8 @@ class CoresetModel(Closing):
         woven = self._adopted.woven
         if isinstance(checked, StoredRows):  # a random sample of the rows serves as well
             checked = checked.sample
-        if woven is not None and woven.uses_solver:
+        tolerance = SOLVER_TOLERANCE if self._adopted.uses_solver else TOLERANCE
+        if self._adopted.uses_solver:
             warnings.warn(
                 f"'{self.program.program.name}' solves equations numerically: its identities are "
                 f"checked to {SOLVER_TOLERANCE:.0e} instead of {TOLERANCE:.0e}",
@@ -982,7 +983,7 @@ class CoresetModel(Closing):
             numbered=woven is not None and woven.numbered,
             points=points,
             seed=seed,
-            tolerance=TOLERANCE if woven is None or not woven.uses_solver else SOLVER_TOLERANCE,
+            tolerance=tolerance,
         )
 
 

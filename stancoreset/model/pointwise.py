@@ -68,14 +68,8 @@ def with_log_likelihood(
     values = _log_lik(session, checked, theta, n_obs)
     observed = outcomes(original, session.program.rows)
     name = observed[0] if len(observed) == 1 else "log_lik"
-    container = add_group(
-        container,
-        "log_likelihood",
-        {name: values.reshape(sizes["chain"], sizes["draw"], n_obs)},
-        dims={name: ["row"]},
-        coords=_labels(drawn, n_obs),
-        overwrite=True,
-    )
+    values = values.reshape(sizes["chain"], sizes["draw"], n_obs)
+    container = _by_row(container, "log_likelihood", {name: values}, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, observed)
 
 
@@ -124,14 +118,7 @@ def with_replications(
             )
         value = np.moveaxis(value, 1 + axes[name], 1)
         copies[name] = value.reshape(drawn.sizes["chain"], drawn.sizes["draw"], *value.shape[1:])
-    container = add_group(
-        container,
-        "posterior_predictive",
-        copies,
-        dims={name: ["row"] for name in copies},
-        coords=_labels(drawn, n_obs),
-        overwrite=True,
-    )
+    container = _by_row(container, "posterior_predictive", copies, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, tuple(copies))
 
 
@@ -158,14 +145,16 @@ def _with_observed(
         return container
     axes = session.program.rows
     data = {name: np.moveaxis(np.asarray(checked[name]), axes[name], 0) for name in names}
-    return add_group(
-        container,
-        "observed_data",
-        data,
-        dims={name: ["row"] for name in data},
-        coords={"row": np.arange(session.program.n_obs(checked))},
-        overwrite=True,
-    )
+    rows = np.arange(session.program.n_obs(checked))
+    return _by_row(container, "observed_data", data, {"row": rows})
+
+
+def _by_row(
+    container: Container, group: str, values: Mapping[str, Any], labels: Mapping[str, Any]
+) -> Container:
+    """Add a group of values by row, in place of one of that name."""
+    dims = {name: ["row"] for name in values}
+    return add_group(container, group, values, dims=dims, coords=labels, overwrite=True)
 
 
 def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -179,13 +179,11 @@ class Rounds:
         container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
-        folder.keep("reference", best.reference)
-        folder.keep("coreset", best.coreset)
-        folder.keep("posterior", container)
-        folder.keep("certificate", certificate)
-        attempts.append(
-            replace(best, posterior=container, certificate=certificate, native=None, round=record)
+        matched = replace(
+            best, posterior=container, certificate=certificate, native=None, round=record
         )
+        folder.keep_all(matched)
+        attempts.append(matched)
 
     def _instead(self, change: Change, error: StancoresetError) -> Change:
         """The replacement of a first pass without a Laplace fit; raise any other error."""

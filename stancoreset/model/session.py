@@ -172,8 +172,7 @@ class Session:
 
     def _no_rows(self, checked: StanData) -> StanData:
         """Data with which the program is its prior."""
-        one = checked.sample if isinstance(checked, StoredRows) else checked
-        return self.program.prior_data(one)
+        return self.program.prior_data(_in_memory(checked))
 
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
@@ -248,7 +247,7 @@ class Session:
     def _choose_passes(self, checked: StanData) -> Passes:
         if self.passes == "engine":
             return Passes()
-        data = checked.sample if isinstance(checked, StoredRows) else checked
+        data = _in_memory(checked)
         return choose_passes(
             self._compiled, self.engine, self.program, self.controlled, data, self.threads
         )
@@ -258,7 +257,7 @@ class Session:
         if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
             return None
         if self._glm is None or self._glm[0] is not checked:
-            data = checked.sample if isinstance(checked, StoredRows) else checked
+            data = _in_memory(checked)
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             self._glm = (checked, self._confirmed(found, checked))
         return self._glm[1]
@@ -286,8 +285,7 @@ class Session:
     def witness(self, checked: StanData) -> Witness | StoredWitness:
         """The author's program on all rows; cached until the data change."""
         if self._witness is None or self._witness[0] is not checked:
-            one = checked.sample if isinstance(checked, StoredRows) else checked
-            prior = self.density().bind(self.program.prior_data(one))
+            prior = self.density().bind(self._no_rows(checked))
             original, adopted = self.original(), self.adopted
             woven = adopted.woven
             witness: Witness | StoredWitness
@@ -314,15 +312,8 @@ class Session:
         unit = None
         if isinstance(witness, Witness) and witness.data is not checked:
             unit = partial(self._bound_full, witness.data, self.glm_of(checked))
-        woven = self.adopted.woven
-        solver = woven is not None and woven.uses_solver
-        return WitnessedDensity(
-            full,
-            witness,
-            unit,
-            self.program.program.name,
-            SOLVER_TOLERANCE if solver else TOLERANCE,
-        )
+        tolerance = SOLVER_TOLERANCE if self.adopted.uses_solver else TOLERANCE
+        return WitnessedDensity(full, witness, unit, self.program.program.name, tolerance)
 
     def pool(
         self,
@@ -573,16 +564,14 @@ class Session:
         dropped = self.program.row_parameters
         kept = {k: v for k, v in result.variables.items() if k not in dropped}
         warmup = {k: v for k, v in result.warmup_variables.items() if k not in dropped}
-        constant = (
-            {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
-            if coreset is not None
-            else None
-        )
+        constant: dict[str, Any] = {}
+        if coreset is not None:
+            constant = {"coreset_row": coreset.indices, "coreset_weight": coreset.weights}
         # Rows and weights share a dimension.
-        shared = {name: [_CORESET_DIM] for name in constant or ()}
+        shared = {name: [_CORESET_DIM] for name in constant}
         return arviz.from_result(
             replace(result, variables=kept, warmup_variables=warmup),
-            constant_data=constant,
+            constant_data=constant or None,
             attrs=provenance,
             coords=labels.get("coords"),
             dims={**(labels.get("dims") or {}), **shared},
@@ -630,9 +619,13 @@ class Session:
         self._witness = None
 
 
+def _in_memory(checked: StanData) -> StanData:
+    """The data, or a random sample of rows that stay on disk."""
+    return checked.sample if isinstance(checked, StoredRows) else checked
+
+
 def _top(bound: BoundModel, start: Float) -> tuple[Float, Float]:
     """The mode of a density that costs little, and its width in each coordinate there."""
-
     around = GaussianFit(start, np.eye(len(start)))
     density = around.whitened(bound.log_density_gradient)
     mode = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Compiled, Float, StanData
+from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.glm import GlmKernel, GlmRows
@@ -115,7 +115,7 @@ class BoundChunks:
 
 
 @dataclass(frozen=True)
-class ArrayChunks:
+class ArrayChunks(Closing):
     """Chunks of arrays in memory, evaluated as a generalised linear model in threads.
 
     `rows` are row variables, with the row as first axis.
@@ -149,12 +149,9 @@ class ArrayChunks:
 
         return fold(evaluated())
 
-    def close(self) -> None:
-        """See `RowSums.close`."""
-
 
 @dataclass(frozen=True)
-class StoredChunks:
+class StoredChunks(Closing):
     """Chunks that each pass reads again, evaluated by a kernel."""
 
     stored: StoredRows
@@ -164,9 +161,6 @@ class StoredChunks:
         """See `RowSums.sums`."""
         tell = _in_draws(progress, len(draws), self.stored.n_obs)
         return self.stored.sums(self.kernel, method, draws, tell)
-
-    def close(self) -> None:
-        """See `RowSums.close`."""
 
 
 @dataclass(frozen=True)

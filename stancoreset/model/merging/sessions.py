@@ -35,6 +35,10 @@ class _Derived(Session):
         self._compiled = session._compiled
         self.union = union
 
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows, so that it may be merged again."""
+        return self.rows(checked, coreset)
+
 
 class UnionSession(_Derived):
     """The union of the parts' coresets as data, with the parts' quadratics taken as exact."""
@@ -109,10 +113,6 @@ class PartsSession(_Derived):
             return super().rows(checked, None)
         within = np.searchsorted(self.union.indices, coreset.indices)
         return super().rows(checked, replace(coreset, indices=within, n_obs=self.union.size))
-
-    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
-        """The coreset's rows, so that it may be merged again."""
-        return self.rows(checked, coreset)
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
         """All rows of all parts, or the union of their coresets in their place."""
@@ -203,7 +203,3 @@ class WholeSession(_Derived):
         """The rows of the coresets."""
         rows = self.union.indices
         return rows, self.bind_rows(checked, rows)
-
-    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
-        """The coreset's rows."""
-        return self.rows(checked, coreset)

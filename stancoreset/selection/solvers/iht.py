@@ -114,14 +114,9 @@ def aiht(
     gradient_batch: int | None = None,
     subsample_weights: bool = False,
 ) -> Iterator[Fit]:
-    """Automated accelerated iterative hard thresholding, A-IHT (Algorithm 2).
+    """Automated accelerated iterative hard thresholding, A-IHT (Algorithm 2); options as for `iht`.
 
     Step sizes and momentum by exact line search: see the module's notes for the derivation.
-
-    Parameters
-    ----------
-    max_iter, rtol, compression, gradient_batch, subsample_weights
-        As for `iht`.
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
     return _accelerated(problem, workspace, max_iter, rtol, debias=False)
@@ -139,12 +134,7 @@ def aiht2(
 ) -> Iterator[Fit]:
     """A-IHT II (Algorithm 3): Algorithm 2 with a de-biasing gradient step on the support.
 
-    Step sizes and momentum by exact line search: see the module's notes for the derivation.
-
-    Parameters
-    ----------
-    max_iter, rtol, compression, gradient_batch, subsample_weights
-        As for `iht`.
+    Options as for `iht`; step sizes and momentum as for `aiht`.
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
     return _accelerated(problem, workspace, max_iter, rtol, debias=True)
