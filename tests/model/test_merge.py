@@ -15,6 +15,8 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
+from stancoreset.model.merging.parts import read_part, union_rows
+from stancoreset.model.merging.sessions import PartsSession, UnionSession
 from stancoreset.model.refinement import LONGER_CHAINS
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.selection.control_variates import ControlVariate
@@ -95,6 +97,23 @@ def test_the_union_keeps_rows_and_weights(parts, data):
         np.testing.assert_array_equal(
             data["X"][union.indices[mine]], piece["X"][fit.coreset.indices]
         )
+
+
+def test_closing_releases_the_union_and_every_part(model, data):
+    session, weights = model._session, np.full(20, 100.0)
+    parts = []
+    for number, piece in enumerate(cut(data, [0, 2_000, 5_000]), 1):
+        coreset = Coreset(np.arange(20), weights, piece["N"], "uniform", 0.1, 0.1)
+        parts.append(read_part(session, (piece, coreset), number))
+    union = sc.merge([part.coreset for part in parts])
+    selecting = UnionSession(session, union)
+    joined = PartsSession(session, union, parts, selecting, union_rows(session.program, parts))
+    joined.full_data(joined.on_union)
+    selecting.full_data(joined.on_union)
+    assert len(joined._sessions) == 2
+    bound = list(joined._sessions)
+    joined.close()
+    assert all(one._full is None for one in (*bound, selecting))
 
 
 def test_quadratics_add_exactly():

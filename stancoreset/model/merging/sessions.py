@@ -136,7 +136,8 @@ class PartsSession(_Derived):
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        for session in self._sessions:
+        super().close()
+        for session in (self.selecting, *self._sessions):
             session.close()
         self._sessions = []
         if self._sum is not None:
