@@ -148,11 +148,7 @@ class Plan:
 
     The arguments of `CoresetModel.fit` and `CoresetModel.merge`, the options of the command line
     and the keys of a batch's file are made from these fields and those of `Selection` and `NUTS`.
-
-    Attributes
-    ----------
-    options : mapping
-        Options of the selection algorithm.
+    `options` are those of the selection algorithm.
     """
 
     size: Size = option(

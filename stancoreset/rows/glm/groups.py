@@ -83,16 +83,10 @@ class Parameters:
 class Names:
     """The program's variables by their possible role in a linear predictor.
 
-    Attributes
-    ----------
-    matrices, vectors, integers : tuple of str
-        Row variables.
-    products : frozenset of (str, str)
-        Pairs of a row variable and a coefficient that are multiplied.
-    indexed : tuple of (str, str)
-        Pairs of a variable and the row variable that indexes it.
-    definitions : dict of str to frozenset of str
-        For each variable, the names in the statements that define it.
+    `matrices`, `vectors` and `integers` are row variables. `products` are pairs of a row variable
+    and a coefficient that are multiplied, and `indexed` pairs of a variable and the row variable
+    that indexes it. For each variable, `definitions` are the names in the statements that define
+    it.
     """
 
     matrices: tuple[str, ...]

@@ -50,11 +50,8 @@ class Term:
 class Coefficients:
     """The map from draws to coefficients, and from derivatives along these to parameters'.
 
-    Attributes
-    ----------
-    terms : tuple of Term
-    scale : int or float or None
-        For the normal: the position of log σ among the parameters (int), or σ itself (float).
+    `scale` is, for the normal, the position of log σ among the parameters (int), or σ itself
+    (float).
     """
 
     terms: tuple[Term, ...]

@@ -30,14 +30,8 @@ __all__ = ["Expected", "ExpectedRows", "expected_rows"]
 class ExpectedRows:
     """Sums over rows of expected log likelihoods and their expected derivatives under q.
 
-    Attributes
-    ----------
-    value : float
-        E_q[L], up to a constant.
-    gradient : ndarray, shape (C,)
-        E_q[∇L], along the coefficients of η and the shared coordinate after them, if any.
-    hessian : ndarray, shape (C, C)
-        E_q[∇²L].
+    `value` is E_q[L], up to a constant; `gradient` (C,) and `hessian` (C, C) are E_q[∇L] and
+    E_q[∇²L], along the coefficients of η and the shared coordinate after them, if any.
     """
 
     value: float

@@ -26,17 +26,9 @@ _KEPT = 20_000_000
 class AllRows:
     """The rows of the full data, and the sums of their parts of orders one and two.
 
-    Attributes
-    ----------
-    kept : tuple of HermiteSeries, or None
-        The rows' series, if they fit in memory.
-    count : int
-    weight : float
-        Σ_n w_n.
-    sizes : dict of Part to float
-        Σ_n w_n |v_np|: a bound on the norm of the part of all rows.
-    quadratic : dict of Part to ndarray
-        Tensors of the parts of orders one and two.
+    `kept` are the rows' series, if they fit in memory; `weight` is Σ_n w_n, and `sizes` are
+    Σ_n w_n |v_np| of every part, bounds on its norm. `quadratic` holds the tensors of the parts of
+    orders one and two.
     """
 
     chunks: Iterable[GlmRows] = field(repr=False)

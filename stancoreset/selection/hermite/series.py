@@ -61,15 +61,9 @@ class Part(NamedTuple):
 class HermiteSeries:
     """Rows of a chunk as Hermite series under a Gaussian.
 
-    Attributes
-    ----------
-    parts : tuple of Part
-    directions : ndarray, shape (n, r)
-        z_n or e_n, of length one.
-    values : ndarray, shape (T, n)
-        h_nk / √k!, or h_n,ba / √(b! a!), of every part: up to its sign, the part's norm.
-    weights : ndarray, shape (n,)
-        The rows' weights in the full data.
+    `directions` (n, r) are z_n or e_n, of length one; `values` (T, n) are h_nk / √k!, or h_n,ba /
+    √(b! a!), of every part: up to its sign, the part's norm. `weights` (n,) are the rows' weights
+    in the full data.
     """
 
     parts: tuple[Part, ...]
@@ -104,16 +98,8 @@ def joined(several: Sequence[HermiteSeries]) -> HermiteSeries:
 class Placed:
     """Distribution of rows' predictors where the coefficients, and λ after them, follow q.
 
-    Attributes
-    ----------
-    mean : ndarray, shape (n,)
-        μ_n.
-    own : ndarray, shape (n, r)
-        s_n z_n without its part along v.
-    along, across : ndarray, shape (n,)
-        s_n vᵀz_n, and the length of `own`; with one predictor zero and s_n.
-    other : tuple of float
-        λ₀ and τ.
+    `mean` (n,) is μ_n; `own` (n, r) is s_n z_n without its part along v; `along` and `across` (n,)
+    are s_n vᵀz_n and the length of `own`, with one predictor zero and s_n. `other` holds λ₀ and τ.
     """
 
     mean: Float = field(repr=False)

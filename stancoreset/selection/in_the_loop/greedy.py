@@ -102,10 +102,8 @@ def sparse_vi(
     began = perf_counter()
     check_call(model, seed, callback)
     size = check_count(size, "size")
-    count = max(100, 2 * size) if draws is None else check_count(draws, "draws")
+    count = max(100, 2 * size) if draws is None else check_count(draws, "draws", 2)
     steps = check_count(steps, "steps")
-    if count < 2:
-        raise SolverError(f"draws={draws}; expected at least 2")
     polish = check_count(polish, "polish", 0)
     step_size = check_positive(step_size, "step_size")
     if not isinstance(update, str) or update not in ("gradient", "newton"):

@@ -118,9 +118,7 @@ def quasi_newton(
     began = perf_counter()
     check_call(model, seed, callback)
     size = min(check_count(size, "size"), model.n_candidates)
-    count = max(200, 2 * size) if draws is None else check_count(draws, "draws")
-    if count < 2:
-        raise SolverError(f"draws={draws}; expected at least 2")
+    count = max(200, 2 * size) if draws is None else check_count(draws, "draws", 2)
     iterations = check_count(iterations, "iterations")
     share = check_positive(regularization, "regularization")
     searched = check_count(line_search, "line_search", 0)

@@ -192,7 +192,7 @@ def moderate(
 
 
 def check_count(value: object, name: str, least: int = 1) -> int:
-    """Return a whole number of at least 1, or raise a `SolverError` that names it."""
+    """Return a whole number of at least `least`, or raise a `SolverError` that names it."""
     if not is_whole(value) or not least <= value < 2**63:  # type: ignore[operator]
         raise SolverError(f"{name}={shown(value)}; expected a whole number of at least {least}")
     return int(value)  # type: ignore[call-overload,no-any-return]
