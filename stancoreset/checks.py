@@ -38,6 +38,8 @@ __all__ = [
 
 # Stan's seeds are unsigned 32-bit integers.
 _SEEDS = 2**32 - 1
+# Largest whole number that NumPy's arrays hold.
+_MOST = 2**63 - 1
 # Largest length of a value in a message.
 _LONGEST = 80
 
@@ -65,7 +67,7 @@ def is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> None:
+def check_whole(name: str, value: object, least: int) -> None:
     """Raise unless `value` is a whole number of at least `least`.
 
     >>> check_whole("chains", 0, 1)
@@ -73,18 +75,18 @@ def check_whole(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
     stancoreset.errors.OptionError: chains is 0, expected a whole number of at least 1
     """
     whole = is_whole(value)
-    if not whole or not least <= int(value) <= most:  # type: ignore[call-overload]
-        above = whole and int(value) > most  # type: ignore[call-overload]
+    if not whole or not least <= int(value) <= _MOST:  # type: ignore[call-overload]
+        above = whole and int(value) > _MOST  # type: ignore[call-overload]
         raise OptionError(
             f"{name} is {shown(value)}, expected a whole number of at "
-            + (f"most {most}" if above else f"least {least}")
+            + (f"most {_MOST}" if above else f"least {least}")
         )
 
 
-def check_seed(value: object, name: str = "seed") -> None:
+def check_seed(value: object) -> None:
     """Raise unless `value` is a seed that Stan accepts."""
     if not is_whole(value) or not 0 <= int(value) <= _SEEDS:  # type: ignore[call-overload]
-        raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
+        raise OptionError(f"seed is {shown(value)}, expected a whole number from 0 to {_SEEDS}")
 
 
 def check_number(name: str, value: Any, least: float = -math.inf, *, strict: bool = False) -> None:

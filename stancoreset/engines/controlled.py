@@ -11,9 +11,9 @@ from stancoreset.stan.transforms import ILR_SIMPLEX
 __all__ = ["CompiledWithControl", "controlled_for"]
 
 
-def controlled_for(weighted: WeightedProgram, engine: Engine, seen: bool = True) -> Controlled:
+def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
     """Apply `add_control` in the coordinates of an engine."""
-    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX, seen=seen)
+    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
 
 
 @dataclass(frozen=True)

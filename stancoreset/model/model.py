@@ -53,7 +53,7 @@ from stancoreset.model.identities import (
 )
 from stancoreset.model.merging import keep_rows, merge_parts
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
-from stancoreset.model.passes import PassesName, check_passes
+from stancoreset.model.passes import PASSES, PassesName
 from stancoreset.model.plan import (
     BEYOND,
     HELDOUT_DRAWS,
@@ -79,7 +79,7 @@ from stancoreset.model.steps import Pipeline
 from stancoreset.posterior import LEAST_DRAWS, Certificate
 from stancoreset.posterior.arviz import Container, Posterior, variables_of
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, ReferenceName, check_reference
+from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
 from stancoreset.rows import FullData
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import (
@@ -182,19 +182,21 @@ class CoresetModel(Closing):
         refuse_arguments(others)
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
+        if stan_file is None:
+            check_text("stan_code", stan_code, "the text of a Stan program")
         check_flag("glm", glm)
         if obs is not None:
             check_text("obs", obs, "the name of a data variable")
         if threads is not None:
             check_whole("threads", threads, 1)
-        check_passes(passes)
+        check_choice("passes", passes, PASSES)
         folders = include_paths(stanc_options)
         self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
         try:
             program = (
                 StanProgram.from_file(check_path("stan_file", stan_file), include_paths=folders)
                 if stan_file is not None
-                else StanProgram.from_code(_text(stan_code), include_paths=folders)
+                else StanProgram.from_code(str(stan_code), include_paths=folders)
             )
             self._adopted = adopt(program, obs=obs)
         except RecursionError:
@@ -495,7 +497,7 @@ class CoresetModel(Closing):
         check_whole("draws", draws, 2)
         check_reference(method)
         full = self._session.full_data(self.read(data))
-        return self._session.reference(full, method, draws, seed)
+        return fit_reference(full, method, draws, seed)
 
     @overload
     def project(
@@ -990,11 +992,6 @@ class CoresetModel(Closing):
 def _given(**values: object) -> dict[str, object]:
     """The arguments that have a value."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _text(code: object) -> str:
-    check_text("stan_code", code, "the text of a Stan program")
-    return str(code)
 
 
 def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> None:

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from stancoreset.checks import check_choice
 from stancoreset.engines import (
     TOLERANCE,
     Compiled,
@@ -23,7 +22,7 @@ from stancoreset.errors import StancoresetError
 from stancoreset.model.identities import random_points
 from stancoreset.stan import Controlled, WeightedProgram
 
-__all__ = ["PASSES", "Passes", "PassesName", "check_passes", "choose_passes"]
+__all__ = ["PASSES", "Passes", "PassesName", "choose_passes"]
 
 #: Choices: stanli if it agrees with the engine, or always the engine.
 PassesName: TypeAlias = Literal["auto", "engine"]
@@ -44,11 +43,6 @@ class Passes:
 
     compiled: CompiledForBoth | None = field(default=None, repr=False)
     said: str = ""
-
-
-def check_passes(passes: str) -> None:
-    """Raise unless `passes` is one of `PASSES`."""
-    check_choice("passes", passes, PASSES)
 
 
 def choose_passes(

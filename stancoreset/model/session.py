@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
-from stancoreset.reference import GaussianFit, Reference, curvature_width, fit_reference
+from stancoreset.reference import GaussianFit, Reference, curvature_width
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
@@ -541,17 +541,6 @@ class Session:
         values = full.prior.constrain(draws)
         rows = {name: value[None] for name, value in values.items()}
         return arviz.posterior_container(rows, **labels)
-
-    def reference(
-        self,
-        full: FullData,
-        method: Any,
-        draws: int,
-        seed: int,
-        tick: Callable[[int], object] | None = None,
-    ) -> Reference:
-        """The reference distribution: one of `stancoreset.reference.methods.METHODS`, or draws."""
-        return fit_reference(full, method, draws, seed, tick)
 
     def container(
         self,

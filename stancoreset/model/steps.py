@@ -36,7 +36,7 @@ from stancoreset.model.sizes import (
 from stancoreset.model.view import View, view_of
 from stancoreset.posterior import Certificate
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference
+from stancoreset.reference import Reference, fit_reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     MAX_CANDIDATES,
@@ -170,7 +170,7 @@ class Pipeline:
             if settles and plan.reference == "laplace":
                 found = settling.from_rough_modes()
             if found is None:
-                found = self.session.reference(full, plan.reference, count, plan.seed, tick)
+                found = fit_reference(full, plan.reference, count, plan.seed, tick)
                 found = settling.from_reference(found) if settles else found
             return found
 

@@ -15,7 +15,7 @@ from stancoreset.errors import ControlError
 from stancoreset.model import settling
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
-from stancoreset.reference import GaussianFit, Reference
+from stancoreset.reference import GaussianFit, Reference, fit_reference
 from stancoreset.selection import expand, project_taylor
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
@@ -134,7 +134,7 @@ def test_a_good_laplace_fit_stays(counts):
         session, data = one._session, one.read(counts)
         full = session.full_data(data)
         assert Settling(session, data, full, NUTS(), 1, 100).from_rough_modes() is None
-        laplace = session.reference(full, "laplace", 100, 1)
+        laplace = fit_reference(full, "laplace", 100, 1)
         assert Settling(session, data, full, NUTS(), 1, 100).from_reference(laplace) is laplace
 
 
@@ -152,7 +152,7 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
 def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkeypatch):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
-    reference = session.reference(full, "laplace", 50, 1)
+    reference = fit_reference(full, "laplace", 50, 1)
     seen = type(session).seen
     monkeypatch.setattr(type(session), "seen", lambda *args: seen(*args) * 1.01)
     with pytest.raises(ControlError, match="what the rows see"):

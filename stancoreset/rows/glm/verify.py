@@ -52,7 +52,6 @@ def find_glm(
     density: Compiled,
     with_log_lik: Compiled,
     data: Mapping[str, Any],
-    seed: int = 0,
 ) -> FoundGlm:
     """Find the GLM that equals the program's likelihood, or the reason why there is none.
 
@@ -62,7 +61,7 @@ def find_glm(
     reason = why_not(program)
     if reason:
         return FoundGlm(None, reason)
-    rng = np.random.default_rng([seed, 23])
+    rng = np.random.default_rng([0, 23])
     chosen = _chosen(program, data, rng)
     part = program.subset(data, chosen)
     rows = rows_of(program, part)

@@ -14,19 +14,17 @@ from stancoreset.selection.solvers.nnls import nonnegative_weights
 
 __all__ = ["group_pursuit"]
 
+# Number of consecutive failed exchanges after which to stop.
+_EXCHANGES = 3
 
-def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
+
+def group_pursuit(problem: Problem) -> Iterator[Fit]:
     """Add whole groups within a budget of rows, then exchange groups.
 
     The groups whose rows correlate most with the residual, per row, enter while they fit; after
     each, non-negative least squares is solved on all rows of the selected groups. Then groups are
     exchanged: the one that contributes least to the fit per row leaves, others enter instead,
     and the change is kept if the error fell.
-
-    Parameters
-    ----------
-    exchanges
-        Number of consecutive failed exchanges after which to stop.
     """
     state = _Groups(problem)
     if problem.start is not None:
@@ -35,7 +33,7 @@ def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
     for size in problem.sizes:
         state.grow(size)
         failures, stay = 0, np.zeros(len(state.counts), dtype=bool)
-        while failures < exchanges and state.error > problem.tol:
+        while failures < _EXCHANGES and state.error > problem.tol:
             candidates = np.flatnonzero(state.inside & ~stay)
             if len(candidates) == 0:
                 break
