@@ -26,14 +26,7 @@ __all__ = [
 ]
 
 #: Settings of a fit that also apply to NUTS on the full data.
-FULL_SETTINGS = (
-    "seed",
-    "inits",
-    *NUTS.names(),
-    "engine_output_dir",
-    "coords",
-    "dims",
-)
+FULL_SETTINGS = ("seed", "inits", *NUTS.names(), "engine_output_dir", "coords", "dims")
 # Settings that the batch decides itself.
 _NOT_SETTINGS = ("show_console", "refresh")
 

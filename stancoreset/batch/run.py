@@ -80,13 +80,7 @@ def run_batch(
     >>> table[["verdict", "ess", "seconds"]]                    # doctest: +SKIP
     """
     table, unwritten = run_and_tell(
-        spec,
-        work_dir,
-        jobs=jobs,
-        resume=resume,
-        retry=retry,
-        dry_run=dry_run,
-        on_event=on_event,
+        spec, work_dir, jobs=jobs, resume=resume, retry=retry, dry_run=dry_run, on_event=on_event
     )
     if unwritten is not None:
         raise unwritten

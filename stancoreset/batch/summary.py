@@ -18,29 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["planned", "summarise_jobs", "write_summary"]
 
 _IN_MARKDOWN = (
-    "state",
-    "verdict",
-    "rows",
-    "khat",
-    "ess",
-    "heldout_error",
-    "seconds",
-    "speedup",
-    "max_delta_mean",
-)
+    "state", "verdict", "rows", "khat", "ess",
+    "heldout_error", "seconds", "speedup", "max_delta_mean",
+)  # fmt: skip
+_JUDGED = ("verdict", "khat", "ess", "n_draws", "heldout_error")
 _COUNTS = (
-    "size",
-    "seed",
-    "draws",
-    "candidates",
-    "chains",
-    "iter_warmup",
-    "iter_sampling",
-    "max_treedepth",
-    "n_obs",
-    "rows",
-    "n_draws",
-)
+    "size", "seed", "draws", "candidates", "chains", "iter_warmup",
+    "iter_sampling", "max_treedepth", "n_obs", "rows", "n_draws",
+)  # fmt: skip
 
 
 def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
@@ -76,8 +61,7 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
         ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``ess``,
         ``n_draws``, ``heldout_error``, ``mcse_mean``, ``mcse_sd``, ``relative_error``,
         ``seconds``, ``full_seconds``, ``speedup``, ``max_delta_mean``, ``max_log_sd_ratio``
-        (against NUTS on the full data),
-        ``seconds: <stage>`` for each stage, ``error``.
+        (against NUTS on the full data), ``seconds: <stage>`` for each stage, ``error``.
     """
     import pandas as pd
 
@@ -131,11 +115,7 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
         **{key: settings[key] for key in ("size", "method", "seed") if key in settings},
         "n_obs": coreset["n_obs"],
         "rows": coreset["size"],
-        "verdict": certificate["verdict"],
-        "khat": certificate["khat"],
-        "ess": certificate["ess"],
-        "n_draws": certificate["n_draws"],
-        "heldout_error": certificate["heldout_error"],
+        **{key: certificate[key] for key in _JUDGED},
         "mcse_mean": certificate.get("mcse_mean"),
         "mcse_sd": certificate.get("mcse_sd"),
         "relative_error": coreset["relative_error"],

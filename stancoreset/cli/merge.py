@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stancoreset.cli.options import asked
+from stancoreset.cli.options import add_merge_options, asked
 from stancoreset.errors import OptionError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ quoted pattern.
 def add_arguments(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
     handler: Callable[[argparse.Namespace], int],
-    add_options: Callable[[argparse.ArgumentParser], None],
 ) -> None:
     """Add the subcommand ``merge`` to a parser's subcommands."""
     parser = commands.add_parser(
@@ -54,7 +53,7 @@ def add_arguments(
         help="TOML or JSON that maps columns of DATA to Stan variables, as in stancoreset fit",
     )
     parser.add_argument("--obs", help="data integer that counts observations, if ambiguous")
-    add_options(parser)
+    add_merge_options(parser)
     parser.set_defaults(run=handler)
 
 

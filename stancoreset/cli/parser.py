@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from stancoreset.cli.options import add_fit_options, add_merge_options
+from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES
 from stancoreset.version import __version__
 
@@ -53,7 +53,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])
     _add_doctor(commands, handlers["doctor"])
-    add_merge_arguments(commands, handlers["merge"], add_merge_options)
+    add_merge_arguments(commands, handlers["merge"])
     add_batch_arguments(commands, handlers["batch"])
     add_paper_arguments(commands, handlers["paper"])
     return parser

@@ -124,17 +124,9 @@ def house_prices() -> tuple[Float, Float]:
 def _votes() -> Table:
     """Votes for Trump in 2016, with ten answers, age squared, state and race as 0/1."""
     answers = [
-        "age",
-        "female",
-        "collegeed",
-        "famincr",
-        "ideo",
-        "pid7na",
-        "bornagain",
-        "religimp",
-        "churchatd",
-        "prayerfreq",
-    ]
+        "age", "female", "collegeed", "famincr", "ideo", "pid7na",
+        "bornagain", "religimp", "churchatd", "prayerfreq",
+    ]  # fmt: skip
     table = _read("stevedata", "TV16")[["votetrump", "state", "racef", *answers]].dropna()
     numbers = _standardised(table[answers].to_numpy(float))
     squared = _standardised(numbers[:, :1] ** 2)

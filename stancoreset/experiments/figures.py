@@ -57,13 +57,8 @@ def draw(outcome: Outcome) -> Figure:
         panels = [(d, m) for d in datasets for m in metrics]
         columns = len(metrics)
     rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(3.6 * columns, 2.7 * rows + 1.0),
-        layout="constrained",
-        squeeze=False,
-    )
+    size = (3.6 * columns, 2.7 * rows + 1.0)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax, (dataset, metric) in zip(axes.flat, panels, strict=False):
         _panel(ax, outcome, dataset, metric.column)
         ax.set_ylabel(metric.label)

@@ -237,9 +237,7 @@ class RunFolder:
         for name in _written_in(self.path):
             (self.path / name).unlink(missing_ok=True)
         for below in _runs_below(self.path):
-            RunFolder(below, {}).clear()
-            with suppress(OSError):  # something else is in it, too
-                below.rmdir()
+            _remove(below)
 
     def round(self, number: int, action: str) -> RunFolder:
         """The folder of a round: this one for the first, a folder in it for each further one."""
@@ -451,13 +449,7 @@ _BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
 _RESULTS = (COMPANION, "report.json", "report.md", "laplace.nc")
 # Files of the command line, which versions without checksums did not list.
-_PICTURES = (
-    "comparison.csv",
-    "density.png",
-    "forest.png",
-    "weights.png",
-    "certificate.png",
-)
+_PICTURES = ("comparison.csv", "density.png", "forest.png", "weights.png", "certificate.png")
 _SAVE: dict[str, Callable[[Any, Path], object]] = {
     "reference": _save_reference,
     "coreset": lambda coreset, path: coreset.save(path / "coreset.csv"),
@@ -524,6 +516,13 @@ def _runs_below(path: Path) -> list[Path]:
     return [below for below in found if below.is_dir() and not below.is_symlink()]
 
 
+def _remove(run: Path) -> None:
+    """Remove a run's files, and its folder unless something else is in it, too."""
+    RunFolder(run, {}).clear()
+    with suppress(OSError):
+        run.rmdir()
+
+
 def _require_writable(folder: Path) -> None:
     """Raise unless the folder exists or can be made."""
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
@@ -548,22 +547,16 @@ def _copy(source: Path, target: Path, names: Iterable[str]) -> None:
 
 def _take_place(new: Path, old: Path) -> None:
     """Move the files of a finished run to the folder around it."""
-    kept = RunFolder(old, {})
     for below in _runs_below(old):
         if below != new:
-            RunFolder(below, {}).clear()
-            with suppress(OSError):
-                below.rmdir()
+            _remove(below)
     listed = read_checksums(new) or {}
     for name in set(_written_in(old)) - {*listed, _MARKER, CHECKSUMS}:
-        (kept.path / name).unlink(missing_ok=True)  # type: ignore[operator]
+        (old / name).unlink(missing_ok=True)
     for below in _runs_below(new):
         (old / below.name).mkdir(exist_ok=True)
-        _copy(
-            below,
-            old / below.name,
-            [name for name in _written_in(below) if (below / name).exists()],
-        )
+        written = [name for name in _written_in(below) if (below / name).exists()]
+        _copy(below, old / below.name, written)
     _copy(new, old, [*listed])
     with atomic_path(old / _MARKER) as temporary:
         shutil.copyfile(new / _MARKER, temporary)

@@ -78,18 +78,9 @@ class Attempt:
 
     def failed(self, number: int, change: Change, error: StancoresetError) -> Attempt:
         """The record of a failed round, with the results of this one."""
-        action = f"{change.action}: failed ({error})"
-        return replace(
-            self,
-            round=replace(
-                self.round,
-                round=number,
-                action=action,
-                reference=change.reference,
-                seconds=0.0,
-                lengthened=1.0,
-            ),
-        )
+        action, where = f"{change.action}: failed ({error})", change.reference
+        record = replace(self.round, round=number, action=action, reference=where)
+        return replace(self, round=replace(record, seconds=0.0, lengthened=1.0))
 
 
 @dataclass(frozen=True)

@@ -130,17 +130,10 @@ def compare(
                 draws, ours[label], stats, own[label], posterior, base
             )
     columns = [
-        "mean",
-        "sd",
-        *(f"q{100 * q:.4g}" for q in levels),
-        "delta_mean",
-        "mcse_delta",
-        "sd_ratio",
-        "wasserstein",
-        "ess_bulk",
-        "rhat",
-        "ess_per_second",
-    ]
+        "mean", "sd", *(f"q{100 * q:.4g}" for q in levels),
+        "delta_mean", "mcse_delta", "sd_ratio", "wasserstein",
+        "ess_bulk", "rhat", "ess_per_second",
+    ]  # fmt: skip
     order = [posterior.name for posterior in read]
     keys = sorted(rows, key=lambda key: order.index(key[0]))
     index = pd.MultiIndex.from_tuples(keys, names=["posterior", "parameter"])

@@ -50,23 +50,10 @@ def fit_reference(
 ) -> Reference:
     """Create the reference distribution that `method` names, or from the draws it holds.
 
-    Parameters
-    ----------
-    full : FullData
-    method : str, or posterior draws
-        A key of `METHODS`, or draws that `stancoreset.reference.draws.from_draws` reads.
-    draws : int
-        Number of draws, S.
-    seed : int
-    progress : callable, optional
-        Called with the number of draws evaluated since the last call.
-
-    Raises
-    ------
-    OptionError
-        If the method is unknown, or fewer than two draws are requested.
-    ReferenceFitError
-        If the reference cannot be fitted.
+    `method` is a key of `METHODS`, or draws that `stancoreset.reference.draws.from_draws` reads.
+    `draws` is their number, S, and `progress` is called with the number of draws evaluated since
+    the last call. An `OptionError` is raised if the method is unknown, or fewer than two draws are
+    requested; a `ReferenceFitError` if the reference cannot be fitted.
     """
     check_whole("draws", draws, 2)
     check_reference(method)

@@ -217,13 +217,8 @@ def _grid(panels: int) -> Panels:
     columns = panels if panels <= 4 else (3 if panels in (5, 6, 9) else 4)
     rows = -(-panels // columns)
     width = max(5.0, 2.6 * columns)
-    _, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(width, 2.1 * rows + 0.6),
-        squeeze=False,
-        layout="constrained",
-    )
+    size = (width, 2.1 * rows + 0.6)
+    _, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     flat = axes.ravel()
     for spare in flat[panels:]:
         spare.remove()
