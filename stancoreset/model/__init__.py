@@ -6,7 +6,7 @@ the `Plan` of a fit with its options, and what commands and batches need of its 
 
 from __future__ import annotations
 
-from stancoreset.model.fit import CoresetFit, load_fit, markdown_table
+from stancoreset.model.fit import CoresetFit, load_fit
 from stancoreset.model.folder import enlist, is_complete, load_part, results_in
 from stancoreset.model.model import CoresetModel
 from stancoreset.model.passes import PassesName
@@ -22,6 +22,7 @@ from stancoreset.model.plan import (
     own_options,
     refuse_former,
 )
+from stancoreset.model.report import markdown_table
 from stancoreset.model.session import Data
 from stancoreset.model.sizes import AUTO
 

@@ -42,6 +42,14 @@ class Adopted:
     weighted: WeightedProgram
     woven: Woven | None = field(default=None, repr=False)
 
+    @property
+    def weaving(self) -> tuple[dict[str, Any], ...]:
+        """How each statement that adds to the log density is weighted; empty if the user did it."""
+        entries = () if self.woven is None else self.woven.explanation
+        return tuple(
+            {"line": e.line, "statement": e.text, "role": e.role, "why": e.why} for e in entries
+        )
+
     @cached_property
     def density(self) -> StanProgram:
         """The original up to its model block, with the frozen variables of weaving.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,10 @@ from stancoreset.checks import check_flag, check_number, check_path, check_whole
 from stancoreset.engines import Float
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, reading
+from stancoreset.model import report
 from stancoreset.model.folder import COMPANION, RunFolder, enlist, load_part, load_stage, results_in
 from stancoreset.model.refinement import Round
-from stancoreset.posterior import Certificate, arviz, corrected_posterior
+from stancoreset.posterior import Certificate, arviz, corrected_posterior, percent, plots
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 from stancoreset.stan.data import json_text, read_data
@@ -24,7 +25,7 @@ from stancoreset.stan.data import json_text, read_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CoresetFit", "load_fit", "markdown_table"]
+__all__ = ["CoresetFit", "load_fit"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class CoresetFit:
         in this session.
     rounds : tuple of Round
         One record per round; more than one only if the first pass was not certified.
+    weaving : sequence of dict
+        How each statement of the program is weighted, as `CoresetModel.explain` lists it.
     """
 
     coreset: Coreset
@@ -78,6 +81,33 @@ class CoresetFit:
     data: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     native: Any = field(default=None, repr=False, compare=False)
     rounds: tuple[Round, ...] = ()
+    weaving: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        coreset, certificate = self.coreset, self.certificate
+        return (
+            f"CoresetFit({certificate.verdict}: {coreset.size:,} weighted rows of "
+            f"{coreset.n_obs:,}, importance efficiency {percent(certificate.efficiency)}, "
+            f"Pareto k̂ {certificate.khat:.2f}, {self.seconds:.1f} s)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        return report.card_of(self)
+
+    @property
+    def posteriors(self) -> dict[str, Any]:
+        """This fit and its reference's draws by name, for comparisons and plots."""
+        method = self.reference.method
+        return {"coreset": self, "reference" if method == "draws" else method: self.laplace}
+
+    def plot(self, **options: Any) -> plots.Panels:
+        """Plot certificate, weights, and marginal densities beside the reference's.
+
+        See `stancoreset.plots.plot_fit`, which takes the options; ``stancoreset.plots`` has one
+        function for each other picture.
+        """
+        return plots.plot_fit(self, **options)
 
     @property
     def seconds(self) -> float:
@@ -144,7 +174,7 @@ class CoresetFit:
 
         Numbers that are unknown or not finite are None.
         """
-        report = {
+        parts = {
             "certificate": self.certificate.describe(),
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
@@ -154,14 +184,16 @@ class CoresetFit:
             "passes": dict(self.passes),
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
+            "weaving": [dict(entry) for entry in self.weaving],
         }
-        return {name: _plain(part) for name, part in report.items()}
+        return {name: _plain(part) for name, part in parts.items()}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit to a folder, from which `load_fit` reads it.
 
         ``coreset.csv`` (row, weight), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
-        ``certificate.csv``, ``reference.npz``, ``report.json`` and ``report.md``.
+        ``certificate.csv``, ``reference.npz``, ``report.json``, ``report.md`` and ``report.html``,
+        which list all files of the folder.
 
         Parameters
         ----------
@@ -185,7 +217,8 @@ class CoresetFit:
         if self.data is not None:
             _write(here / COMPANION, json_text(self.data) + "\n")
         _write(here / "report.md", self.markdown())
-        enlist(here, ("laplace.nc", COMPANION, "report.md"))
+        _write(here / "report.html", self.html())
+        enlist(here, ("laplace.nc", COMPANION, "report.md", "report.html"))
         _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
         enlist(here, ("report.json",))  # now the run is complete
         folder.publish()
@@ -193,66 +226,11 @@ class CoresetFit:
 
     def markdown(self) -> str:
         """The report in prose and tables, as in ``report.md``."""
-        certificate, coreset = self.certificate, self.coreset
-        lines = [
-            f"# Coreset posterior of {self.provenance.get('program', 'a Stan program')}",
-            "",
-            f"**{certificate.verdict}** — {coreset.size} weighted rows of {coreset.n_obs:,}. "
-            f"Pareto k̂ {certificate.khat:.2f}; {certificate.ess:.1f} effective draws of "
-            f"{certificate.n_draws}{self._predicted()}; held-out error "
-            f"{certificate.heldout_error:.2g}{certificate.precision}.",
-            "",
-        ]
-        lines += [f"- {reason}" for reason in certificate.reasons]
-        if certificate.witness:
-            lines += ["", f"Compared with {certificate.witness}."]
-        lines += self._rounds_table()
-        times = [(name, f"{seconds:.2f}") for name, seconds in self.timings.items()]
-        times.append(("**all**", f"**{self.seconds:.2f}**"))
-        lines += ["", *markdown_table(("stage", "seconds"), times), ""]
-        lines += [*self._passes_lines(), ""]
-        summary = self.summary()
-        lines += markdown_table(("parameter", *summary.columns), summary.itertuples())
-        lines += ["", *markdown_table(("provenance", ""), self.provenance.items())]
-        return "\n".join(lines) + "\n"
+        return report.markdown(self)
 
-    def _predicted(self) -> str:
-        """The number of effective draws that was predicted before NUTS ran."""
-        share = self.coreset.predicted_ess
-        return "" if share is None else f" ({share * self.certificate.n_draws:.1f} predicted)"
-
-    def _passes_lines(self) -> list[str]:
-        passes = self.passes
-        reads, distinct = passes.get("reads"), passes.get("distinct_rows")
-        lines = [
-            f"Full-data evaluations: {passes.get('densities', 0)} log densities, "
-            f"{passes.get('gradients', 0)} gradients"
-            + ("." if reads is None else f"; the rows were read {reads} times.")
-        ]
-        if "likelihood" in passes:
-            lines.append(f"Likelihood: {passes['likelihood']}.")
-        if "engines" in passes:
-            lines.append(f"Stan evaluated by: {passes['engines']}.")
-        if distinct is not None:
-            lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
-        return lines
-
-    def _rounds_table(self) -> list[str]:
-        if len(self.rounds) < 2:
-            return []
-        heads = (
-            "round", "what was tried", "rows", "held-out error", "k̂", "ESS", "draws of NUTS",
-            "mcse of a mean, of an sd", "verdict", "s",
-        )  # fmt: skip
-        rows = [
-            (
-                r.round, r.action, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
-                f"{r.ess:.1f}", f"{r.n_transitions:,}", f"{r.mcse_mean:.2g}, {r.mcse_sd:.2g}",
-                r.verdict, f"{r.seconds:.1f}",
-            )
-            for r in self.rounds
-        ]  # fmt: skip
-        return ["", *markdown_table(heads, rows)]
+    def html(self) -> str:
+        """The report as one HTML page with its pictures, as in ``report.html``."""
+        return report.page(self)
 
 
 def _write(path: Path, text: str) -> None:
@@ -268,19 +246,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def markdown_table(heads: Iterable[object], rows: Iterable[Iterable[Any]]) -> list[str]:
-    """Lines of a table in Markdown; unknown values are left empty."""
-
-    def cell(value: Any) -> str:
-        if value is None or value != value:
-            return ""
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-    names = [*map(str, heads)]
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows]
 
 
 def load_fit(path: str | Path) -> CoresetFit:
@@ -312,18 +277,19 @@ def load_fit(path: str | Path) -> CoresetFit:
         raise OutputError(
             f"{folder} holds no finished fit (no report.json); resume the run with --resume"
         )
-    report = load_part(here, "report.json", _read_report)
+    told = load_part(here, "report.json", _read_report)
     fit = CoresetFit(
         coreset=load_stage(here, "coreset"),
         posterior=load_stage(here, "posterior"),
         certificate=load_stage(here, "certificate"),
         reference=load_stage(here, "reference"),
         laplace=load_part(here, "laplace.nc", arviz.load),
-        **{name: report[name] for name in ("timings", "settings", "provenance", "passes")},
-        rounds=tuple(Round.of_report(record) for record in report.get("rounds", ())),
+        **{name: told[name] for name in ("timings", "settings", "provenance", "passes")},
+        rounds=tuple(Round.of_report(record) for record in told.get("rounds", ())),
         data=load_part(here, COMPANION, read_data) if kept else None,
+        weaving=tuple(told.get("weaving", ())),
     )
-    _require_consistent(fit, report, here)
+    _require_consistent(fit, told, here)
     return fit
 
 

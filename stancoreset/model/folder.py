@@ -447,7 +447,7 @@ _FILES: dict[str, tuple[str, ...]] = {
 # A coreset's control variate, if it has one.
 _BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
-_RESULTS = (COMPANION, "report.json", "report.md", "laplace.nc")
+_RESULTS = (COMPANION, "report.json", "report.md", "report.html", "laplace.nc")
 # Files of the command line, which versions without checksums did not list.
 _PICTURES = ("comparison.csv", "density.png", "forest.png", "weights.png", "certificate.png")
 _SAVE: dict[str, Callable[[Any, Path], object]] = {

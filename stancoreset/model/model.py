@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.cards import card
 from stancoreset.checks import (
     check_choice,
     check_flag,
@@ -209,6 +211,17 @@ class CoresetModel(Closing):
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        roles = Counter(entry["role"] for entry in self._adopted.weaving)
+        facts = [
+            ("engine", f"{self.engine.name} {self.engine.version}"),
+            ("observations", f"counted by {self.program.obs}: {', '.join(self.program.rows)}"),
+            ("statements", ", ".join(f"{count} {role}" for role, count in roles.items())),
+            ("the rows see", ", ".join(self.seen)),
+        ]
+        return card(f"Coreset model of {self.program.program.name}", facts)
 
     def fit(
         self,
@@ -919,10 +932,7 @@ class CoresetModel(Closing):
         """
         import pandas as pd
 
-        woven = self._adopted.woven
-        rows = [] if woven is None else [vars(entry) for entry in woven.explanation]
-        table = pd.DataFrame(rows, columns=["line", "text", "role", "why"])
-        return table.rename(columns={"text": "statement"})
+        return pd.DataFrame(self._adopted.weaving, columns=["line", "statement", "role", "why"])
 
     @property
     def seen(self) -> tuple[str, ...]:

@@ -117,6 +117,7 @@ class Rounds:
             data=pipeline.session.kept(pipeline.checked, best.coreset),
             native=best.native,
             rounds=tuple(a.round for a in attempts),
+            weaving=pipeline.session.adopted.weaving,
         )
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)

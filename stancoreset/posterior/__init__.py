@@ -10,10 +10,12 @@ from stancoreset.posterior import divergences
 from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     RHAT_MIXED,
+    VERDICT_COLORS,
     Certificate,
     Verdict,
     certify,
     leaves_no_doubt,
+    percent,
 )
 from stancoreset.posterior.comparison import compare, summarise
 from stancoreset.posterior.corrected import corrected_posterior
@@ -25,6 +27,7 @@ __all__ = [
     "HELDOUT_CERTIFIED",
     "LEAST_DRAWS",
     "RHAT_MIXED",
+    "VERDICT_COLORS",
     "Certificate",
     "Verdict",
     "certify",
@@ -35,6 +38,7 @@ __all__ = [
     "leaves_no_doubt",
     "moment_match",
     "moved_by",
+    "percent",
     "summarise",
     "unseen_mass",
     "unvisited_mass",

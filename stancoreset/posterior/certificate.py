@@ -6,7 +6,10 @@ For draws θ of the coreset posterior,
 
 are importance weights that turn coreset draws into draws of the full posterior. If all weights
 are equal, the two posteriors are the same. Pareto-smoothed importance sampling (PSIS) measures
-how unequal they are: by k̂, the shape of their upper tail, and by the effective sample size.
+how unequal they are: by k̂, the shape of their upper tail, and by the importance efficiency,
+ESS/n, the number of draws of the full posterior that one of the n coreset draws is worth. It is
+not the effective sample size of Markov chains, which says how well the draws represent their
+own posterior, and which the certificate reports beside it.
 
 Both are needed. By Cauchy-Schwarz any mean under the full posterior differs from that under
 the coreset posterior by at most sd(r) = (n/ESS − 1)^½ standard deviations, *if* the draws
@@ -55,16 +58,24 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stancoreset.cards import card
 from stancoreset.checks import as_numbers, check_is, check_whole, understood
 from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 
-__all__ = ["Certificate", "Verdict", "certify", "leaves_no_doubt"]
+__all__ = ["VERDICT_COLORS", "Certificate", "Verdict", "certify", "leaves_no_doubt", "percent"]
 
 #: What a certificate can say, from the worst to the best.
 Verdict: TypeAlias = Literal["rejected", "corrected", "certified"]
+
+#: Colours of the verdicts, distinguishable with any colour vision.
+VERDICT_COLORS: dict[Verdict, str] = {
+    "certified": "#009E73",
+    "corrected": "#E69F00",
+    "rejected": "#D55E00",
+}
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = KHAT_USABLE
@@ -106,10 +117,13 @@ class Certificate:
     Attributes
     ----------
     khat : float
-        Pareto shape of the importance weights' tail. Below 0.5 their variance is finite
-        and the effective sample size can be trusted; above 0.7 nothing can.
+        Pareto shape of the importance weights' tail: whether the efficiency can be trusted. Up to
+        0.5 their variance is finite, and it can; up to 0.7, if the efficiency is at least 99 %;
+        above, only if it is at least 99.8 %: k̂ does not know how little the weights vary.
     ess : float
-        Effective number of draws of the *full* posterior in the coreset draws, 1 / Σ w̃².
+        Number of draws of the *full* posterior that the coreset draws are worth, 1 / Σ w̃², as far
+        as their weights tell; `efficiency` is its share of `n_draws`. The effective sample sizes of
+        the chains are `ess_bulk` and `ess_tail`.
     n_draws : int
         Number of coreset draws evaluated: `CoresetModel.fit` evaluates 250, and 1,000 if these
         leave a doubt.
@@ -190,6 +204,11 @@ class Certificate:
     ess_tail: float = float("nan")
 
     @property
+    def efficiency(self) -> float:
+        """Importance efficiency: draws of the full posterior that one of the draws is worth."""
+        return self.ess / self.n_draws
+
+    @property
     def longer(self) -> float:
         """Factor by which chains must be longer to meet the promised error; NaN if unknown.
 
@@ -263,11 +282,58 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"{self.verdict}: Pareto k̂ {self.khat:.2f}, effective draws {self.ess:.1f} of "
-            f"{self.n_draws}, held-out error {self.heldout_error:.2g}"
+            f"{self.verdict}: importance efficiency {percent(self.efficiency)} "
+            f"({self.n_draws:,} draws), Pareto k̂ {self.khat:.2f}, "
+            f"held-out error {self.heldout_error:.2g}"
             + self.precision
             + (f"; against {self.against}" if self.against else "")
         )
+
+    def __repr__(self) -> str:
+        return f"Certificate({self})"
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        return card(
+            "Certificate",
+            self.facts(),
+            verdict=self.verdict,
+            notes=self.reasons,
+            color=VERDICT_COLORS[self.verdict],
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What the verdict was made from, as names and texts; empty if unknown."""
+
+        def known(value: float, text: str) -> str:
+            return text if np.isfinite(value) else ""
+
+        return [
+            ("importance efficiency", f"{percent(self.efficiency)} ({self.n_draws:,} draws)"),
+            ("Pareto k̂", f"{self.khat:.2f}"),
+            ("held-out error", known(self.heldout_error, f"{self.heldout_error:.2g}")),
+            (
+                "weights move a mean, an sd by",
+                known(self.mean_shift, f"{self.mean_shift:.2g} sd, {100 * self.sd_change:.2g} %"),
+            ),
+            ("largest R̂", known(self.rhat, f"{self.rhat:.3f}")),
+            (
+                "smallest ESS of the chains",
+                known(self.ess_bulk, f"{self.ess_bulk:,.0f} (bulk), {self.ess_tail:,.0f} (tails)"),
+            ),
+            (
+                "largest Monte-Carlo error",
+                known(
+                    self.mcse_mean,
+                    f"{self.mcse_mean:.2g} sd of a mean, {100 * self.mcse_sd:.2g} % of an sd",
+                ),
+            ),
+            (
+                "divergent transitions",
+                f"{self.divergences:,} of {self.n_transitions:,}" if self.n_transitions else "",
+            ),
+            ("compared with", self.against),
+        ]
 
     @property
     def precision(self) -> str:
@@ -276,8 +342,18 @@ class Certificate:
             return ""
         return (
             f", Monte-Carlo error {self.mcse_mean:.2g} sd of a mean and {100 * self.mcse_sd:.2g} % "
-            f"of an sd (ESS {self.ess_bulk:,.0f}, in the tails {self.ess_tail:,.0f})"
+            f"of an sd (smallest ESS of the chains {self.ess_bulk:,.0f}, in the tails "
+            f"{self.ess_tail:,.0f})"
         )
+
+
+def percent(share: float) -> str:
+    """A share as text, to four digits, so that 99.97 % is not 100 %.
+
+    >>> percent(0.9997), percent(1.0)
+    ('99.97 %', '100 %')
+    """
+    return f"{100 * share:.4g} %"
 
 
 def certify(
@@ -487,8 +563,8 @@ def _verdict(
         )
     if not ess >= wanted * draws:
         reasons.append(
-            f"effective draws {ess:.1f} are below {wanted:.2%} of {draws}, "
-            f"which Pareto k̂ {khat:.2f} requires"
+            f"importance efficiency {percent(ess / draws)} is below the {percent(wanted)} that "
+            f"Pareto k̂ {khat:.2f} requires"
         )
     if not heldout <= HELDOUT_CERTIFIED:
         reasons.append(

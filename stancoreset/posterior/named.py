@@ -46,6 +46,8 @@ def read_posteriors(
 ) -> list[NamedPosterior]:
     """Read named posteriors with their weights and seconds.
 
+    A stancoreset fit in their place stands for its own and its reference's.
+
     A stancoreset fit has its own importance weights (if its verdict is ``"corrected"``) and
     seconds; `weights` and `seconds` by name replace them, and the value ``None`` removes them. An
     `OptionError` is raised if there are no posteriors, two have the same name, or `weights` or
@@ -55,6 +57,8 @@ def read_posteriors(
     for option, given in (("weights", weights), ("seconds", seconds)):
         if given is not None:
             check_is(option, given, Mapping, "a dict by the posteriors' names")
+    if not isinstance(posteriors, Mapping):
+        posteriors = getattr(posteriors, "posteriors", posteriors)
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise OptionError(
             'give at least one posterior by name, for example {"full": full, "coreset": fit}; '

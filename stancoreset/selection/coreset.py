@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.cards import card
 from stancoreset.checks import check_is, check_number, check_path, check_text, check_whole
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
@@ -82,6 +83,29 @@ class Coreset:
     norm: float | None = field(default=None, repr=False)
     control: ControlVariate | None = None
     sizes: tuple[int, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        completed = "" if self.control is None else ", completed by a quadratic"
+        return (
+            f"Coreset({self.size:,} of {self.n_obs:,} rows by {self.method}{completed}, "
+            f"held-out error {self.heldout_error:.2g})"
+        )
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        control, predicted = self.control, self.predicted_ess
+        coordinates = 0 if control is None else len(control.columns)
+        facts = [
+            ("method", self.method),
+            ("sum of weights", f"{self.weights.sum():,.4g}"),
+            ("relative error, held out", f"{self.relative_error:.2g}, {self.heldout_error:.2g}"),
+            ("completed by", f"a quadratic in {coordinates:,} coordinates" if coordinates else ""),
+            (
+                "efficiency predicted before NUTS",
+                "" if predicted is None else f"{100 * predicted:.4g} %",
+            ),
+        ]
+        return card(f"Coreset: {self.size:,} weighted rows of {self.n_obs:,}", facts)
 
     @property
     def size(self) -> int:

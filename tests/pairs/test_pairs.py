@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+import stancoreset as sc
 from pairs.cases import CASES, HERE, PAIRS
 from pairs.design import spline, standardised
 from pairs.outcomes import Outcome, Totals, recorded
 from pairs.simulated import crossed_logistic
-
-import stancoreset as sc
 
 PROGRAMS = sorted(HERE.glob("*.stan"))
 

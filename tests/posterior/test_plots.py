@@ -20,7 +20,7 @@ from scipy.integrate import trapezoid
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.posterior import plots
-from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.certificate import certify, percent
 
 NAMES = ["hour", "distance", "from_jfk", "summer", "an_uncommonly_long_name_of_a_coefficient_01"]
 
@@ -288,9 +288,11 @@ class TestCertificate:
         raw = 1e4 + np.random.default_rng(0).normal(0, sd, size=1000)
         certificate = certify(raw, heldout)
         ax = plots.plot_certificate(certificate)
-        assert ax.get_title().startswith(f"{certificate.verdict}: Pareto k̂ {certificate.khat:.2f}")
+        share = percent(certificate.ess / 1_000)
+        expected = f"{certificate.verdict}: importance efficiency {share} (1,000 draws)"
+        assert ax.get_title().startswith(expected)
         assert certificate.verdict == verdict
-        assert f"ESS {certificate.ess:,.0f} of 1,000" in ax.get_title()
+        assert f"Pareto k̂ {certificate.khat:.2f}" in ax.get_title()
         assert sum(bar.get_height() for bar in ax.patches) == 1000
         # 0 is where the mean weight lies
         left, right = ax.patches[0].get_x(), ax.patches[-1].get_x() + ax.patches[-1].get_width()

@@ -4,19 +4,23 @@ May import posterior's files and ArviZ's room. Hands out one function per plot.
 
 Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
 axes, and changes no global setting. ArviZ draws forests and densities. Posteriors are
-given by name, as to `stancoreset.compare`; importance weights are applied.
+given by name, as to `stancoreset.compare`, or as a fit, which stands for its own and its
+reference's; importance weights are applied.
 """
 
 from __future__ import annotations
 
 from stancoreset.posterior.plots.coresets import plot_certificate, plot_path, plot_weights
-from stancoreset.posterior.plots.figures import tidy
+from stancoreset.posterior.plots.figures import Panels, tidy
+from stancoreset.posterior.plots.overview import plot_fit
 from stancoreset.posterior.plots.posteriors import plot_density, plot_forest
 from stancoreset.posterior.plots.refinement import plot_refinement
 
 __all__ = [
+    "Panels",
     "plot_certificate",
     "plot_density",
+    "plot_fit",
     "plot_forest",
     "plot_path",
     "plot_refinement",

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers, understood
 from stancoreset.errors import DataError
-from stancoreset.posterior.plots.figures import COLORS, VERDICTS, check_axes, new_axes, tidy
+from stancoreset.posterior.certificate import VERDICT_COLORS, percent
+from stancoreset.posterior.plots.figures import COLORS, check_axes, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,7 +213,7 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     # 0 is the weight that every draw would have if the posteriors were the same
     top = finite.max()
     shifted = finite - (top + np.log(np.exp(finite - top).sum() / raw.size))
-    color = VERDICTS.get(certificate.verdict, COLORS[5])
+    color = VERDICT_COLORS.get(certificate.verdict, COLORS[5])
     if np.ptp(shifted) > 1e-9:
         ax.hist(shifted, bins=40, color=color, alpha=0.75)
     else:  # equal weights: do not bin rounding errors
@@ -224,9 +225,10 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     tidy(ax)
     khat = certificate.khat
     lines = [
-        f"{certificate.verdict}: Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}, "
-        f"ESS {certificate.ess:,.0f} of {certificate.n_draws:,} draws"
+        f"{certificate.verdict}: importance efficiency "
+        f"{percent(certificate.efficiency)} ({certificate.n_draws:,} draws)"
     ]
+    lines.append(f"Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}")
     heldout = getattr(certificate, "heldout_error", np.nan)
     if np.isfinite(heldout):
         lines.append(f"held-out error {heldout:.2g}")
@@ -242,7 +244,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     trace_or_results : object
-        A `SolverResult` or `Coreset` (its ``trace``: if the algorithm exceeds the size and
+        A fit, `SolverResult` or `Coreset` (its ``trace``: if the algorithm exceeds the size and
         removes rows again, so does the line); a sequence of errors; a sequence of
         results or coresets of different sizes, whose relative and held-out errors are
         drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
@@ -263,6 +265,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     >>> [line.get_label() for line in ax.lines]
     ['pursuit', 'uniform']
     """
+    trace_or_results = getattr(trace_or_results, "coreset", trace_or_results)
     named = trace_or_results if isinstance(trace_or_results, Mapping) else {"": trace_or_results}
     check_axes(ax)
     with understood(

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import understood
-from stancoreset.posterior.certificate import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "LINES", "VERDICTS", "LineStyle", "Panels", "check_axes", "new_axes", "tidy"]
+__all__ = ["COLORS", "LINES", "LineStyle", "Panels", "check_axes", "new_axes", "tidy"]
 
 #: Okabe and Ito's palette, distinguishable with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
@@ -21,12 +20,6 @@ LineStyle: TypeAlias = Literal["-", "--", "-.", ":"]
 LINES: tuple[LineStyle, ...] = get_args(LineStyle)
 #: An array of axes, as ``plt.subplots`` returns it.
 Panels: TypeAlias = NDArray[np.object_]
-#: Colours of the verdicts.
-VERDICTS: dict[Verdict, str] = {
-    "certified": "#009E73",
-    "corrected": "#E69F00",
-    "rejected": "#D55E00",
-}
 
 
 def new_axes(width: float, height: float) -> Axes:

@@ -10,8 +10,8 @@ import numpy as np
 
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
-from stancoreset.posterior.certificate import HELDOUT_CERTIFIED
-from stancoreset.posterior.plots.figures import COLORS, VERDICTS, Panels, check_axes, tidy
+from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
+from stancoreset.posterior.plots.figures import COLORS, Panels, check_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def plot_refinement(
             raise OptionError(f"the trace of a refinement needs 2 axes, ax holds {panels.size}")
         panels = panels[:2]
     top, bottom = panels
-    colors = [VERDICTS.get(row["verdict"], COLORS[6]) for row in rows]
+    colors = [VERDICT_COLORS.get(row["verdict"], COLORS[6]) for row in rows]
     _draw_khat(top, rows, colors)
     _draw_error(bottom, rows, colors)
     bottom.set_xticks(np.arange(len(rows)), [_label(row) for row in rows], fontsize=8)

@@ -1,0 +1,222 @@
+"""The report of a fit: as Markdown, as one HTML page with its pictures, as a notebook's card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stancoreset.cards import card, picture
+from stancoreset.model.refinement import Round
+from stancoreset.posterior import VERDICT_COLORS, Certificate, percent, plots
+from stancoreset.selection import Coreset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FILES", "Reported", "card_of", "markdown", "markdown_table", "page"]
+
+
+class Reported(Protocol):
+    """What a report is made from: a `CoresetFit`."""
+
+    @property
+    def coreset(self) -> Coreset: ...
+    @property
+    def certificate(self) -> Certificate: ...
+    @property
+    def rounds(self) -> tuple[Round, ...]: ...
+    @property
+    def timings(self) -> Mapping[str, float]: ...
+    @property
+    def passes(self) -> Mapping[str, Any]: ...
+    @property
+    def provenance(self) -> Mapping[str, Any]: ...
+    @property
+    def weaving(self) -> Sequence[Mapping[str, Any]]: ...
+
+    @property
+    def seconds(self) -> float: ...
+    def summary(self) -> pd.DataFrame: ...
+
+
+#: What the files of a run's folder hold.
+FILES = {
+    "report.html": "this report with pictures, one page that needs no other file",
+    "report.md": "this report as text",
+    "report.json": "this report as values, for scripts",
+    "coreset.csv": "the rows, numbered from 0, and their weights",
+    "coreset.json": "how they were selected",
+    "coreset.npz": "the quadratic that completes them",
+    "coreset_data.json": "the coreset's rows as data of the weighted program",
+    "posterior.nc": "NUTS draws on the coreset, for `arviz.from_netcdf`",
+    "laplace.nc": "draws of the reference, where the log likelihood was matched",
+    "reference.npz": "the reference's draws on the unconstrained scale",
+    "certificate.csv": "draws that were evaluated on the full data, with their importance weights",
+    "comparison.csv": "coreset posterior and reference, parameter by parameter",
+    "density.png": "their marginal densities",
+    "forest.png": "their intervals",
+    "weights.png": "the coreset's weights",
+    "certificate.png": "the log importance weights",
+    "full.nc": "NUTS draws on all rows, if they were asked for",
+    "checksums.txt": "checksums of these files",
+}
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em; }}
+table {{ border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto; }}
+th, td {{ padding: 0.15em 0.8em; text-align: left; border-bottom: 1px solid #ddd; }}
+td {{ font-variant-numeric: tabular-nums; }}
+code, td:first-child {{ white-space: pre-wrap; }}
+h1 {{ font-size: 1.5em; }} h2 {{ font-size: 1.2em; margin-top: 2em; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def markdown(fit: Reported) -> str:
+    """The report in prose and tables."""
+    certificate, coreset = fit.certificate, fit.coreset
+    lines = [
+        f"# {_title(fit)}",
+        "",
+        f"**{certificate.verdict}**: {coreset.size:,} weighted rows of {coreset.n_obs:,}",
+        "",
+        *(f"- {reason}" for reason in certificate.reasons),
+        "",
+        *markdown_table(("", ""), ((name, text) for name, text in _facts(fit) if text)),
+        *_sections(fit),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page(fit: Reported) -> str:
+    """The report as one HTML page, pictures included."""
+    from markdown_it import MarkdownIt
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    plots.plot_fit(fit, figure)
+    render = MarkdownIt("commonmark", {"html": False}).enable("table").render
+    body = [
+        f"<h1>{escape(_title(fit))}</h1>",
+        _card(fit),
+        picture(figure, "Importance weights, coreset weights, and marginal densities", dpi=100),
+        render("\n".join(_sections(fit))),
+    ]
+    return _PAGE.format(title=escape(_title(fit)), body="\n".join(body))
+
+
+def card_of(fit: Reported) -> str:
+    """A notebook's card: the verdict, what it was made from, times, and a small picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    plots.plot_certificate(fit, figure.subplots())
+    return _card(fit, picture(figure, "Log importance weights of the coreset's draws"))
+
+
+def _card(fit: Reported, image: str = "") -> str:
+    certificate, coreset = fit.certificate, fit.coreset
+    stages = sorted(fit.timings.items(), key=lambda stage: -stage[1])
+    times = ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages[:5])
+    return card(
+        f"{coreset.size:,} weighted rows of {coreset.n_obs:,}, {fit.seconds:.1f} s",
+        [*_facts(fit), ("seconds", times)],
+        verdict=certificate.verdict,
+        color=VERDICT_COLORS[certificate.verdict],
+        notes=certificate.reasons,
+        image=image,
+    )
+
+
+def _title(fit: Reported) -> str:
+    return f"Coreset posterior of {fit.provenance.get('program', 'a Stan program')}"
+
+
+def _facts(fit: Reported) -> list[tuple[str, str]]:
+    """What the certificate says, after what was expected of it."""
+    predicted = fit.coreset.predicted_ess
+    expected = "" if predicted is None else percent(predicted)
+    return [*fit.certificate.facts(), ("efficiency predicted before NUTS", expected)]
+
+
+def _sections(fit: Reported) -> Iterator[str]:
+    """Lines of Markdown below the verdict and what it was made from."""
+    if fit.certificate.witness:
+        yield from ("", f"The full log density was compared with {fit.certificate.witness}.")
+    yield from _rounds(fit)
+    yield from ("", "## Parameters", "")
+    summary = fit.summary()
+    yield from markdown_table(("parameter", *summary.columns), summary.itertuples())
+    yield from ("", "## Times and passes", "")
+    times = [(name, f"{seconds:.2f}") for name, seconds in fit.timings.items()]
+    yield from markdown_table(("stage", "seconds"), [*times, ("all", f"{fit.seconds:.2f}")])
+    yield from ("", *_passes(fit))
+    if fit.weaving:
+        yield from ("", "## How each statement is weighted", "")
+        rows = [(e["line"], f"`{e['statement']}`", e["role"], e["why"]) for e in fit.weaving]
+        yield from markdown_table(("line", "statement", "role", "why"), rows)
+    yield from ("", "## Provenance", "")
+    yield from markdown_table(("", ""), fit.provenance.items())
+    yield from ("", "## Files of this folder", "")
+    yield from markdown_table(("file", "content"), FILES.items())
+
+
+def _rounds(fit: Reported) -> Sequence[str]:
+    if len(fit.rounds) < 2:
+        return []
+    heads = (
+        "round", "what was tried", "rows", "held-out error", "k̂", "efficiency", "draws of NUTS",
+        "mcse of a mean, of an sd", "verdict", "s",
+    )  # fmt: skip
+    rows = [
+        (
+            r.round, r.action, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
+            percent(r.ess / r.n_draws), f"{r.n_transitions:,}",
+            f"{r.mcse_mean:.2g}, {r.mcse_sd:.2g}", r.verdict, f"{r.seconds:.1f}",
+        )
+        for r in fit.rounds
+    ]  # fmt: skip
+    return ["", "## Rounds", "", *markdown_table(heads, rows)]
+
+
+def _passes(fit: Reported) -> list[str]:
+    passes = fit.passes
+    reads, distinct = passes.get("reads"), passes.get("distinct_rows")
+    lines = [
+        f"Full-data evaluations: {passes.get('densities', 0)} log densities, "
+        f"{passes.get('gradients', 0)} gradients"
+        + ("." if reads is None else f"; the rows were read {reads} times.")
+    ]
+    if "likelihood" in passes:
+        lines.append(f"Likelihood: {passes['likelihood']}.")
+    if "engines" in passes:
+        lines.append(f"Stan evaluated by: {passes['engines']}.")
+    if distinct is not None:
+        lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
+    return lines
+
+
+def markdown_table(heads: Iterable[object], rows: Iterable[Iterable[Any]]) -> list[str]:
+    """Lines of a table in Markdown; unknown values are left empty."""
+
+    def cell(value: Any) -> str:
+        if value is None or value != value:
+            return ""
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return " ".join(text.replace("|", r"\|").split())
+
+    names = [*map(str, heads)]
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows]

@@ -1,0 +1,160 @@
+"""Reports: what a page, a card and a text say of a fit, and that they stand alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import stancoreset as sc
+from stancoreset.cards import card
+from stancoreset.model.report import FILES
+from stancoreset.posterior import percent
+
+CODE = """
+data { int<lower=0> N; vector[N] y; array[N] int<lower=1, upper=3> g; }
+parameters { real mu; vector[3] a; real<lower=0> sigma; }
+model {
+  mu ~ normal(0, 5); a ~ normal(0, 1); sigma ~ normal(0, 2);
+  y ~ normal(mu + a[g], sigma);
+}
+"""
+EMPTY = {"meta", "img", "br", "hr", "link"}
+
+
+class Page(HTMLParser):
+    """Text, images and the nesting of a page's elements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        addresses = [value for name, value in attrs if name in ("src", "href")]
+        assert all(address.startswith("data:") for address in addresses), "asks for another file"
+        self.images += addresses
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(text: str) -> Page:
+    page = Page(text)
+    assert page.open == []
+    return page
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    g = rng.integers(0, 3, 400)
+    return {"N": 400, "y": rng.normal(size=400) + g, "g": g + 1}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with sc.CoresetModel(stan_code=CODE, engine="stanli") as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def run(model, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "run"
+    options = {"size": 12, "seed": 3, "max_rounds": 1, "chains": 2, "iter_warmup": 300}
+    return model.fit(data, output_dir=folder, **options), folder
+
+
+@pytest.mark.fit
+def test_the_page_stands_alone_and_names_every_file(run):
+    fit, folder = run
+    page = read((folder / "report.html").read_text(encoding="utf-8"))
+    words = " ".join(page.words)
+    assert len(page.images) == 1
+    certificate = fit.certificate
+    for fact in (
+        certificate.verdict,
+        percent(certificate.efficiency),
+        f"{certificate.khat:.2f}",
+        f"{certificate.ess_bulk:,.0f} (bulk)",
+        "y ~ normal(mu + a[g], sigma)",
+        "a[2]",
+        fit.provenance["program_hash"],
+    ):
+        assert fact in words
+    hidden = {".stancoreset.json"}
+    assert {file.name for file in folder.iterdir()} <= set(FILES) | hidden
+    assert all(file in words for file in FILES)
+
+
+@pytest.mark.fit
+def test_a_loaded_fit_reports_the_same(run):
+    fit, folder = run
+    again = sc.load_fit(folder)
+    assert again.markdown() == fit.markdown() == (folder / "report.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "report.json").read_text())["weaving"] == list(again.weaving)
+    roles = [entry["role"] for entry in again.weaving]
+    assert roles.count("likelihood") == 1
+
+
+@pytest.mark.fit
+def test_times_add_up(run):
+    fit, _ = run
+    stages = fit.markdown().split("## Times and passes")[1].split("##")[0].splitlines()
+    rows = [line.split("|")[1:3] for line in stages if line.startswith("|") and "---" not in line]
+    seconds = {name.strip(): float(value) for name, value in rows[1:]}
+    assert seconds.pop("all") == pytest.approx(sum(seconds.values()), abs=0.005 * len(seconds))
+
+
+@pytest.mark.fit
+def test_cards_and_short_representations(run, model):
+    fit, _ = run
+    for value in (fit, fit.certificate, fit.coreset, model):
+        page = read(value._repr_html_())
+        assert page.words
+        assert len(repr(value)) < 300
+    assert fit.certificate.verdict in " ".join(read(fit._repr_html_()).words)
+    assert read(fit._repr_html_()).images
+    told = f"CoresetFit({fit.certificate.verdict}: {fit.coreset.size} weighted rows of 400"
+    assert repr(fit).startswith(told)
+    rejected = replace(fit.certificate, verdict="rejected", reasons=("a < b",))
+    assert "a < b" in read(rejected._repr_html_()).words
+
+
+@pytest.mark.fit
+def test_plots_take_a_fit(run):
+    fit, _ = run
+    axes = fit.plot(max_parameters=3)
+    assert len(axes) == 5
+    assert axes[0].get_title().startswith(f"{fit.certificate.verdict}: importance efficiency")
+    assert [ax.get_title() for ax in axes[2:]] == ["mu", "a[0]", "a[1]"]
+    assert sc.plots.plot_path(fit).lines
+    assert len(sc.plots.plot_density(fit, max_parameters=2)) == 2
+    assert len(sc.plots.plot_forest(fit).get_yticklabels()) == 5
+    assert set(sc.compare(fit).reset_index()["posterior"]) == {"coreset", fit.reference.method}
+
+
+def test_a_card_shows_text_as_text():
+    page = read(card("<b>", [("a & b", "1 < 2"), ("left out", "")], verdict="x", notes=["<i>"]))
+    assert {"<b>", "a & b", "1 < 2", "<i>"} <= set(page.words)
+    assert "left out" not in page.words
+
+
+def test_a_share_of_nearly_one_is_not_one():
+    assert [percent(x) for x in (1.0, 0.9997, 0.5, 0.00012)] == [
+        "100 %",
+        "99.97 %",
+        "50 %",
+        "0.012 %",
+    ]
