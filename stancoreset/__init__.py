@@ -20,6 +20,7 @@ __all__ = [
     "CoresetFit",
     "CoresetModel",
     "Distributed",
+    "Loo",
     "Selection",
     "StancoresetError",
     "Table",
@@ -31,6 +32,7 @@ __all__ = [
     "errors",
     "in_the_loop",
     "load_fit",
+    "loo_compare",
     "merge",
     "plots",
     "run_batch",
@@ -47,7 +49,16 @@ if TYPE_CHECKING:
     from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
     from stancoreset.model import CoresetFit, CoresetModel, Selection, load_fit
-    from stancoreset.posterior import Certificate, certify, compare, divergences, plots, summarise
+    from stancoreset.posterior import (
+        Certificate,
+        Loo,
+        certify,
+        compare,
+        divergences,
+        loo_compare,
+        plots,
+        summarise,
+    )
     from stancoreset.rows import Distributed
     from stancoreset.rows.tables import Table
     from stancoreset.selection import Coreset, in_the_loop, merge, select, solvers
@@ -59,7 +70,16 @@ _ROOMS = {
     "engines": ("NUTS",),
     "errors": ("StancoresetError",),
     "model": ("CoresetFit", "CoresetModel", "Selection", "load_fit"),
-    "posterior": ("Certificate", "certify", "compare", "divergences", "plots", "summarise"),
+    "posterior": (
+        "Certificate",
+        "Loo",
+        "certify",
+        "compare",
+        "divergences",
+        "loo_compare",
+        "plots",
+        "summarise",
+    ),
     "rows": ("Distributed",),
     "rows.tables": ("Table",),
     "selection": ("Coreset", "in_the_loop", "merge", "select", "solvers"),

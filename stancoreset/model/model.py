@@ -70,6 +70,7 @@ from stancoreset.model.plan import (
 )
 from stancoreset.model.pointwise import (
     generated_quantities,
+    loo,
     quantity_names,
     with_log_likelihood,
     with_replications,
@@ -78,7 +79,7 @@ from stancoreset.model.projector import Projector, require_series
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
-from stancoreset.posterior import LEAST_DRAWS, Certificate
+from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo
 from stancoreset.posterior.arviz import Container, Posterior, variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
@@ -794,6 +795,70 @@ class CoresetModel(Closing):
         _check_draws(posterior, draws)
         return with_log_likelihood(
             self._session, self._adopted.original, self.read(data), posterior, draws
+        )
+
+    def loo(
+        self,
+        data: Data,
+        posterior: Posterior,
+        *,
+        draws: int | None = None,
+        subsample: int | None = None,
+        seed: int = 0,
+        show_progress: bool | None = None,
+    ) -> Loo:
+        """Leave-one-out cross-validation of the full data, in bounded memory.
+
+        The rows' log likelihoods are evaluated, smoothed by ArviZ and summed block by block, so
+        that their number is limited by time alone: a million rows at a thousand draws take minutes.
+
+        Parameters
+        ----------
+        data : mapping or path
+            The full data.
+        posterior : CoresetFit or ArviZ container
+            A fit whose verdict is ``"corrected"`` contributes its resampled draws.
+        draws : int, optional
+            Largest number of draws, evenly spaced in each chain; default: all.
+        subsample : int, optional
+            Number of random rows to leave out; the others' terms are approximated by their log
+            likelihood at the posterior mean, and the error is reported (`Loo.sampling_se`).
+        seed : int
+            Of the random rows.
+        show_progress : bool, optional
+
+        Returns
+        -------
+        Loo
+            For `stancoreset.loo_compare`.
+
+        Raises
+        ------
+        CertificateError
+            If the fit was rejected.
+        ProgramError
+            If the density of each row depends on a statistic of all outcomes.
+
+        References
+        ----------
+        See `stancoreset.posterior.leave_one_out`.
+
+        Examples
+        --------
+        >>> print(model.loo(data, fit, subsample=5_000))                 # doctest: +SKIP
+        """
+        _check_draws(posterior, draws, seed)
+        if subsample is not None:
+            check_whole("subsample", subsample, 2)
+        return loo(
+            self._session,
+            self._adopted.original,
+            self.read(data),
+            posterior,
+            draws=draws,
+            subsample=subsample,
+            seed=seed,
+            stages=Stages.given(None, show_progress),
         )
 
     def generate_quantities(

@@ -17,14 +17,17 @@ from stancoreset.engines import Float, StanData
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.session import Session
+from stancoreset.posterior import Loo, leave_one_out
 from stancoreset.posterior.arviz import (
     Container,
     add_group,
     attrs_of,
     build,
+    ess,
     groups_of,
     is_container,
 )
+from stancoreset.progress import Stages
 from stancoreset.stan import StanProgram
 from stancoreset.stan.syntax import names_in
 from stancoreset.stan.syntax import nodes as n
@@ -32,6 +35,7 @@ from stancoreset.stan.weave import suffix
 
 __all__ = [
     "generated_quantities",
+    "loo",
     "outcomes",
     "quantity_names",
     "thinned",
@@ -52,13 +56,7 @@ def with_log_likelihood(
     See `stancoreset.CoresetModel.log_likelihood`; `original` is the user's program, which names the
     outcomes.
     """
-    if session.program.outcome_statistics:
-        raise ProgramError(
-            f"'{original.name}' has no pointwise likelihood: the density of every row depends on "
-            f"{', '.join(session.program.outcome_statistics)}, computed from the outcomes of all "
-            "rows, so LOO would leave no row out; write the model without it, or compare on rows "
-            "that were not fitted"
-        )
+    _require_pointwise(session, original)
     n_obs = _rows_in_memory(session, checked, "the log likelihood")
     container = _container(posterior)
     container = thinned(container, _draws(draws, n_obs, container))
@@ -71,6 +69,60 @@ def with_log_likelihood(
     values = values.reshape(sizes["chain"], sizes["draw"], n_obs)
     container = _by_row(container, "log_likelihood", {name: values}, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, observed)
+
+
+def loo(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    *,
+    draws: int | None,
+    subsample: int | None,
+    seed: int,
+    stages: Stages,
+) -> Loo:
+    """Leave rows out, block by block; see `stancoreset.CoresetModel.loo`."""
+    _require_pointwise(session, original)
+    n_obs = _rows_in_memory(session, checked, "leave-one-out cross-validation")
+    container = _container(posterior)
+    if draws is not None:
+        container = thinned(container, _draws(draws, n_obs, container))
+    theta, _ = session.unconstrained(checked, container, None)
+    rows, some, approximate = np.arange(n_obs), checked, None
+    if subsample is not None and subsample < n_obs:
+        rng = np.random.default_rng([seed, 31])
+        rows = np.sort(rng.choice(n_obs, size=subsample, replace=False))
+        some = session.program.subset(checked, rows, np.ones(subsample))
+        approximate = _log_lik(session, checked, theta.mean(axis=0)[None], n_obs)[0]
+    with stages("leave one out", total=len(rows)) as tick:
+        return leave_one_out(
+            ((rows[cut], values) for cut, values in session.row_log_lik(some, theta)),
+            n_obs,
+            relative_efficiency=_relative_efficiency(container),
+            approximate=approximate,
+            tick=tick,
+        )
+
+
+def _require_pointwise(session: Session, original: StanProgram) -> None:
+    if session.program.outcome_statistics:
+        raise ProgramError(
+            f"'{original.name}' has no pointwise likelihood: the density of every row depends on "
+            f"{', '.join(session.program.outcome_statistics)}, computed from the outcomes of all "
+            "rows, so LOO would leave no row out; write the model without it, or compare on rows "
+            "that were not fitted"
+        )
+
+
+def _relative_efficiency(container: Container) -> float:
+    """ESS of a mean as a share of the draws, averaged over parameters; ArviZ takes one chain's as
+    one."""
+    sizes = groups_of(container)["posterior"].sizes
+    if sizes["chain"] == 1:
+        return 1.0
+    found = np.hstack([np.ravel(value) for value in ess(container, method="mean").values()])
+    return float(np.mean(found) / (sizes["chain"] * sizes["draw"]))
 
 
 def with_replications(

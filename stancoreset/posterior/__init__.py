@@ -21,6 +21,7 @@ from stancoreset.posterior.comparison import compare, summarise
 from stancoreset.posterior.corrected import corrected_posterior
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
+from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
 from stancoreset.posterior.moment_matching import moment_match
 
 __all__ = [
@@ -29,13 +30,16 @@ __all__ = [
     "RHAT_MIXED",
     "VERDICT_COLORS",
     "Certificate",
+    "Loo",
     "Verdict",
     "certify",
     "compare",
     "corrected_posterior",
     "divergences",
     "gaussian_kl",
+    "leave_one_out",
     "leaves_no_doubt",
+    "loo_compare",
     "moment_match",
     "moved_by",
     "percent",

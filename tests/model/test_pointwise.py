@@ -281,3 +281,35 @@ def test_a_statistic_of_the_outcomes_leaves_no_pointwise_likelihood(outcome, sta
                 m.log_likelihood(data, post)
         else:
             m.log_likelihood(data, post)
+
+
+@pytest.mark.fit
+def test_loo_row_by_row_is_that_of_arviz(model, data, fit, monkeypatch):
+    """In blocks of a few rows, in which no matrix of all log likelihoods ever exists."""
+    monkeypatch.setattr(row_log_lik, "_AT_ONCE", 100_000)
+    theirs = az.loo(model.log_likelihood(data, fit), pointwise=True)
+    ours = model.loo(data, fit)
+    new = hasattr(theirs, "elpd")  # ArviZ 1.x
+    assert ours.n_obs == len(ours.rows) == 2_500
+    assert ours.elpd == pytest.approx(float(theirs.elpd if new else theirs.elpd_loo), abs=1e-6)
+    assert ours.se == pytest.approx(float(theirs.se), rel=1e-6)
+    assert ours.p == pytest.approx(float(theirs.p if new else theirs.p_loo), abs=1e-6)
+
+
+@pytest.mark.fit
+def test_loo_of_a_sample_is_within_its_error(model, data, fit):
+    everything = model.loo(data, fit, draws=300)
+    some = model.loo(data, fit, draws=300, subsample=250, seed=reseeded(4))
+    assert len(some.rows) == 250
+    assert some.sampling_se < 0.05 * some.se
+    assert abs(some.elpd - everything.elpd) < 5 * some.sampling_se
+    assert "250 of 2,500 rows" in str(some)
+
+
+@pytest.mark.fit
+def test_loo_refuses_what_it_cannot_judge(model, data, fit):
+    rejected = replace(fit, certificate=replace(fit.certificate, verdict="rejected"))
+    with pytest.raises(CertificateError, match="rejected"):
+        model.loo(data, rejected)
+    with pytest.raises(OptionError, match="subsample"):
+        model.loo(data, fit, subsample=1)

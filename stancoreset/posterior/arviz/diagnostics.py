@@ -21,6 +21,7 @@ __all__ = [
     "ess",
     "mcse",
     "psislw",
+    "psislw_rows",
     "rhat",
     "summary",
     "worst_monte_carlo",
@@ -226,11 +227,10 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     tail = min(flat.size // 5, int(3 * np.sqrt(flat.size)))
     if tail < 5 or _mostly_tied(np.sort(flat)[-tail:]):
         return plain.reshape(raw.shape), np.inf
-    with quiet():
-        smoothed, khat = _arviz_psislw(flat)
+    smoothed, khat = psislw_rows(flat)
     if np.isnan(khat):
         return plain.reshape(raw.shape), np.inf
-    return smoothed.reshape(raw.shape), khat
+    return smoothed.reshape(raw.shape), float(khat)
 
 
 def _mostly_tied(tail: Float) -> bool:
@@ -238,15 +238,21 @@ def _mostly_tied(tail: Float) -> bool:
     return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
 
 
-def _arviz_psislw(log_weights: Float) -> tuple[Float, float]:
-    if is_v1():
-        from arviz_stats.base import array_stats
+def psislw_rows(log_weights: Float, relative_efficiency: float = 1.0) -> tuple[Float, Float]:
+    """Pareto-smoothed weights of each row of draws, and their shapes, computed by ArviZ.
 
-        # ArviZ 1.x takes minus the log weights (log likelihoods, as LOO has them)
-        smoothed, khat = array_stats.psislw(-log_weights, r_eff=1.0)
-    else:
-        smoothed, khat = arviz().psislw(log_weights, reff=1.0)
-    return np.asarray(smoothed, dtype=float), float(khat)
+    `log_weights` are (rows, draws); `relative_efficiency` is the ESS of the draws as a share of
+    their number. See `psislw`.
+    """
+    with quiet():
+        if is_v1():
+            from arviz_stats.base import array_stats
+
+            # ArviZ 1.x takes minus the log weights (log likelihoods, as LOO has them)
+            smoothed, khat = array_stats.psislw(-log_weights, r_eff=relative_efficiency)
+        else:
+            smoothed, khat = arviz().psislw(log_weights, reff=relative_efficiency)
+    return np.asarray(smoothed, dtype=float), np.asarray(khat, dtype=float)
 
 
 def summary(
