@@ -50,7 +50,7 @@ class Loo:
     elpd : float
         Sum over all rows.
     se : float
-        Its standard error, over rows: √N · sd(elpd_n).
+        Its standard error, over rows: √N · sd(elpd_n), as in R's loo and ArviZ 1.x.
     p : float
         Effective number of parameters: how much the rows' own fit exceeds their prediction.
     n_obs, n_draws : int
@@ -230,17 +230,18 @@ def _total(
     variance of the estimate because rows were sampled.
 
     With t = Σ_n π_n its estimate t̂ has E t̂² = t² + v̂, so that Σ_n π_n² − (t̂² − v̂)/N, the sum of
-    squares estimated like the sum, is N times the terms' variance without bias.
+    squares estimated like the sum, is N − 1 times the terms' variance without bias.
     """
     m = len(terms)
     if m == n_obs:
-        return float(terms.sum()), float(n_obs * np.var(terms)), 0.0
+        return float(terms.sum()), float(n_obs * np.var(terms, ddof=1)), 0.0
     near = np.zeros(n_obs) if approximate is None else approximate
     apart = terms - near[rows]
     total = near.sum() + n_obs * apart.mean()
     sampling = n_obs**2 * (1 - m / n_obs) * np.var(apart, ddof=1) / m
     squares = np.sum(near**2) + n_obs * np.mean(terms**2 - near[rows] ** 2)
-    return float(total), float(squares - (total**2 - sampling) / n_obs), float(sampling)
+    variance = (squares - (total**2 - sampling) / n_obs) * n_obs / (n_obs - 1)
+    return float(total), float(variance), float(sampling)
 
 
 def _log_sum(values: Float) -> Float:

@@ -292,7 +292,7 @@ def test_loo_row_by_row_is_that_of_arviz(model, data, fit, monkeypatch):
     new = hasattr(theirs, "elpd")  # ArviZ 1.x
     assert ours.n_obs == len(ours.rows) == 2_500
     assert ours.elpd == pytest.approx(float(theirs.elpd if new else theirs.elpd_loo), abs=1e-6)
-    assert ours.se == pytest.approx(float(theirs.se), rel=1e-6)
+    assert ours.se == pytest.approx(float(theirs.se), rel=1e-3)
     assert ours.p == pytest.approx(float(theirs.p if new else theirs.p_loo), abs=1e-6)
 
 
