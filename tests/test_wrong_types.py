@@ -26,6 +26,7 @@ import stancoreset as sc
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
 from stancoreset.model import session
+from stancoreset.posterior import leave_one_out
 from stancoreset.selection import in_the_loop
 
 
@@ -421,6 +422,23 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {"data": data, **pair},
             {"data": nothing, "posterior": TABLE, "draws": optional(whole(1))},
         ),
+        "loo": Case(
+            model.loo,
+            {"data": data, **pair},
+            {
+                "data": nothing,
+                "posterior": TABLE,
+                "draws": optional(whole(1)),
+                "subsample": optional(whole(2)),
+                "seed": SEED,
+                "show_progress": optional(flag),
+            },
+        ),
+        "loo_compare": Case(
+            sc.loo_compare,
+            {"models": {"a": leave_one_out([(np.arange(9), np.zeros((200, 9)))], 9)}},
+            {"models": nothing},
+        ),
         "generate_quantities": Case(
             own.generate_quantities,
             {"data": data, **pair},
@@ -652,6 +670,11 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {"trace_or_results": lambda v: isinstance(v, np.ndarray | set), "ax": missing},
             {"trace_or_results": "trace|error|size|path|result"},
         ),
+        "plot_fit": Case(
+            sc.plots.plot_fit,
+            {"fit": fit},
+            {"fit": nothing, "figure": missing, "max_parameters": whole(1)},
+        ),
         "plot_density": Case(
             sc.plots.plot_density,
             {"posteriors": posterior},
@@ -719,7 +742,8 @@ NAMES = sorted(
             "read",
             "reference",
         ),
-        *("project", "add_control_variate", "sample", "certify", "log_likelihood"),
+        *("project", "add_control_variate", "sample", "certify", "log_likelihood", "loo"),
+        *("loo_compare", "plot_fit"),
         *("generate_quantities", "posterior_predictive", "stan_data", "identities"),
         *("CoresetFit.save", "CoresetFit.corrected", "Coreset.save", "Coreset.load"),
         *("Coreset.subset", "Certificate.expectation", "Table", "rows of a Table", "Distributed"),
@@ -956,7 +980,15 @@ def test_every_public_function_is_in_the_sweep(world):
     """By what is exported, and by every argument in the signatures."""
     found = cases(world)
     called = {getattr(case.call, "__name__", "") for case in found.values()}
-    called |= {*found, "Certificate", "CoresetFit", "Coreset", "StancoresetError", "Distributed"}
+    called |= {
+        *found,
+        "Certificate",
+        "Loo",
+        "CoresetFit",
+        "Coreset",
+        "StancoresetError",
+        "Distributed",
+    }
     for room in (sc, sc.solvers, sc.plots, sc.divergences, sc.in_the_loop):
         for name in room.__all__:
             thing = getattr(room, name)

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from stancoreset.checks import check_flag, check_number, check_path, check_whole, shown
 from stancoreset.engines import Float
 from stancoreset.errors import OutputError
@@ -101,7 +103,7 @@ class CoresetFit:
         method = self.reference.method
         return {"coreset": self, "reference" if method == "draws" else method: self.laplace}
 
-    def plot(self, **options: Any) -> plots.Panels:
+    def plot(self, **options: Any) -> NDArray[Any]:
         """Plot certificate, weights, and marginal densities beside the reference's.
 
         See `stancoreset.plots.plot_fit`, which takes the options; ``stancoreset.plots`` has one

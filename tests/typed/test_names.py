@@ -11,13 +11,11 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.cli.options import add_fit_options
-from stancoreset.engines import ENGINES, EngineName, Metric
-from stancoreset.engines.nuts import _METRICS
+from stancoreset.engines import ENGINES, EngineName
 from stancoreset.model import Method, PassesName, ProjectionName
 from stancoreset.model.passes import PASSES
 from stancoreset.model.plan import BEYOND, PROJECTIONS
-from stancoreset.posterior import Verdict
-from stancoreset.posterior.plots.figures import VERDICTS
+from stancoreset.posterior import VERDICT_COLORS, Verdict
 from stancoreset.reference import ReferenceName
 from stancoreset.reference.methods import METHODS as REFERENCES
 from stancoreset.selection.in_the_loop import InTheLoopName
@@ -31,11 +29,10 @@ from stancoreset.selection.solvers import SolverName
         (InTheLoopName, sc.in_the_loop.METHODS),
         (ReferenceName, REFERENCES),
         (EngineName, ENGINES),
-        (Metric, _METRICS),
         (PassesName, PASSES),
         (ProjectionName, {*PROJECTIONS, *BEYOND}),
         (Method, {*sc.solvers.METHODS, *sc.in_the_loop.METHODS, "auto"}),
-        (Verdict, VERDICTS),
+        (Verdict, VERDICT_COLORS),
     ],
 )
 def test_a_literal_is_the_list(names, known):

@@ -11,13 +11,12 @@ reference's; importance weights are applied.
 from __future__ import annotations
 
 from stancoreset.posterior.plots.coresets import plot_certificate, plot_path, plot_weights
-from stancoreset.posterior.plots.figures import Panels, tidy
+from stancoreset.posterior.plots.figures import tidy
 from stancoreset.posterior.plots.overview import plot_fit
 from stancoreset.posterior.plots.posteriors import plot_density, plot_forest
 from stancoreset.posterior.plots.refinement import plot_refinement
 
 __all__ = [
-    "Panels",
     "plot_certificate",
     "plot_density",
     "plot_fit",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.checks import check_whole
+from stancoreset.checks import check_whole, shown
+from stancoreset.errors import OptionError
 from stancoreset.posterior.named import read_posteriors, scalars
 from stancoreset.posterior.plots.coresets import plot_certificate, plot_weights
 from stancoreset.posterior.plots.figures import Panels
@@ -35,12 +36,24 @@ def plot_fit(fit: Any, figure: Figure | None = None, *, max_parameters: int = 8)
     -------
     ndarray of matplotlib Axes
         The certificate's, the weights', and one for each parameter.
+
+    Raises
+    ------
+    OptionError
+        If `fit` is no fit.
     """
+    from matplotlib.figure import Figure
+
     check_whole("max_parameters", max_parameters, 1)
+    for attribute in ("posteriors", "certificate", "coreset"):
+        if not hasattr(fit, attribute):
+            raise OptionError(f"fit is {shown(fit)}, expected what CoresetModel.fit returns")
+    if figure is not None and not isinstance(figure, Figure):
+        raise OptionError(f"figure is {shown(figure)}, expected a matplotlib Figure")
     own = read_posteriors(fit)[0].dataset
     count = len(scalars(own, list(map(str, own))))
-    shown = min(count, max_parameters)
-    rows = -(-shown // _COLUMNS)
+    drawn = min(count, max_parameters)
+    rows = -(-drawn // _COLUMNS)
     if figure is None:
         import matplotlib.pyplot as plt
 
@@ -51,10 +64,10 @@ def plot_fit(fit: Any, figure: Figure | None = None, *, max_parameters: int = 8)
     plot_certificate(fit, first)
     plot_weights(fit, ax=second)
     grid = np.ravel(below.subplots(rows, _COLUMNS, squeeze=False))
-    for spare in grid[shown:]:
+    for spare in grid[drawn:]:
         spare.remove()
-    panels = plot_density(fit, ax=grid[:shown], max_parameters=shown)
+    panels = plot_density(fit, ax=grid[:drawn], max_parameters=drawn)
     below.suptitle(
-        f"first {shown} of {count} parameters" if shown < count else "parameters", fontsize=11
+        f"first {drawn} of {count} parameters" if drawn < count else "parameters", fontsize=11
     )
     return np.array([first, second, *panels], dtype=object)
