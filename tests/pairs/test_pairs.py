@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,12 +25,33 @@ def test_there_are_enough_pairs():
     assert all(case.program.stem == name for name, case in PAIRS.items())
 
 
+def extreme_rows(data: Mapping[str, Any], axes: Mapping[str, int]) -> list[int]:
+    """Rows with the smallest and the largest element of each column; NaN is both.
+
+    One of them breaks a declared bound if any row does.
+    """
+    found: set[int] = set()
+    for name, axis in axes.items():
+        values = np.moveaxis(np.asarray(data[name]), axis, 0)
+        columns = values.reshape(len(values), -1)
+        found.update(columns.argmin(axis=0), columns.argmax(axis=0))
+    return sorted(found)
+
+
 @pytest.mark.parametrize("name", [*PAIRS, "flights_airports", "hand_hierarchical_105"])
 def test_the_program_is_woven_and_takes_its_data(name):
+    """All rows have the declared types and shapes, and Stan takes the rows at the bounds."""
     case = CASES[name]
     with sc.CoresetModel(case.program, engine="stanli") as model:
-        assert model._session.adopted.woven is not None
-        data = model.read(case.data())
+        adopted, data = model._session.adopted, case.data()
+        assert adopted.woven is not None
+        checked = model.program.check(data)
+        axes = {row: axis for row, axis in model.program.rows.items() if row in data}
+        few = replace(model.program, rows=axes).subset(checked, extreme_rows(data, axes))
+        original = model.engine.compile(adopted.original.density_code, name=name)
+        for given in (few, model.read(few)):
+            with original.bind(given) as bound:
+                assert bound.n_params
     if name in PAIRS:
         assert 10_000 <= data["N"] <= 60_000 or name in ("verbagg_items", "loans_gamma")
 
@@ -76,6 +101,7 @@ def test_totals_count_what_is_useful_and_what_was_quick():
     assert Totals.of([*outcomes, failed]).median == float("inf")  # though it was quick
 
 
+@pytest.mark.fit
 def test_a_fit_ends_at_its_limit_and_is_kept(tmp_path):
     """One second is too short; the second time the outcome comes from the file."""
     records = tmp_path / "records.jsonl"
