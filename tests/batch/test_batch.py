@@ -394,6 +394,7 @@ def test_a_worker_that_dies_takes_its_children_along(place, monkeypatch):
     wait_until_gone(int((place / "number").read_text()))
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("start", [["-P", "-m", "stancoreset", "batch"], ["-c", "RUN"]])
 def test_workers_import_nothing_from_the_folder_that_the_batch_is_started_in(place, start):
     """``queue`` is imported by workers; here it would stand for Python's own."""

@@ -141,6 +141,7 @@ def test_a_locale_without_letters_loses_nothing(tmp_path):
     assert sc.load_fit(run).certificate.verdict == "certified"
 
 
+@pytest.mark.fit
 def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
     arguments = ["--size", 20, "--method", "uniform", "--no-control-variate"]
     arguments += ["--max-rounds", 1, "--out", tmp_path / "run", "--quiet", *QUICK]
@@ -236,6 +237,7 @@ def _end(process):
         os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize(
     ("engine", "number", "send"),
     [

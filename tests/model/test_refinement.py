@@ -331,6 +331,7 @@ def slab():
     return data, np.sqrt(np.average(b**2, weights=density))
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(slab, seed):
     """A spike and a slab, R̂ near one and equal weights: a few visits decide the sd."""
@@ -355,6 +356,7 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
     assert fit.report()["certificate"]["mcse_sd"] == fit.certificate.mcse_sd
 
 
+@pytest.mark.fit
 def test_few_draws_are_made_as_many_as_the_promise_needs(two_modes):
     """Twenty-five draws of four chains know a mean to a tenth of its sd, not to 0.05."""
     code = SQUARE.replace("real m;", "real<lower=0> m;")

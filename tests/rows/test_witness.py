@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
@@ -120,17 +121,19 @@ class TestMatrixProduct:
         assert found.kernel is None
         assert "on some rows" in found.reason
 
+    @pytest.mark.fit
     def test_certificate_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(form, "reaching_parameters", lambda _program: frozenset())
         monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match=r"as it is written .* matrix product .* glm=False"):
-            model.fit(_interaction(), size=20, seed=1, max_rounds=1)
+            model.fit(_interaction(), size=20, seed=reseeded(1), max_rounds=1)
 
+    @pytest.mark.fit
     def test_the_posterior_is_right(self) -> None:
         data = _interaction()
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, max_rounds=1)
+        fit = model.fit(data, size=20, seed=reseeded(1), max_rounds=1)
         both = np.asarray(data["male"]) * np.asarray(data["rare"]) > 0
         assert 1 <= both.sum() <= 20
         assert "all 20,000 rows" in fit.certificate.witness
@@ -191,24 +194,26 @@ class TestSeldomColumns:
 class TestWovenWrongly:
     """A program that is not the author's, as if weaving had made a mistake."""
 
+    @pytest.mark.fit
     def test_rejected(self) -> None:
         """The witness costs no more here: it decides, and the weights show what is wrong."""
         data = _normal()
         model = sc.CoresetModel(stan_code=OTHER, engine="stanli")
         author = StanProgram.from_code(NORMAL)
         model._session.adopted = replace(model._adopted, original=author)
-        reference = model.reference(data, draws=250, seed=1)
-        projection = model.project(data, reference, candidates=400, seed=1)
+        reference = model.reference(data, draws=250, seed=reseeded(1))
+        projection = model.project(data, reference, candidates=400, seed=reseeded(1))
         coreset = sc.select(projection, size=40, method="pursuit")
         coreset = model.add_control_variate(data, coreset, reference)
-        posterior = model.sample(data, coreset=coreset, seed=1)
+        posterior = model.sample(data, coreset=coreset, seed=reseeded(1))
         certificate = model.certify(data, coreset, posterior)
         assert certificate.verdict == "rejected"
         assert "every draw" in certificate.witness
 
+    @pytest.mark.fit
     def test_right_one_is_certified(self) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(_normal(), size=20, seed=1, max_rounds=1)
+        fit = model.fit(_normal(), size=20, seed=reseeded(1), max_rounds=1)
         assert fit.certificate.verdict == "certified"
         assert "on all 400 rows at every draw" in fit.certificate.witness
         assert "on all 400 rows at every draw" in fit.markdown()
@@ -247,38 +252,42 @@ class TestWitness:
             assert len(witness._cuts) == blocks
             model.close()
 
+    @pytest.mark.fit
     def test_weights_of_the_data(self) -> None:
         """The author's program knows no weights: ours is compared with weights of one."""
         data = {**_normal(), "weights": np.resize([1.0, 2.0, 0.5], 400)}
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, max_rounds=1)
+        fit = model.fit(data, size=20, seed=reseeded(1), max_rounds=1)
         assert fit.certificate.verdict == "certified"
         assert "5 draws" in fit.certificate.witness
 
+    @pytest.mark.fit
     def test_equal_rows(self) -> None:
         data = _normal(3000)
         for name in ("x", "y"):
             data[name] = np.round(np.asarray(data[name]), 0)
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(data, size=20, seed=1, max_rounds=1)
+        fit = model.fit(data, size=20, seed=reseeded(1), max_rounds=1)
         assert fit.passes["distinct_rows"] < 100
         assert "5 draws" in fit.certificate.witness
 
+    @pytest.mark.fit
     def test_saved_with_the_certificate(self, tmp_path: object) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(_normal(), size=20, seed=1, max_rounds=1)
+        fit = model.fit(_normal(), size=20, seed=reseeded(1), max_rounds=1)
         fit.save(tmp_path / "run")  # type: ignore[operator]
         again = sc.load_fit(tmp_path / "run")  # type: ignore[operator]
         assert again.certificate.witness == fit.certificate.witness
 
+    @pytest.mark.fit
     def test_parts_each_have_theirs(self) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
         parts = [_normal(300, seed) for seed in (1, 2)]
-        fits = [(data, model.fit(data, size=20, seed=1, max_rounds=1)) for data in parts]
-        merged = model.merge(fits, size=20, seed=1)
+        fits = [(data, model.fit(data, size=20, seed=reseeded(1), max_rounds=1)) for data in parts]
+        merged = model.merge(fits, size=20, seed=reseeded(1))
         assert "part 1: the program as written" in merged.certificate.witness
         assert "part 2: the program as written" in merged.certificate.witness
-        kept = model.merge([model.keep(*fit) for fit in fits], size=20, seed=1)
+        kept = model.merge([model.keep(*fit) for fit in fits], size=20, seed=reseeded(1))
         assert kept.certificate.witness == ""  # the rows are not at hand
 
 
@@ -290,12 +299,16 @@ class TestOnDisk:
         pd.DataFrame({k: v for k, v in data.items() if k != "N"}).to_parquet(path)
         return sc.Table(path, columns={k: k for k in data if k != "N"}, memory=1, chunk_rows=1500)
 
+    @pytest.mark.fit
     def test_certified_with_its_witness(self, tmp_path: object) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
-        fit = model.fit(self._table(tmp_path, _normal(6000)), size=20, seed=1, max_rounds=1)
+        fit = model.fit(
+            self._table(tmp_path, _normal(6000)), size=20, seed=reseeded(1), max_rounds=1
+        )
         assert fit.certificate.verdict == "certified"
         assert "all 6,000 rows at 10 draws" in fit.certificate.witness
 
+    @pytest.mark.fit
     def test_wrong_product_is_refused(
         self, tmp_path: object, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -309,7 +322,7 @@ class TestOnDisk:
         monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match="as it is written"):
-            model.fit(table, size=20, seed=1, max_rounds=1)
+            model.fit(table, size=20, seed=reseeded(1), max_rounds=1)
 
     def test_of_many_rows_a_share_and_every_pattern(self, tmp_path: object) -> None:
         session = _session(INTERACTION)
