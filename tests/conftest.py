@@ -8,7 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from cmdstan_runtime.build import cache_root, ensure, locked
 # processors, would spend more time waiting for one another than computing.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 # A shell that starts the tests in the background has them ignore interrupts, and nohup hangups, and
 # so do the processes that they start and signal.
@@ -90,6 +94,39 @@ def _build_cmdstan(config: pytest.Config) -> None:
             process.wait()
 
     config.add_cleanup(end)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stanc_remembers(pytestconfig: pytest.Config) -> Iterator[None]:
+    """What stanc says of a text is kept beside the compiled programs; only benchmarks ask anew."""
+    if not pytestconfig.getoption("benchmark_skip"):
+        yield
+        return
+    from stancoreset.stan.syntax import stanc
+
+    run, kept = stanc._run_cached.__wrapped__, cache_root() / "stanc"
+    kept.mkdir(parents=True, exist_ok=True)
+
+    def remembered(binary: Path, options: tuple[str, ...], code: str, filename: str) -> str:
+        if "#include" in code:  # whose files may have changed
+            return run(binary, options, code, filename)
+        asked = repr((_digest(binary, binary.stat().st_mtime_ns), options, code, filename))
+        path = kept / hashlib.sha256(asked.encode()).hexdigest()
+        with suppress(OSError, zlib.error):  # a file cut short fails its checksum
+            return zlib.decompress(path.read_bytes()).decode()
+        said = run(binary, options, code, filename)
+        with suppress(OSError):
+            path.write_bytes(zlib.compress(said.encode(), 1))
+        return said
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stanc, "_run_cached", lru_cache(maxsize=512)(remembered))
+        yield
+
+
+@lru_cache
+def _digest(binary: Path, _changed: int) -> str:
+    return hashlib.sha256(binary.read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="session")
