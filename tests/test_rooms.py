@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,21 +69,22 @@ MODULES = modules()
 ROOMS = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 
 
-def imports() -> Iterator[Import]:
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{module}:{node.lineno} is a relative import"
-                if node.module is not None and node.module.split(".")[0] == "stancoreset":
-                    for alias in node.names:
-                        yield Import(module, node.module, alias.name, node.lineno)
-            elif isinstance(node, ast.Import):
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(found for module in MODULES for found in imports_of(module))
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} is a relative import"
+            if node.module is not None and node.module.split(".")[0] == "stancoreset":
                 for alias in node.names:
-                    if alias.name.split(".")[0] == "stancoreset":
-                        yield Import(module, alias.name, "", node.lineno)
-
-
-IMPORTS = tuple(imports())
+                    yield Import(module, node.module, alias.name, node.lineno)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "stancoreset":
+                    yield Import(module, alias.name, "", node.lineno)
 
 
 def room_of(module: str) -> str:
@@ -96,9 +98,10 @@ def target(found: Import) -> str:
     return within if within in MODULES and within not in handed_out(found.source) else found.source
 
 
+@cache
 def handed_out(room: str) -> dict[str, str]:
     """What a room's ``__init__`` imports: name and the file that it comes from."""
-    own = (i for i in IMPORTS if i.module == room)
+    own = (i for i in imports() if i.module == room)
     return {f"{room}.{i.name}": i.source for i in own if f"{i.source}.{i.name}" not in MODULES}
 
 
@@ -128,7 +131,7 @@ def test_every_room_is_on_a_floor():
 
 def test_no_import_goes_upwards():
     upwards = [
-        str(i) for i in IMPORTS if i.module not in DOORS and floor(target(i)) < floor(i.module)
+        str(i) for i in imports() if i.module not in DOORS and floor(target(i)) < floor(i.module)
     ]
     assert not upwards, "\n".join(upwards)
 
@@ -136,7 +139,7 @@ def test_no_import_goes_upwards():
 def test_a_room_is_entered_by_its_door():
     """From outside a room, only what its ``__init__`` hands out."""
     past = []
-    for i in IMPORTS:
+    for i in imports():
         # Nothing is outside the package, and a file may import those of the rooms around it.
         room = room_of(i.source)
         if room == "stancoreset" or inside(room_of(i.module), room):
@@ -151,7 +154,7 @@ def test_a_room_is_entered_by_its_door():
 def test_no_room_imports_from_its_own_door():
     inner = [
         str(i)
-        for i in IMPORTS
+        for i in imports()
         if i.module not in ROOMS
         and i.source in ROOMS
         and i.source != "stancoreset"
@@ -165,7 +168,7 @@ def test_no_room_imports_from_its_own_door():
 def test_no_circle(room):
     """Among the files and rooms that stand side by side in a room."""
     arrows: dict[str, set[str]] = {}
-    for i in IMPORTS:
+    for i in imports():
         one, two = beside(i.module, room), beside(target(i), room)
         if one and two and one != two and room not in (i.module, target(i)):
             arrows.setdefault(one, set()).add(two)
@@ -193,6 +196,6 @@ def test_a_room_says_what_it_is_for(room):
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_what_a_room_hands_out_is_there(room):
-    imported = {i.name for i in IMPORTS if i.module == room}
+    imported = {i.name for i in imports() if i.module == room}
     within = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == room}
     assert public(room) <= imported | within | {"__version__"}

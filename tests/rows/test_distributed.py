@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=3,
+            n_workers=2,
             threads_per_worker=1,
             processes=True,
             memory_limit="1GB",
@@ -117,7 +117,7 @@ def test_a_killed_worker_changes_no_bit(model, client, folder):
     again = full.log_likelihood(draws, kill)
     assert killed
     np.testing.assert_array_equal(again, expected)
-    client.wait_for_workers(3, timeout=60)
+    client.wait_for_workers(2, timeout=60)
     assert victim not in client.run(os.getpid).values()
 
 
