@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,10 @@ from stancoreset.engines.base import Float
 from stancoreset.errors import DataError
 
 __all__ = ["Layout"]
+
+
+#: ``B[2,1]`` as ``B.2.1``.
+_DOTTED = str.maketrans("[,", "..", "]")
 
 
 @dataclass(frozen=True)
@@ -36,21 +39,15 @@ class Layout:
     @classmethod
     def from_names(cls, names: Sequence[str]) -> Layout:
         """Read the layout from Stan's column names, dotted or bracketed."""
-        indices: dict[str, list[tuple[int, ...]]] = {}
+        indices: dict[str, list[str]] = {}
         places: dict[str, list[int]] = {}
         for place, name in enumerate(names):
-            base, *index = re.split(r"[.\[,\]]", name.rstrip("]"))
-            indices.setdefault(base, []).append(tuple(int(i) - 1 for i in index))
+            dotted = name.translate(_DOTTED) if "[" in name else name
+            base, _, index = dotted.partition(".")
+            indices.setdefault(base, []).append(index)
             places.setdefault(base, []).append(place)
-        shapes, columns = {}, {}
-        for base, listed in indices.items():
-            shape = (
-                tuple(int(n) + 1 for n in np.max(np.asarray(listed), axis=0)) if listed[0] else ()
-            )
-            column = np.empty(shape, dtype=np.intp)
-            for at, place in zip(listed, places[base], strict=True):
-                column[at] = place
-            shapes[base], columns[base] = shape, column
+        columns = {base: _column(indices[base], places[base]) for base in indices}
+        shapes = {base: column.shape for base, column in columns.items()}
         return cls(tuple(names), shapes, columns)
 
     def split(self, rows: Float) -> dict[str, Float]:
@@ -76,3 +73,14 @@ class Layout:
                 )
             rows[:, self.columns[name].ravel()] = value.reshape(count, -1)
         return rows
+
+
+def _column(indices: list[str], places: list[int]) -> np.ndarray:
+    """The column of each element in C order; an index is ``2.1``, that of a scalar is empty."""
+    if indices == [""]:
+        return np.array(places[0], dtype=np.intp)
+    numbers = np.array([int(i) for i in ".".join(indices).split(".")], dtype=np.intp)
+    at = numbers.reshape(len(indices), -1).T
+    column = np.empty(tuple(at.max(axis=1)), dtype=np.intp)
+    column[tuple(at - 1)] = places
+    return column

@@ -1,0 +1,49 @@
+"""Columns of draws and the elements that their names say they are."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from stancoreset.engines.layout import Layout
+
+SHAPES = {"mu": (), "b": (1,), "x": (11,), "A": (2, 3), "T": (3, 1, 12), "tuple:1": (2,)}
+
+
+def names_of(shapes, separate):
+    """Stan's names, columns first, in the notation of `separate`."""
+    for name, shape in shapes.items():
+        for index in itertools.product(*(range(1, n + 1) for n in reversed(shape))):
+            yield separate(name, [str(i) for i in reversed(index)])
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize(
+    "separate",
+    [
+        lambda name, index: ".".join([name, *index]),
+        lambda name, index: f"{name}[{','.join(index)}]" if index else name,
+    ],
+)
+def test_every_element_has_its_column(separate, shuffled):
+    names = list(names_of(SHAPES, separate))
+    if shuffled:
+        names = np.random.default_rng(0).permutation(names).tolist()
+    layout = Layout.from_names(names)
+    assert layout.shapes == SHAPES
+    for name, shape in SHAPES.items():
+        for index in np.ndindex(shape):
+            told = separate(name, [str(i + 1) for i in index])
+            assert names[layout.columns[name][index]] == told
+
+
+def test_variables_split_are_joined_again():
+    layout = Layout.from_names(list(names_of(SHAPES, lambda name, index: ".".join([name, *index]))))
+    rows = np.random.default_rng(1).normal(size=(4, len(layout.names)))
+    np.testing.assert_array_equal(layout.join(layout.split(rows)), rows)
+
+
+def test_no_variable_has_no_column():
+    assert Layout.from_names([]) == Layout((), {}, {})
