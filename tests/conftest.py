@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -71,6 +72,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     if first and not config.option.collectonly and any(_tier(item) == 2 for item in items):
         _build_cmdstan(config)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the garbage collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _tier(item: pytest.Item) -> int:
