@@ -112,7 +112,8 @@ def _stanc_remembers(pytestconfig: pytest.Config) -> Iterator[None]:
     from stancoreset.stan.syntax import stanc
 
     run, kept = stanc._run_cached.__wrapped__, cache_root() / "stanc"
-    kept.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        kept.mkdir(parents=True, exist_ok=True)
 
     def remembered(binary: Path, options: tuple[str, ...], code: str, filename: str) -> str:
         if "#include" in code:  # whose files may have changed
