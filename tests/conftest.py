@@ -112,13 +112,15 @@ def _stanc_remembers(pytestconfig: pytest.Config) -> Iterator[None]:
     from stancoreset.stan.syntax import stanc
 
     run, kept = stanc._run_cached.__wrapped__, cache_root() / "stanc"
+    caller = Path(stanc.__file__).read_text(encoding="utf-8")
     with suppress(OSError):
         kept.mkdir(parents=True, exist_ok=True)
 
     def remembered(binary: Path, options: tuple[str, ...], code: str, filename: str) -> str:
         if "#include" in code:  # whose files may have changed
             return run(binary, options, code, filename)
-        asked = repr((_digest(binary, binary.stat().st_mtime_ns), options, code, filename))
+        stated = _digest(binary, binary.stat().st_mtime_ns)
+        asked = repr((stated, caller, options, code, filename))
         path = kept / hashlib.sha256(asked.encode()).hexdigest()
         with suppress(OSError, zlib.error):  # a file cut short fails its checksum
             return zlib.decompress(path.read_bytes()).decode()
