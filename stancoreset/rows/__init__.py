@@ -7,7 +7,8 @@ evaluates the author's own program on all rows.
 from __future__ import annotations
 
 from stancoreset.rows.distributed import Distributed
-from stancoreset.rows.full_data import FullData, central_hessian, repeats
+from stancoreset.rows.full_data import FullData, repeats
+from stancoreset.rows.hessians import central_hessian
 from stancoreset.rows.log_lik import bind_rows, row_log_lik
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.rows.witness import (

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset.engines import BoundModel, Compiled, Float, StanData
-from stancoreset.errors import DataError, ReferenceFitError
+from stancoreset.errors import DataError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
+from stancoreset.rows.hessians import Hessians, central_hessian
 from stancoreset.rows.sums import (
     MAX_ROWS_PER_CHUNK,
     MIN_ROWS_PER_CHUNK,
@@ -39,7 +40,7 @@ from stancoreset.rows.tables import Kernel, StoredRows
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
-__all__ = ["FullData", "central_hessian", "repeats"]
+__all__ = ["FullData", "repeats"]
 
 # Draws between two reports of progress; processes read their rows again for each block.
 _BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
@@ -128,6 +129,7 @@ class FullData:
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
         self._exact_hessian = kernel is not None
+        self._hessians = Hessians(self.param_names)
         #: The kernel that evaluates chunks; None if they are bound to the engine.
         self.kernel = kernel
         self._bound: BoundChunks | None = None
@@ -320,11 +322,12 @@ class FullData:
         """Hessian of the log posterior density at `theta`, (P, P).
 
         It uses central differences of exact gradients with a step proportional to `scale`, the
-        approximate posterior standard deviation in each coordinate. For a GLM, the likelihood's
+        approximate posterior standard deviation in each coordinate, and takes no difference for
+        parameters that never meet; see `stancoreset.rows.hessians`. For a GLM, the likelihood's
         Hessian is exact and only the prior's uses differences.
         """
         if not self._exact_hessian:
-            return central_hessian(self.log_density_gradient, theta, scale)
+            return self._hessians.at(self.log_density_gradient, theta, scale)
         likelihood, _ = self._sums.sums("hessian", theta[None])
         self.passes.gradients += 1
         return np.asarray(
@@ -350,41 +353,6 @@ class FullData:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def central_hessian(
-    gradient: Callable[[Float], tuple[Float, Float]], theta: Float, scale: Float
-) -> Float:
-    """Compute a Hessian from central differences of a gradient.
-
-    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
-
-    Parameters
-    ----------
-    gradient : callable
-        (S, P) → values (S,), gradients (S, P).
-    theta : ndarray, shape (P,)
-    scale : ndarray, shape (P,)
-        Typical width of f in each coordinate; the step is 10⁻³ of it, which balances the
-        truncation error (h²) against the rounding error of the gradients (1/h).
-
-    Raises
-    ------
-    ReferenceFitError
-        If a gradient is not finite.
-    """
-    step = 1e-3 * scale
-    shifted = theta + np.concatenate([np.diag(step), -np.diag(step)])
-    _, grads = gradient(shifted)
-    if not np.all(np.isfinite(grads)):
-        raise ReferenceFitError(
-            "the gradient of the log density is not finite next to the mode: the mode lies "
-            "on the edge of the parameters' support; check the constraints of the parameters, "
-            "or pass posterior draws of your own as reference="
-        )
-    p = len(theta)
-    hessian = (grads[:p] - grads[p:]) / (2 * step[:, None])
-    return 0.5 * (hessian + hessian.T)
 
 
 def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:

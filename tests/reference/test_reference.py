@@ -12,7 +12,7 @@ from stancoreset.errors import DataError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import gaussian_at, laplace
-from stancoreset.rows.full_data import FullData, central_hessian
+from stancoreset.rows.full_data import FullData
 from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
 
@@ -73,12 +73,6 @@ def test_hessian_equals_the_closed_form(logistic):
     p = 1 / (1 + np.exp(-x @ theta))
     exact = -(x.T * (p * (1 - p))) @ x - np.diag([1 / 25, *[1 / 2.5**2] * 3])
     np.testing.assert_allclose(logistic.hessian(theta, np.full(4, 0.03)), exact, rtol=1e-6)
-
-
-def test_central_hessian_is_exact_for_a_quadratic():
-    a = np.array([[2.0, 0.3], [0.3, 1.0]])
-    hessian = central_hessian(lambda t: (np.zeros(len(t)), -t @ a), np.ones(2), np.ones(2))
-    np.testing.assert_allclose(hessian, -a, rtol=1e-12)
 
 
 def test_laplace_finds_the_mode_and_its_curvature(logistic):

@@ -1,0 +1,202 @@
+"""Hessians from differences of gradients, in as few gradients as their zeros allow.
+
+Central differences along every coordinate cost 2 P gradients. Effects of one grouping factor never
+meet in a row, so that most second derivatives of a hierarchical model are zero, and they are so
+exactly: a gradient's sum over rows is the same, bit for bit, where no row touches both parameters.
+
+1. Which parameters meet is found by group tests. A few parameters are moved together; j may meet k
+   only if every test that moves j changes the gradient along k. Levels of a factor are told apart
+   by the tests that move them, of which no two levels have the same half: T tests suffice for
+   C(T, T/2) levels (Sperner, 1928). Where a parameter meets several levels, the tests may name more
+   than there are, never fewer.
+2. Parameters of one colour are moved together in a central difference of gradients, which gives
+
+       D_ic = Σ_{j of colour c} h_j H_ij
+
+   An entry is read where one parameter of its colour meets i, or, by symmetry, at the transposed
+   place. In a star colouring no path of four parameters that meet has two colours only, and every
+   entry can be read at one of both places. The greedy colouring is that of Gebremedhin et al.
+3. A difference along a random direction guards the result. If they differ, all 2 P gradients are
+   taken.
+
+References
+----------
+Coleman & Moré (1984), Estimation of sparse Hessian matrices and graph coloring problems,
+Mathematical Programming 28. Gebremedhin, Manne & Pothen (2005), What color is your Jacobian? Graph
+coloring for computing derivatives, SIAM Review 47, section 4.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from itertools import combinations, islice
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float
+from stancoreset.errors import ReferenceFitError
+
+__all__ = ["Hessians", "central_hessian", "colours", "meetings"]
+
+Gradient = Callable[[Float], tuple[Float, Float]]
+Pattern = NDArray[np.bool_]
+
+_log = logging.getLogger(__name__)
+
+# The step in units of the width: balances truncation (h²) against rounding of gradients (1/h).
+_STEP = 1e-3
+# Tests pay where there are this many times as many parameters.
+_TESTED = 2
+# Largest difference of the guard, as a share of the terms in its sum, and in units of precision.
+_APART, _NEGLIGIBLE = 1e-3, 1e-6
+
+
+def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
+    """Compute a Hessian from central differences of a gradient along every coordinate.
+
+    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
+
+    Parameters
+    ----------
+    gradient : callable
+        (S, P) → values (S,), gradients (S, P).
+    theta : ndarray, shape (P,)
+    scale : ndarray, shape (P,)
+        Typical width of f in each coordinate; the step is 10⁻³ of it, which balances the
+        truncation error (h²) against the rounding error of the gradients (1/h).
+
+    Raises
+    ------
+    ReferenceFitError
+        If a gradient is not finite.
+    """
+    step = _STEP * scale
+    hessian = _differences(gradient, theta, np.diag(step)) / step[:, None]
+    return 0.5 * (hessian + hessian.T)
+
+
+class Hessians:
+    """Hessians of one function at several points; which parameters meet is found at the first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the coordinates, which tell variables and indices apart: ``"r.3.1"``.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._tests = _group_tests(names)
+        self._pattern: Pattern | None = None
+
+    def at(self, gradient: Gradient, theta: Float, scale: Float) -> Float:
+        """The Hessian at a point, (P, P); arguments as of `central_hessian`."""
+        p = len(theta)
+        if _TESTED * len(self._tests) > p:
+            return central_hessian(gradient, theta, scale)
+        if self._pattern is None:
+            self._pattern = meetings(gradient, theta, scale, self._tests)
+        colour = colours(self._pattern)
+        if colour.max() + 2 >= p:  # with the guard, as many differences as along all coordinates
+            return central_hessian(gradient, theta, scale)
+        found = _guarded(gradient, theta, scale, self._pattern, colour)
+        if found is None:
+            _log.info("parameters meet that did not before: all second derivatives are taken")
+            found = central_hessian(gradient, theta, scale)
+            self._pattern |= found != 0
+        return found
+
+
+def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
+    """Find which parameters may have a second derivative other than zero, (P, P).
+
+    Parameters
+    ----------
+    gradient, theta, scale
+        As in `central_hessian`.
+    tests : ndarray of bool, shape (T, P)
+        The parameters that each test moves; every parameter is moved by one test at least.
+    """
+    # Away from θ, where products of parameters may happen to be zero.
+    rng = np.random.default_rng(tests.shape)
+    steps = _STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
+    start = theta + steps[-1]
+    gradients = gradient(np.vstack([start, start + tests * steps[:-1]]))[1]
+    unchanged = gradients[1:] == gradients[0]  # never where they are not finite
+    pattern = unchanged.T.astype(float) @ tests == 0
+    return np.asarray((pattern & pattern.T) | np.eye(len(theta), dtype=bool))
+
+
+def colours(pattern: Pattern) -> NDArray[np.intp]:
+    """A star colouring of parameters of which some meet: (P, P) → (P,).
+
+    A parameter v may have the colour of one that is two steps away, v – w – x, only if w has a
+    lower colour than both. Those that meet most come first.
+    """
+    p = len(pattern)
+    colour = np.full(p, p)  # none yet, which is no low one
+    near = pattern & ~np.eye(p, dtype=bool)
+    for v in np.argsort(-near.sum(axis=1), kind="stable"):
+        around = np.flatnonzero(near[v])
+        beyond = np.any(near[around] & (colour[around, None] > colour), axis=0)
+        taken = np.concatenate([colour[around], colour[beyond]])
+        colour[v] = np.setdiff1d(np.arange(p), taken)[0]
+    return colour
+
+
+def _guarded(
+    gradient: Gradient, theta: Float, scale: Float, pattern: Pattern, colour: NDArray[np.intp]
+) -> Float | None:
+    """The Hessian by colours; None if it differs from a difference along a random direction."""
+    step = _STEP * scale
+    of_colour = colour == np.arange(colour.max() + 1)[:, None]
+    # Of different lengths along coordinates of one colour, which would else stay mixed up.
+    across = step * np.random.default_rng(len(theta)).uniform(-1.0, 1.0, len(theta))
+    *moved, expected = _differences(gradient, theta, np.vstack([of_colour * step, across]))
+    # Entry (i, j) is the difference of j's colour along i if no other of that colour meets i.
+    alone = pattern & ((pattern @ of_colour.T.astype(float))[:, colour] == 1)
+    read = np.where(alone, np.array(moved).T[:, colour] / step, 0.0)
+    hessian = (read + read.T) / np.maximum(alone.astype(float) + alone.T, 1.0)
+    error = np.abs(hessian @ across - expected)
+    allowed = _APART * (np.abs(hessian) @ step) + _NEGLIGIBLE * _STEP / scale
+    return hessian if np.all(error <= allowed) else None
+
+
+def _differences(gradient: Gradient, theta: Float, steps: Float) -> Float:
+    """Half the difference of gradients ahead and behind each step: (K, P) → (K, P).
+
+    Raises
+    ------
+    ReferenceFitError
+        If a gradient is not finite.
+    """
+    _, gradients = gradient(theta + np.concatenate([steps, -steps]))
+    if not np.all(np.isfinite(gradients)):
+        raise ReferenceFitError(
+            "the gradient of the log density is not finite next to the mode: the mode lies "
+            "on the edge of the parameters' support; check the constraints of the parameters, "
+            "or pass posterior draws of your own as reference="
+        )
+    return 0.5 * (gradients[: len(steps)] - gradients[len(steps) :])
+
+
+def _group_tests(names: Sequence[str]) -> Pattern:
+    """Tests for each index of each variable, (T, P): no two of its values share all their tests."""
+    places: dict[tuple[str, int], dict[int, list[int]]] = {}
+    for column, name in enumerate(names):
+        variable, *indices = re.findall(r"^.*?(?=(?:\.\d+)*$)|(?<=\.)\d+", name)
+        for place, index in enumerate(indices or ["1"]):
+            values = places.setdefault((variable, place), {})
+            values.setdefault(int(index), []).append(column)
+    tests = []
+    for values in places.values():
+        count = next(t for t in range(1, len(values) + 1) if comb(t, (t + 1) // 2) >= len(values))
+        moved = np.zeros((count, len(names)), dtype=bool)
+        codes = islice(combinations(range(count), (count + 1) // 2), len(values))
+        for columns, code in zip(values.values(), codes, strict=True):
+            moved[np.ix_(code, columns)] = True
+        tests.append(moved)
+    return np.concatenate(tests)
