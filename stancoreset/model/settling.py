@@ -25,10 +25,10 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     GaussianFit,
     Reference,
-    curvature_width,
     ends_of_climbs,
     evaluated,
     from_rows,
+    hessian_width,
     moments,
     start_seed,
 )
@@ -148,7 +148,7 @@ class Settling:
 
     def _around(self, few: FullData, psi: Float) -> Expansion:
         """Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
-        width = curvature_width(few.log_density_gradient, psi[0])
+        width = hessian_width(few.hessian, psi[0])
         gaussian, none = GaussianFit(psi[0], np.diag(width)), np.zeros(1)
         here = Reference("draws", psi, few.param_names, self.seed, gaussian, none, none)
         return self.session.likelihood.expand(few, here)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments
 from stancoreset.reference.draws import from_rows
-from stancoreset.reference.laplace import curvature_width, gaussian_at
+from stancoreset.reference.laplace import curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.summits import ends_of_climbs, start_seed
 
@@ -23,6 +23,7 @@ __all__ = [
     "fit_reference",
     "from_rows",
     "gaussian_at",
+    "hessian_width",
     "moments",
     "start_seed",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
@@ -18,9 +19,9 @@ from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference, evaluated
 from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
-from stancoreset.rows import FullData, central_hessian
+from stancoreset.rows import STEP, FullData, Hessians
 
-__all__ = ["curvature_width", "gaussian_at", "laplace"]
+__all__ = ["curvature_width", "gaussian_at", "hessian_width", "laplace"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ _GRADIENT_GOAL = 1e-2
 _FAR_AWAY = 1e8
 # A Gaussian is suspect if its sd exceeds its mode's distance from zero by this factor.
 _WIDE = 10.0
+# Step of a first difference, as a share of a coordinate that is larger than one.
+_TINY = 1e-5
 # Random starts: with two equally wide basins, one is missed in one case out of sixteen.
 _CLIMBS, _TRIES = 5, 8
 
@@ -59,7 +62,7 @@ def laplace(full: FullData, draws: int, seed: int, progress: Progress | None = N
         except EngineError as error:
             raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
         _check_finite_mode(mode, full.param_names)
-        gaussian = _at_mode(full, mode, curvature_width(full.log_density_gradient, mode))
+        gaussian = _at_mode(full, mode, hessian_width(full.hessian, mode))
     rng = np.random.default_rng(seed)
     sample = gaussian.draw(draws, rng)
     log_prior, log_likelihood = evaluated(full, sample, progress)
@@ -162,11 +165,12 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
                 f"no posterior mode was found from {_TRIES} random starts: {message}; {_ADVICE}"
             )
 
+        hessian = partial(Hessians(full.param_names).at, small.log_density_gradient)
+
         def at_end(mode: Float) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
-            scale = curvature_width(small.log_density_gradient, mode)
-            precision = -central_hessian(small.log_density_gradient, mode, scale)
-            return gaussian_at(mode, precision, full.param_names)
+            scale = hessian_width(hessian, mode)
+            return gaussian_at(mode, -hessian(mode, scale), full.param_names)
 
         best = at_end(ends[0])
         away = np.linalg.solve(best.chol, (ends - best.mean).T)
@@ -229,10 +233,19 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
 
 def curvature_width(gradient: Gradient, theta: Float) -> Float:
     """Estimate 1/√curvature in each coordinate from a first difference with a tiny step."""
-    step = 1e-5 * np.maximum(1.0, np.abs(theta))
+    step = _TINY * np.maximum(1.0, np.abs(theta))
     p = len(theta)
     _, grads = gradient(theta + np.concatenate([np.diag(step), -np.diag(step)]))
-    curvature = -(np.diagonal(grads[:p]) - np.diagonal(grads[p:])) / (2 * step)
+    return _width(-(np.diagonal(grads[:p]) - np.diagonal(grads[p:])) / (2 * step), theta)
+
+
+def hessian_width(hessian: Callable[[Float, Float], Float], theta: Float) -> Float:
+    """The same from a Hessian by differences, a function of the point and of their widths."""
+    step = _TINY * np.maximum(1.0, np.abs(theta))
+    return _width(-np.diag(hessian(theta, step / STEP)), theta)
+
+
+def _width(curvature: Float, theta: Float) -> Float:
     with np.errstate(divide="ignore", invalid="ignore"):
         width = 1 / np.sqrt(curvature)
     usable = np.isfinite(width) & (width > 0)

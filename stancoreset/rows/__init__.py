@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
-from stancoreset.rows.hessians import central_hessian
+from stancoreset.rows.hessians import STEP, Hessians, central_hessian
 from stancoreset.rows.log_lik import bind_rows, row_log_lik
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.rows.witness import (
@@ -21,11 +21,13 @@ from stancoreset.rows.witness import (
 
 __all__ = [
     "MAX_ROWS_PER_CHUNK",
+    "STEP",
     "TOLERANCE",
     "ArrayChunks",
     "Distributed",
     "FullData",
     "FullDensity",
+    "Hessians",
     "StoredWitness",
     "Witness",
     "WitnessedDensity",

@@ -125,6 +125,7 @@ class FullData:
         self.n_params = self.prior.n_params
         self.param_names = self.prior.param_names
         self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
+        self._found = glm
         #: The GLM that equals the likelihood, if one is used.
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
@@ -170,7 +171,12 @@ class FullData:
         rows, weights = self._drawn(size, rng)
         data = self._weighted.subset(self._data, rows, weights)
         return FullData(
-            self._compiled, self._weighted, data, in_process=self.in_process, threads=self._threads
+            self._compiled,
+            self._weighted,
+            data,
+            in_process=self.in_process,
+            threads=self._threads,
+            glm=self._found,
         )
 
     def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:

@@ -40,15 +40,16 @@ from numpy.typing import NDArray
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 
-__all__ = ["Hessians", "central_hessian", "colours", "meetings"]
+__all__ = ["STEP", "Hessians", "central_hessian", "colours", "meetings"]
 
 Gradient = Callable[[Float], tuple[Float, Float]]
 Pattern = NDArray[np.bool_]
 
 _log = logging.getLogger(__name__)
 
-# The step in units of the width: balances truncation (h²) against rounding of gradients (1/h).
-_STEP = 1e-3
+#: The step of central differences in units of the width: it balances truncation (h²) against the
+#: rounding of gradients (1/h).
+STEP = 1e-3
 # Tests pay where there are this many times as many parameters.
 _TESTED = 2
 # Largest difference of the guard, as a share of the terms in its sum, and in units of precision.
@@ -74,7 +75,7 @@ def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
     ReferenceFitError
         If a gradient is not finite.
     """
-    step = _STEP * scale
+    step = STEP * scale
     hessian = _differences(gradient, theta, np.diag(step)) / step[:, None]
     return 0.5 * (hessian + hessian.T)
 
@@ -122,7 +123,7 @@ def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> 
     """
     # Away from θ, where products of parameters may happen to be zero.
     rng = np.random.default_rng(tests.shape)
-    steps = _STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
+    steps = STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
     start = theta + steps[-1]
     gradients = gradient(np.vstack([start, start + tests * steps[:-1]]))[1]
     unchanged = gradients[1:] == gradients[0]  # never where they are not finite
@@ -151,7 +152,7 @@ def _guarded(
     gradient: Gradient, theta: Float, scale: Float, pattern: Pattern, colour: NDArray[np.intp]
 ) -> Float | None:
     """The Hessian by colours; None if it differs from a difference along a random direction."""
-    step = _STEP * scale
+    step = STEP * scale
     of_colour = colour == np.arange(colour.max() + 1)[:, None]
     # Of different lengths along coordinates of one colour, which would else stay mixed up.
     across = step * np.random.default_rng(len(theta)).uniform(-1.0, 1.0, len(theta))
@@ -161,7 +162,7 @@ def _guarded(
     read = np.where(alone, np.array(moved).T[:, colour] / step, 0.0)
     hessian = (read + read.T) / np.maximum(alone.astype(float) + alone.T, 1.0)
     error = np.abs(hessian @ across - expected)
-    allowed = _APART * (np.abs(hessian) @ step) + _NEGLIGIBLE * _STEP / scale
+    allowed = _APART * (np.abs(hessian) @ step) + _NEGLIGIBLE * STEP / scale
     return hessian if np.all(error <= allowed) else None
 
 
