@@ -227,7 +227,8 @@ class Settling:
     def _reference(self, last: _Turn) -> Reference:
         """A reference of the last turn's draws."""
         count = self.count
-        if self.more and last.gap > _GOOD:
+        # Where the quadratic leaves little, few rows need few draws, and more can still be added.
+        if self.more and last.gap > _SPREAD:
             count = max(count, len(last.draws) - HELDOUT_DRAWS)
         return from_rows(self.full, last.draws, SETTLED, count, self.seed)
 

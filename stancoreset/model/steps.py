@@ -230,9 +230,6 @@ class Pipeline:
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
-        few = full.passes.stored is not None
-        # Only a Gaussian reference has further draws.
-        grows = plan.selection.draws is None and reference.spare is None
         # Options of a method may refer to candidates by number.
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         with stages("bind candidates"):
@@ -248,9 +245,10 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
-            while grows and needs_draws(coreset, projection.n_draws):
-                have = projection.n_draws
-                more = reference.more(further_draws(have, few=few), stream=have)
+            while needs_draws(coreset, projection.n_draws):
+                more = self._more_draws(view, projection.n_draws)
+                if more is None:
+                    break
                 with stages("project", total=len(more)) as tick:
                     projection = projector.extended(projection, more, tick)
                 before, coreset = coreset, self.select_size(projection, controlled)
@@ -259,6 +257,16 @@ class Pipeline:
                 if not has_helped(coreset, before):
                     break
         return best
+
+    def _more_draws(self, view: View, have: int) -> Float | None:
+        """Draws to add to those of a projection; None if there are none, or none are wanted."""
+        reference, on_disk = view.reference, view.full.passes.stored is not None
+        count = further_draws(have, few=on_disk)
+        if reference.spare is not None:
+            added = have - len(reference.draws)
+            count = min(count, len(reference.spare) - HELDOUT_DRAWS - added)
+        wanted = self.plan.selection.draws is None and count > 1
+        return reference.more(count, stream=have) if wanted else None
 
     def select_size(
         self, projection: Projection | Remainder, controlled: ControlledSelection | None

@@ -20,6 +20,7 @@ from stancoreset.engines import inverse_metric
 from stancoreset.errors import OptionError
 from stancoreset.model import Plan
 from stancoreset.model.folder import RunFolder
+from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import LONGER_CHAINS, Change, Round
 from stancoreset.model.rounds import Rounds
@@ -86,7 +87,9 @@ def projection(model) -> Projection:
 def climbed(model, projection, monkeypatch):
     """The coreset that comes of given errors by number of draws, and the numbers asked for."""
 
-    def climb(errors: dict[int, tuple[float, float]], **options: Any) -> tuple[Coreset, list[int]]:
+    def climb(
+        errors: dict[int, tuple[float, float]], spare: Any = None, **options: Any
+    ) -> tuple[Coreset, list[int]]:
         start, asked = next(iter(errors)), []
 
         def of_draws(count: int) -> Projection:
@@ -96,6 +99,8 @@ def climbed(model, projection, monkeypatch):
             return of_draws(start)
 
         def extended(_self: Any, before: Projection, draws: Any, _tick: Any) -> Projection:
+            if spare is not None:
+                used.extend(draws[:, 0].tolist())
             return of_draws(before.n_draws + len(draws))
 
         def select_size(_self: Any, projection: Projection, _controlled: Any) -> Coreset:
@@ -107,9 +112,17 @@ def climbed(model, projection, monkeypatch):
         monkeypatch.setattr(Pipeline, "select_size", select_size)
         session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
         steps = Pipeline(session, checked, Plan.of(options), Stages(False), folder, {})
-        reference = model.reference(DATA, draws=50)
+        reference, used = model.reference(DATA, draws=50), []
+        if spare is not None:
+            reference = replace(
+                reference, draws=np.resize(reference.draws, (start, 4)), spare=spare
+            )
+            reference = replace(reference, log_likelihood=np.zeros(start))
         view = View(session, session.full_data(checked), reference)
-        return steps.select(view, None), asked
+        coreset = steps.select(view, None)
+        assert not set(used) & set(range(HELDOUT_DRAWS))  # those that measure errors
+        assert len(used) == len(set(used))
+        return coreset, asked
 
     return climb
 
@@ -139,6 +152,19 @@ def test_draws_have_a_bound(climbed):
     assert initial_draws(10_000) == MAX_DRAWS
     assert [further_draws(n) for n in (250, 1_000)] == [250, 1_000]
     assert [further_draws(n, few=True) for n in (250, 1_000)] == [750, 1_000]
+
+
+@pytest.mark.parametrize(
+    ("available", "asked"),
+    [(0, [250]), (1, [250]), (2, [250, 252]), (250, [250, 500]), (700, [250, 500, 950])],
+)
+def test_draws_of_a_run_are_added_as_long_as_there_are_any(climbed, available, asked):
+    """As those of a Gaussian, and only where the rows fit their own draws better than others."""
+    rows = np.arange(HELDOUT_DRAWS + available, dtype=float)
+    spare = np.column_stack([rows] * 4)
+    falls = {n: (0.0, 0.5 * 0.5**i) for i, n in enumerate(asked)}
+    assert climbed(falls, spare)[1] == asked
+    assert climbed({250: (0.1, 0.12)}, spare)[1] == [250]
 
 
 def test_draws_that_are_given_stay_as_they_are(climbed):
