@@ -22,7 +22,7 @@ from stancoreset.errors import DataError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
-from stancoreset.rows.hessians import Hessians, central_hessian
+from stancoreset.rows.hessians import Hessians
 from stancoreset.rows.sums import (
     MAX_ROWS_PER_CHUNK,
     MIN_ROWS_PER_CHUNK,
@@ -130,7 +130,7 @@ class FullData:
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
         self._exact_hessian = kernel is not None
-        self._hessians = Hessians(self.param_names)
+        self._hessians = Hessians(self.param_names)  # of the prior, if the GLM's are exact
         #: The kernel that evaluates chunks; None if they are bound to the engine.
         self.kernel = kernel
         self._bound: BoundChunks | None = None
@@ -336,9 +336,8 @@ class FullData:
             return self._hessians.at(self.log_density_gradient, theta, scale)
         likelihood, _ = self._sums.sums("hessian", theta[None])
         self.passes.gradients += 1
-        return np.asarray(
-            likelihood + central_hessian(self.prior.log_density_gradient, theta, scale)
-        )
+        prior = self._hessians.at(self.prior.log_density_gradient, theta, scale)
+        return np.asarray(likelihood + prior)
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
         """Find the mode by the engine's own optimizer, which receives all rows at once."""

@@ -22,7 +22,7 @@ from scipy.linalg import eigh
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.reference import Reference
-from stancoreset.rows import FullData, central_hessian
+from stancoreset.rows import FullData, Hessians
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite import Expected, why_not
 
@@ -101,8 +101,8 @@ class Expansion:
             return gradient[columns], hessian[np.ix_(columns, columns)]
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-        hessian = central_hessian(bound.log_density_gradient, self.centre, self.scale)
-        hessian = (hessian - self.prior_hessian)[np.ix_(columns, columns)]
+        found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
+        hessian = (found - self.prior_hessian)[np.ix_(columns, columns)]
         return gradient.mean(axis=0)[columns], hessian
 
     @property
@@ -177,7 +177,8 @@ def expand(
             posterior = -inverse.T @ inverse
         else:
             posterior = full.hessian(centre, gaussian.sd)
-        prior = central_hessian(full.prior.log_density_gradient, centre, gaussian.sd)
+        of_prior = Hessians(full.param_names)
+        prior = of_prior.at(full.prior.log_density_gradient, centre, gaussian.sd)
         hessian = posterior - prior
     except ReferenceFitError as error:
         raise ControlError(f"{error}; or leave the quadratic out: control_variate=False") from None
