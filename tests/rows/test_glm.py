@@ -355,6 +355,12 @@ def test_glm_is_found_and_equals_stan_on_all_rows(name):
             exact, numeric = (full.hessian(draws[0], width) for full in (fast, slow))
             size = np.sqrt(np.outer(np.diag(numeric), np.diag(numeric)))
             np.testing.assert_allclose(exact / size, numeric / size, atol=1e-6)
+            # A subsample is a GLM as well.
+            rows_of_it = (full.sampled(500, np.random.default_rng(2)) for full in (fast, slow))
+            with next(rows_of_it) as fast_few, next(rows_of_it) as slow_few:
+                assert fast_few.glm is fast.glm
+                slopes = [few.log_density_gradient(draws[:4])[1] for few in (fast_few, slow_few)]
+                np.testing.assert_allclose(*slopes, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["poisson_log", "gaussian_linear", "groups as brms writes them"])
