@@ -227,8 +227,7 @@ class Settling:
     def _reference(self, last: _Turn) -> Reference:
         """A reference of the last turn's draws."""
         count = self.count
-        # Where the quadratic leaves little, few rows need few draws, and more can still be added.
-        if self.more and last.gap > _SPREAD:
+        if self.more and last.gap > _GOOD:
             count = max(count, len(last.draws) - HELDOUT_DRAWS)
         return from_rows(self.full, last.draws, SETTLED, count, self.seed)
 

@@ -147,6 +147,7 @@ class Pipeline:
         count = plan.selection.draws or initial_draws(plan.size, few=few)
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str)
+        more = settles and plan.selection.draws is None and not self._without_draws(full)
         with self.stages("reference", total=count) as tick:
             settling = Settling(
                 self.session,
@@ -155,7 +156,7 @@ class Pipeline:
                 plan.nuts,
                 plan.seed,
                 count,
-                more=plan.selection.draws is None,
+                more=more,
             )
             found = None
             if settles and plan.reference == "laplace":
@@ -203,7 +204,7 @@ class Pipeline:
         if self.plan.selection.projection == HERMITE:
             require_series(view.no_series())
             return view.expansion(exact=True)
-        if self._prefers_series(view):
+        if self._prefers_series(view.session, view.full):
             # Under a Gaussian far from the posterior an expectation may be infinite.
             with suppress(ReferenceFitError):
                 expansion = view.expansion(exact=True)
@@ -211,15 +212,23 @@ class Pipeline:
                     return expansion
         return view.expansion()
 
-    def _prefers_series(self, view: View) -> bool:
+    def _without_draws(self, full: FullData) -> bool:
+        """Whether rows are selected by Hermite series, asked for or preferred."""
+        session = self.session
+        if self.plan.selection.projection == HERMITE:
+            return True
+        seen = full if session.likelihood is session else session.seen_data(self.checked)
+        return self._prefers_series(session.likelihood, seen)
+
+    def _prefers_series(self, session: Session, full: FullData) -> bool:
         """Whether Hermite series take the place of draws that the user did not ask for."""
         plan, asked = self.plan, self.plan.selection
         if asked.projection or asked.draws or plan.options or is_in_the_loop(plan.method):
             return False
         # Rows on disk are read for every pass.
-        in_memory = view.full.passes.stored is None
-        few = self._candidates(view.full, few=True) <= MAX_CANDIDATES
-        return in_memory and few and not view.no_series()
+        in_memory = full.passes.stored is None
+        few = self._candidates(full, few=True) <= MAX_CANDIDATES
+        return in_memory and few and not session.no_series(full)
 
     def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
         """Project the candidates and select; add draws as long as that helps."""
