@@ -151,7 +151,7 @@ def _weave(args: argparse.Namespace) -> int:
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
         if args.explain:
             print(model.explain().to_string(index=False, justify="left"))
-            print(f"\nThe rows see the parameters through: {', '.join(model.seen)}.")
+            print(f"\n{model.explain_seen()}")
         elif not args.check:
             print(model.program.code.rstrip())
         if args.check:

@@ -93,7 +93,7 @@ from stancoreset.selection import (
     Remainder,
     TaylorProjection,
 )
-from stancoreset.stan import StanProgram
+from stancoreset.stan import StanProgram, not_lifted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -1004,9 +1004,24 @@ class CoresetModel(Closing):
         """Variables through which parameters reach the rows, in whose coordinates ψ is written.
 
         For a program with group effects ``r = sd * z`` these are the effects `r`, and neither `sd`
-        nor `z`; see `stancoreset.stan.likelihood`.
+        nor `z`; see `stancoreset.stan.likelihood`. Where the rows compute the effects themselves,
+        ``y ~ normal(mu + sd * z[g], sigma)``, the product has a name made up of its factors',
+        `sd_z`.
         """
         return self._session.controlled.covered
+
+    def explain_seen(self) -> str:
+        """What the rows see of the parameters, in words.
+
+        Products of parameters that the rows compute and that are no coordinates are listed with
+        the reason.
+        """
+        lines = [f"The rows see the parameters through: {self._session.controlled.said}."]
+        lines += [
+            f"They see the factors of {product}, because {why}."
+            for product, why in not_lifted(self._session.program).items()
+        ]
+        return "\n".join(lines)
 
     def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
         """Check numerically that the program's weights act as weights.

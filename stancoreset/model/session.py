@@ -581,6 +581,7 @@ class Session:
         return {
             "program": self.program.program.name,
             "program_hash": content_key(self.program.code),
+            "rows_see": self.controlled.said,
             "data_hash": content_hash(checked),
             **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
             "n_obs": self.program.n_obs(checked),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
-from stancoreset.stan.likelihood import Likelihood, likelihood_of
+from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
@@ -27,6 +27,7 @@ __all__ = [
     "WeightedProgram",
     "add_control",
     "likelihood_of",
+    "not_lifted",
     "stan_model_names",
     "stan_model_path",
     "uses_weights",

@@ -73,6 +73,14 @@ class Controlled:
     names: Mapping[str, str] = field(repr=False)
     likelihood: Likelihood | None = field(default=None, repr=False)
 
+    @property
+    def said(self) -> str:
+        """ψ in words: its variables, and how those without a name in the program are computed."""
+        if self.likelihood is None:
+            return f"{', '.join(self.covered) or 'none'} (the parameters themselves)"
+        lifts = "; ".join(map(str, self.likelihood.lifted))
+        return ", ".join(self.covered) + (f" (where {lifts})" if lifts else "")
+
     def data(
         self,
         start: NDArray[np.int64],
@@ -159,7 +167,10 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = Tr
     data, term = _ASKED.format(**names), ""
     if written:
         data += _DATA.format(count=len(written), **names)
-        term = _TERM.format(coordinates=coordinates, **names)
+        lifts = () if likelihood is None else likelihood.lifted
+        computed = [s for lift in lifts for s in lift.statements]
+        lifted = f"{printer.statements(computed, depth=2)}\n" if computed else ""
+        term = _TERM.format(lifted=lifted, coordinates=coordinates, **names)
     generated = _generated(weighted, names["log_lik"])
     if likelihood is not None:
         left_out = ()
@@ -215,7 +226,7 @@ _VALUES = """\
 _TERM = """
   if ({size} > 0) {{
     // the control variate: what the rows lack of the log likelihood up to second order
-    vector[{size}] {psi};
+{lifted}    vector[{size}] {psi};
     {coordinates}
     {psi} -= {centre};
     target += dot_product({gradient} - 0.5 * {diagonal} .* {psi}, {psi})

@@ -16,13 +16,16 @@ parameters, and they cancel wherever a log density without rows is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from stancoreset.stan.lifting import Lift, Lifting
 from stancoreset.stan.syntax import (
+    Names,
     StanProgram,
+    assigned_names,
     assignments,
     bare,
     derived,
@@ -35,7 +38,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import around, needed
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = ["Likelihood", "likelihood_of"]
+__all__ = ["Likelihood", "likelihood_of", "not_lifted"]
 
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
@@ -59,12 +62,16 @@ class Likelihood:
     weighted : WeightedProgram
         The program whose parameters are `seen`: it has the rows' terms and no prior.
     local : tuple of Stmt
-        Statements of the model block that compute those of `seen` that are declared there.
+        Statements of the model block that compute those of `seen` that are declared there, and
+        those that compute `lifted`.
+    lifted : tuple of Lift
+        Those of `seen` that are products in the rows' terms, and have no name in the program.
     """
 
     seen: tuple[n.Decl, ...]
     weighted: WeightedProgram = field(repr=False)
     local: tuple[n.Stmt, ...] = field(default=(), repr=False)
+    lifted: tuple[Lift, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,17 +116,30 @@ def likelihood_of(
     >>> likelihood_of(weighted_program(StanProgram.from_code(code))).names
     ('sigma', 'a')
     """
-    return _Cut(weighted).made(behind)
+    cut = _Cut(weighted, weighted.program.tree)
+    return cut.lifted(behind)[0].made(behind)
+
+
+def not_lifted(weighted: WeightedProgram) -> dict[str, str]:
+    """Products of parameters that the rows compute and that stay as they are, each with why."""
+    return _Cut(weighted, weighted.program.tree).lifted(frozenset())[1]
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """The search for the cut through one program."""
+    """The search for the cut through one program, in the tree of which products may be lifted."""
 
     weighted: WeightedProgram
+    tree: n.Program
+    lifts: tuple[Lift, ...] = ()
 
     def made(self, behind: frozenset[str]) -> Likelihood | None:
         """The likelihood with the outermost cut that can be declared."""
+        found = self.found(behind)
+        return None if found is None else self._likelihood(*found)
+
+    def found(self, behind: frozenset[str]) -> tuple[tuple[n.Decl, ...], set[str]] | None:
+        """What is seen at the outermost cut that can be declared, and all names behind it."""
         parameters = {d.name: d for d in self.tree.parameters}
         candidates = {**parameters, **self._computed}
         while True:
@@ -135,11 +155,47 @@ class _Cut:
             behind |= lost
         if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
             return None
-        return self._likelihood(tuple(seen.values()), rows)
+        return tuple(seen.values()), rows
 
-    @property
-    def tree(self) -> n.Program:
-        return self.weighted.program.tree
+    def lifted(self, behind: frozenset[str]) -> tuple[_Cut, dict[str, str]]:
+        """The cut through the program with lifted products, and why others are not lifted."""
+        refused: dict[str, str] = {}
+        while True:
+            lifting = self._search(behind, refused)
+            tree = self.tree
+            tree = replace(
+                tree,
+                transformed_parameters=lifting.statements(tree.transformed_parameters),
+                model=lifting.statements(tree.model),
+                generated_quantities=lifting.statements(self._log_lik),
+            )
+            lifts = tuple(lifting.found.values())
+            if not lifts:
+                return self, lifting.left
+            # They stand behind all that they are computed from.
+            computed = tuple(s for lift in lifts for s in lift.statements)
+            cut = _Cut(self.weighted, replace(tree, model=tree.model + computed), lifts)
+            found = cut.found(behind)
+            names = {d.name for d in found[0]} if found else set()
+            bad = {k: why for k, x in lifting.found.items() if (why := _refusal(x, lifts, names))}
+            if not bad:
+                return cut, lifting.left
+            refused |= bad
+
+    def _search(self, behind: frozenset[str], refused: Mapping[str, str]) -> Lifting:
+        """A search for products of variables that keep their values in the model block."""
+        tree, rows = self.tree, self._behind(behind)
+        changed = set().union(*map(assigned_names, tree.model))
+        front = {d.name: d for d in tree.parameters}
+        computed = derived(self._steps, set(front)) - rows - changed
+        front |= {name: d for name, d in self._computed.items() if name in computed}
+        names = Names(replace(tree, model=(*tree.model, *tree.generated_quantities)))
+        anchors = {k for k, d in front.items() if d.constraint.kind in ("none", "affine")}
+        return Lifting(names, rows, front, self._known, anchors - self._curved(anchors), refused)
+
+    def _curved(self, names: set[str]) -> set[str]:
+        """Those variables whose values are given by a function with a bounded range."""
+        return {v for v in names for s in self._steps if any(map(_is_curved, _values_of(s, v)))}
 
     @property
     def _log_lik(self) -> list[n.Stmt]:
@@ -177,10 +233,14 @@ class _Cut:
         """Whether a variable can be a parameter: real, of a size and bounds known from data."""
         if decl is None or decl.size.base not in _REALS:
             return False
+        return names_in(decl.size) | names_in(decl.constraint) <= self._known
+
+    @property
+    def _known(self) -> set[str]:
+        """Names of data without rows."""
         weighted, tree = self.weighted, self.tree
         known = {s.name for s in (*tree.data, *tree.transformed_data) if isinstance(s, n.Decl)}
-        known -= {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
-        return names_in(decl.size) | names_in(decl.constraint) <= known
+        return known - {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
 
     def _adds_nothing(self, name: str, border: set[str]) -> bool:
         """Whether a variable is a function of the others, or one with values in a bounded range.
@@ -188,9 +248,7 @@ class _Cut:
         Two variables that determine each other have a singular covariance. A variable that is
         declared without bounds and always positive would be given values that it cannot have.
         """
-        values = [e for s in self._steps for e in _values_of(s, name)]
-        declared = self._computed[name].constraint.kind
-        if declared == "none" and any(_is_curved(value) for value in values):
+        if self._computed[name].constraint.kind == "none" and self._curved({name}):
             return True
         others = border - {name}
         pairs = [p for s in self._steps for p in assignments(s, names_in) if p[0] not in others]
@@ -214,7 +272,19 @@ class _Cut:
         name = f"{self.weighted.program.name}_likelihood"
         own = replace(self.weighted, program=StanProgram.from_code(code, name=name))
         local = {s.name for s in tree.model if isinstance(s, n.Decl)} & names
-        return Likelihood(seen, own, tuple(needed(tree.model, local)) if local else ())
+        before = tuple(needed(tree.model, local)) if local else ()
+        return Likelihood(seen, own, before, self.lifts)
+
+
+def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str]) -> str:
+    """Why a lift does not make ψ simpler; empty if it does."""
+    if lift.name not in seen:
+        return "it is a function of what the rows see by itself"
+    if lift.anchor in seen:
+        return f"the rows see {lift.anchor} by itself, too"
+    if any(lift.overlaps(other) for other in lifts):
+        return f"{lift.anchor} is a factor of several products"
+    return ""
 
 
 def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:

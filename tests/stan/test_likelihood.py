@@ -11,6 +11,7 @@ where prior and Jacobians cancel on both sides, and L is the likelihood's own pr
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,21 +122,237 @@ SEEN = [
 def test_it_is_the_likelihood_of_the_authors_program(name):
     code = (PROGRAMS / f"{name}.stan").read_text()
     with sc.CoresetModel(PROGRAMS / f"{name}.stan", obs=obs_of(code), engine="stanli") as model:
-        session, data = model._session, model.read(make_data(code))
-        assert session.likelihood is not session
-        likelihood, weighted = session.likelihood, session.program
-        rng, count = np.random.default_rng(1), weighted.n_obs(data)
-        times = np.full(count, 2)  # means of data, by which brms centres, stay as they are
-        repeated = weighted.subset(data, np.repeat(np.arange(count), times))
-        theirs = [session.original().bind(some) for some in (repeated, data)]
-        weights = [times.astype(float), np.ones(count)]
-        own = [likelihood.density().bind(weighted.with_weights(data, w)) for w in weights]
-        theta = rng.uniform(-0.6, 0.6, (40, theirs[0].n_params))
-        theta = theta[np.isfinite(theirs[0].log_density(theta))][:5]
-        psi = session.seen(data, theta)
-        expected = theirs[0].log_density(theta) - theirs[1].log_density(theta)
-        found = own[0].log_density(psi) - own[1].log_density(psi)
-        np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-8)
-        rows = likelihood.with_log_lik().bind(data).log_lik(psi)
-        once = session.with_log_lik().bind(data).log_lik(theta)
-        np.testing.assert_allclose(rows, once, rtol=1e-9, atol=1e-9)
+        require_the_authors(model, make_data(code))
+
+
+def require_the_authors(model: sc.CoresetModel, given: dict[str, Any]) -> None:
+    """Compare the likelihood with the author's program with every row standing twice."""
+    session, data = model._session, model.read(given)
+    assert session.likelihood is not session
+    likelihood, weighted = session.likelihood, session.program
+    rng, count = np.random.default_rng(1), weighted.n_obs(data)
+    times = np.full(count, 2)  # means of data, by which brms centres, stay as they are
+    repeated = weighted.subset(data, np.repeat(np.arange(count), times))
+    theirs = [session.original().bind(some) for some in (repeated, data)]
+    weights = [times.astype(float), np.ones(count)]
+    own = [likelihood.density().bind(weighted.with_weights(data, w)) for w in weights]
+    theta = rng.uniform(-0.6, 0.6, (40, theirs[0].n_params))
+    theta = theta[np.isfinite(theirs[0].log_density(theta))][:5]
+    psi = session.seen(data, theta)
+    expected = theirs[0].log_density(theta) - theirs[1].log_density(theta)
+    found = own[0].log_density(psi) - own[1].log_density(psi)
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-8)
+    rows = likelihood.with_log_lik().bind(data).log_lik(psi)
+    once = session.with_log_lik().bind(data).log_lik(theta)
+    np.testing.assert_allclose(rows, once, rtol=1e-9, atol=1e-9)
+
+
+# ---- products inside the rows' terms -----------------------------------------------------
+
+BY_HAND = """
+data {
+  int<lower=1> N; int<lower=1> J; int<lower=1> C; int<lower=1> K;
+  array[N] int<lower=1, upper=J> g; array[N] int<lower=1, upper=C> h;
+  vector[N] y; vector[N] x; matrix[N, K] X; array[N] int<lower=0, upper=1> b;
+  vector[J] u; array[J] int<lower=1, upper=C> c;
+}
+parameters {
+  real mu; real lt; real<lower=0> tau; real<lower=0> sigma;
+  vector[J] z; vector[C] w; vector<lower=0>[C] s; vector<lower=0>[J] q;
+  vector[K] beta; vector<lower=0>[K] lambda;
+  matrix[K, J] Z; matrix[J, K] W; array[J] vector[K] v; array[K] vector[J] zz;
+  cholesky_factor_corr[K] L; vector<lower=0>[K] sd; simplex[J] e;
+}
+model {
+  mu ~ normal(0, 5); lt ~ normal(0, 1); tau ~ exponential(1); sigma ~ exponential(1);
+  z ~ std_normal(); w ~ std_normal(); s ~ exponential(1); q ~ exponential(1);
+  beta ~ std_normal(); lambda ~ exponential(1);
+  to_vector(Z) ~ std_normal(); to_vector(W) ~ std_normal();
+  for (i in 1:J) v[i] ~ std_normal();
+  for (k in 1:K) zz[k] ~ std_normal();
+  L ~ lkj_corr_cholesky(2); sd ~ exponential(1);
+  {rows}
+}"""
+
+
+def by_hand(rows: str) -> str:
+    return BY_HAND.replace("{rows}", rows)
+
+
+def data_by_hand() -> dict[str, Any]:
+    rng, count = np.random.default_rng(3), 12
+    sizes = {"N": count, "J": 4, "C": 2, "K": 3}
+    groups = {"u": rng.normal(size=4), "c": [1, 2, 2, 1]}
+    codes = {"g": rng.integers(1, 5, count), "h": rng.integers(1, 3, count)}
+    columns = {name: rng.normal(size=count) for name in "xy"}
+    return {
+        **sizes,
+        **groups,
+        **codes,
+        **columns,
+        "X": rng.normal(size=(count, 3)),
+        "b": rng.integers(0, 2, count),
+    }
+
+
+#: The rows' statements, and what they see of the parameters.
+LIFTED = {
+    "y ~ normal(mu + tau * z[g], sigma);": {"mu", "sigma", "tau_z"},
+    "y ~ normal(mu + (tau * z)[g], sigma);": {"mu", "sigma", "tau_z"},
+    "y ~ normal((mu + lt * u + tau * z)[g], sigma);": {"mu", "lt", "sigma", "tau_z"},
+    "y ~ normal(mu + to_vector(exp(lt) * z[g]), sigma);": {"mu", "sigma", "lt_z"},
+    "b ~ bernoulli_logit_glm(X, mu + tau * z[g], beta .* lambda);": {
+        *("mu", "tau_z", "beta_lambda")
+    },
+    "for (n in 1:N) b[n] ~ bernoulli_logit(mu + z[g[n]] * tau - 2 * w[h[n]] * sigma);": {
+        *("mu", "tau_z", "sigma_w")
+    },
+    # By an index that is computed, by the level of a group, by an index out of order.
+    "for (n in 1:N) y[n] ~ normal(mu + tau * z[J + 1 - g[n]], sigma);": {"mu", "sigma", "tau_z"},
+    "for (n in 1:N) y[n] ~ normal(mu + s[c[g[n]]] * z[g[n]], sigma);": {"mu", "sigma", "s_z"},
+    "for (n in 1:N) { int at = g[n]; real m = tau * z[at]; y[n] ~ normal(m, sigma); }": {
+        *("sigma", "tau_z")
+    },
+    # Several effects of a group, correlated or not.
+    "y ~ normal(mu + sd[1] * zz[1][g] + sd[2] * zz[2][g] .* x, sigma);": {
+        *("mu", "sigma", "sd_zz", "sd_zz_2")
+    },
+    "y' ~ normal(mu + sd[1] * Z[1, g] + sd[2] * Z[2, g] .* x', sigma);": {
+        *("mu", "sigma", "Z_sd", "Z_sd_2")
+    },
+    "for (n in 1:N) y[n] ~ normal(mu + sd[1] * W[g[n], 1] + sd[2] * W[g[n], 2] * x[n], sigma);": {
+        *("mu", "sigma", "W_sd", "W_sd_2")
+    },
+    """for (n in 1:N) {
+      real m = mu;
+      for (k in 1:K) m += sd[k] * zz[k][g[n]] * X[n, k];
+      y[n] ~ normal(m, sigma);
+    }""": {"mu", "sigma", "sd_zz"},
+    "for (n in 1:N) y[n] ~ normal(mu + X[n] * (diag_pre_multiply(sd, L) * Z)[, g[n]], sigma);": {
+        *("mu", "sigma", "sd_L_Z")
+    },
+    "for (n in 1:N) y[n] ~ normal(mu + X[n] * (diag_pre_multiply(sd, L) * v[g[n]]), sigma);": {
+        *("mu", "sigma", "sd_L_v")
+    },
+    "y ~ normal(rows_dot_product(X, (W * diag_pre_multiply(sd, L)')[g]), sigma);": {
+        *("sigma", "W_sd_L")
+    },
+    # Coefficients.
+    "y ~ normal(mu + X * (beta .* lambda * tau), sigma);": {"mu", "sigma", "beta_lambda_tau"},
+    "y ~ normal(mu + X * beta * tau, sigma);": {"mu", "sigma", "beta_tau"},
+    "y ~ normal(mu * lt * x, sigma);": {"sigma", "lt_mu"},
+    # Parts of other expressions; integers do not divide.
+    "for (n in 1:N) y[n] ~ normal(x[n] * (mu + tau * z[g[n]] * b[n] / 3), exp(lt));": {
+        *("mu", "lt", "tau_z")
+    },
+    "for (n in 1:N) y[n] ~ normal(mu, exp(lt + z[g[n]] / tau));": {"mu", "lt", "z_tau"},
+    "for (n in 1:N) y[n] ~ normal(x[n] > 0 ? mu + tau * z[g[n]] : mu, sigma);": {
+        *("mu", "sigma", "tau_z")
+    },
+    """for (n in 1:N) target += log_mix(inv_logit(lt),
+      normal_lpdf(y[n] | mu + tau * z[g[n]], sigma), normal_lpdf(y[n] | mu, sigma));""": {
+        *("mu", "lt", "sigma", "tau_z")
+    },
+    # The rows see the scale of effects by itself, too.
+    "y ~ normal(mu + tau * z[g] + tau * w[h], tau);": {"mu", "tau", "tau_z", "tau_w"},
+    # A variable of the model block, as the rows leave it.
+    "vector[J] a = tau * z; y ~ normal(lt * a[g], sigma);": {"sigma", "a_lt"},
+    # Different statements, and state that rows build up.
+    """for (n in 1:N) {
+      if (b[n] == 1) y[n] ~ normal(tau * z[g[n]], sigma);
+      else y[n] ~ normal(lt * w[h[n]], sigma);
+    }""": {"sigma", "tau_z", "lt_w"},
+    """vector[N] m = rep_vector(mu, N);
+    for (k in 1:K) m += sd[k] * zz[k][g] .* X[, k];
+    y ~ normal(m, sigma);""": {"mu", "sigma", "sd_zz"},
+}
+
+
+@pytest.mark.parametrize("rows", LIFTED)
+def test_products_of_parameters_are_lifted_out_of_the_rows(rows):
+    code = by_hand(rows)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert set(model.seen) == LIFTED[rows]
+        require_the_authors(model, data_by_hand())
+
+
+#: The rows' statements, and why no product in them is lifted.
+LEFT = {
+    "y ~ normal(mu + tau * z[g] + z[g], sigma);": "the rows see z by itself, too",
+    "y ~ normal(tau * z[g] + sigma * x .* z[g], 1);": "z is a factor of several products",
+    "y ~ normal(s[h] .* z[g], sigma);": "no index in common",
+    "for (n in 1:N) b[n] ~ bernoulli_logit(exp(w[h[n]]) * (z[g[n]] - mu));": "no index in common",
+    # Minus infinity and no number, where a group has no rows.
+    "for (n in 1:N) y[n] ~ normal(tau * log(z[g[n]] + 9), sigma);": "not finite everywhere",
+    # They are sums of logarithms.
+    "for (n in 1:N) y[n] ~ normal(mu, tau * q[g[n]]);": "does not have all real numbers",
+    # Coordinates of which one follows from the others, and of which some are always zero.
+    "y ~ normal(mu + tau * e[g], sigma);": "does not have all real numbers",
+    "for (n in 1:N) X[n] ~ multi_normal_cholesky(beta, tau * L);": "does not have all real",
+    # All of one sign.
+    "y ~ normal(mu + tau * square(z[g]), sigma);": "not linear in z",
+}
+
+
+@pytest.mark.parametrize("rows", LEFT)
+def test_other_products_stay_and_the_reason_is_told(rows):
+    with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
+        assert not any("_" in name for name in model.seen)
+        said = model.explain_seen()
+    assert LEFT[rows] in said
+    assert "the parameters themselves" in said
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "y ~ normal(x * mu + tau * x, sigma);",  # parameters times data
+        "y ~ normal(mu + 2 * tau + z[g], sigma);",  # linear
+        "y ~ normal(mu + z[g], exp(lt));",  # only another name
+        "vector[J] a = tau * z; a[1] = 0; y ~ normal(mu * a[g], sigma);",  # a changes
+    ],
+)
+def test_nothing_else_is_lifted(rows):
+    code = by_hand(rows)
+    found = likelihood_of(adopt(StanProgram.from_code(code)).weighted)
+    assert found is None or not found.lifted
+
+
+def test_functions_of_the_author_are_left_alone():
+    function = "functions { real effect(real tau, vector z, int i) { return tau * z[i]; } }"
+    code = function + by_hand("for (n in 1:N) y[n] ~ normal(mu + effect(tau, z, g[n]), sigma);")
+    assert seen(code) is None
+    code = function + by_hand("for (n in 1:N) y[n] ~ normal(effect(lt, tau * z, g[n]), sigma);")
+    assert set(seen(code)) == {"lt", "sigma", "tau_z"}
+
+
+def test_lifted_names_are_new():
+    rows = "real tau_z = 1; int j = 2; y ~ normal(mu + tau_z + tau * z[g] / j, sigma);"
+    with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
+        assert set(model.seen) == {"mu", "sigma", "tau_z_2"}
+        require_the_authors(model, data_by_hand())
+
+
+def test_the_quadratic_of_lifted_products_has_the_gradient_of_its_density():
+    """Central differences of prior × quadratic, at random coefficients."""
+    rows = "for (n in 1:N) y[n] ~ normal(mu + X[n] * (diag_pre_multiply(sd, L) * v[g[n]]), sigma);"
+    with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
+        session, data = model._session, model.read(data_by_hand())
+        names, rng = session._seen_names(data), np.random.default_rng(5)
+        size = len(names)
+        start = session.controlled.coordinates(names)[1]
+        axes = rng.normal(size=(2, size))
+        centre, gradient, diagonal = rng.normal(size=(3, size))
+        control = session.controlled.data(
+            start, centre, gradient, axes, np.ones(2), np.full(2, 1e6), np.zeros(2), diagonal**2
+        )
+        bound = session.density().bind({**session._no_rows(data), **control})
+        prior = session.density().bind(session._no_rows(data))
+        theta = rng.uniform(-0.6, 0.6, (1, bound.n_params))
+        delta = session.seen(data, theta)[0] - centre
+        expected = delta @ gradient - 0.5 * (delta**2 @ diagonal**2 + np.sum((axes @ delta) ** 2))
+        found = bound.log_density(theta) - prior.log_density(theta)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        step = 1e-5 * np.eye(theta.shape[1])
+        slopes = (bound.log_density(theta + step) - bound.log_density(theta - step)) / 2e-5
+        np.testing.assert_allclose(bound.log_density_gradient(theta)[1][0], slopes, atol=1e-5)

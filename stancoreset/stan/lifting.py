@@ -1,0 +1,518 @@
+"""Products of parameters inside the rows' terms, as variables that the rows can see.
+
+A program by hand often computes a group effect where a row needs it: the rows of
+
+    y[n] ~ normal(mu + tau * z[g[n]], sigma)
+
+see `tau` and `z` by their product alone, and pick from it by an index. `Lifting` makes it a
+variable, ``vector[J] tau_z`` with ``tau_z[j] = tau * z[j]``, of which the rows read
+``tau_z[g[n]]``: they then see what they would if the author had declared the effects.
+
+A product takes the place of one of its factors, the anchor: a variable with all indices by which
+rows and loops enter the product, and with the shape of its elements. So ψ never grows by lifting;
+``a[g[n]] * b[h[n]]`` would be a matrix, and stays. The product is linear in its anchor, whose
+elements may be any real numbers: so may those of the product, and they need no transform. A
+product of positive factors stays; in their coordinates, which are logarithms, it is a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names, bare, names_in, rewritten
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Lift", "Lifting"]
+
+# Functions of entries: finite at every number, and at every positive number.
+_FINITE = frozenset(
+    {
+        *("exp", "expm1", "inv_logit", "tanh", "square", "abs", "fabs", "sin", "cos", "atan"),
+        *("erf", "Phi", "Phi_approx", "log1p_exp", "to_vector", "to_row_vector"),
+    }
+)
+_FINITE_ABOVE_ZERO = frozenset({"sqrt", "log", "inv", "inv_sqrt", "inv_square"})
+_ABOVE_ZERO = frozenset(
+    {"exp", "square", "inv_logit", "Phi", "log1p_exp", "sqrt", "inv", "inv_sqrt", "inv_square"}
+)
+# Functions of whole containers, and the argument whose shape their value has.
+_SHAPED = {"diag_pre_multiply": 1, "diag_post_multiply": 0, "cumulative_sum": 0, "softmax": 0}
+_BY_ENTRY = {".*": "*", "./": "/", ".^": "^"}
+_PRODUCTS = ("*", ".*", "/", "./")
+_OPERATORS = (*_PRODUCTS, "+", "-", "^", ".^")
+
+
+@dataclass(frozen=True)
+class Lift:
+    """One product as a variable.
+
+    Attributes
+    ----------
+    decl : Decl
+    element : Expr
+        The product at the indices of `loops`; the whole variable if there are none.
+    loops : tuple of (str, Expr)
+        Index variables and their largest values.
+    anchor : str
+        The factor whose place it takes.
+    part : tuple of str
+        Which part of the anchor: one expression an index, ``""`` for all.
+    """
+
+    decl: n.Decl
+    element: n.Expr
+    loops: tuple[tuple[str, n.Expr], ...]
+    anchor: str
+    part: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return self.decl.name
+
+    @property
+    def statements(self) -> tuple[n.Stmt, ...]:
+        """The declaration, and what computes the value."""
+        if not self.loops:
+            return (replace(self.decl, value=self.element),)
+        indices = tuple(n.Single(n.Var(name)) for name, _ in self.loops)
+        out: n.Stmt = n.Assign(n.Index(n.Var(self.name), indices), "=", self.element)
+        for name, size in reversed(self.loops):
+            out = n.For(name, n.IntLit("1"), size, n.Block((out,)))
+        return (self.decl, out)
+
+    def overlaps(self, other: Lift) -> bool:
+        """Whether another lift takes the place of the same elements."""
+        if self.anchor != other.anchor or self.name == other.name:
+            return False
+        pairs = zip(self.part, other.part, strict=False)
+        return not any(a != b and a.isdigit() and b.isdigit() for a, b in pairs)
+
+    def __str__(self) -> str:
+        indices = ", ".join(name for name, _ in self.loops)
+        return f"{self.name}{f'[{indices}]' if indices else ''} = {text(self.element)}"
+
+
+# An index, and its largest value.
+_Pick = tuple[n.Expr, n.Expr]
+# A factor of a product, and whether it divides.
+_Factor = tuple[n.Expr, bool]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A variable with its indices, of which `picks` are those of rows and loops.
+
+    Of these an array of indices is the last, if there are `many`. `shape` are the sizes of the
+    dimensions without an index.
+    """
+
+    name: str
+    part: tuple[str, ...]
+    picks: tuple[_Pick, ...]
+    shape: tuple[n.Expr, ...]
+    many: bool
+
+
+@dataclass(frozen=True)
+class Lifting:
+    """The search for products of parameters in statements about rows.
+
+    Attributes
+    ----------
+    names : Names
+        Those in use.
+    rows : set of str
+        Names of row data, and of what is computed from them.
+    front : mapping of str to Decl
+        Variables that depend on parameters and on no row.
+    data : set of str
+        Names of data without rows.
+    anchors : set of str
+        Those of `front` whose elements may be any real numbers.
+    refused : mapping of str to str
+        What is not to be lifted, and why.
+    found : dict of str to Lift
+        The lifts so far, by what they compute.
+    left : dict of str to str
+        Products that stay, and why.
+    """
+
+    names: Names
+    rows: set[str]
+    front: Mapping[str, n.Decl]
+    data: set[str]
+    anchors: set[str]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    found: dict[str, Lift] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    _indices: list[str] = field(default_factory=list)
+
+    def statements(
+        self, body: Iterable[n.Stmt], loops: frozenset[str] = frozenset()
+    ) -> tuple[n.Stmt, ...]:
+        """The statements with products of parameters lifted in those about rows."""
+        return tuple(self._statement(s, loops) for s in body)
+
+    def _statement(self, s: n.Stmt, loops: frozenset[str]) -> n.Stmt:
+        match s:
+            case n.For(name=name, body=body) | n.ForEach(name=name, body=body):
+                return replace(s, body=self._statement(body, loops | {name}))
+            case n.While(body=body):
+                return replace(s, body=self._statement(body, loops))
+            case n.If(yes=yes, no=no):
+                other = None if no is None else self._statement(no, loops)
+                return replace(s, yes=self._statement(yes, loops), no=other)
+            case n.Block(body=parts) | n.Profile(body=parts):
+                return replace(s, body=self.statements(parts, loops))
+        if not names_in(s) & self.rows:
+            return s
+        return rewritten(s, lambda node: self._replaced(node, self.rows | loops))
+
+    def _replaced(self, node: n.Node, outer: set[str]) -> n.Expr | None:
+        """What stands in the place of a product of parameters; None for all else.
+
+        `outer` are the names of rows and loops.
+        """
+        if not isinstance(node, n.Binary) or node.op not in _PRODUCTS:
+            return None
+        if len(names_in(node) & self.front.keys()) < 2:
+            return None
+        factors = _factors(node)
+        best: tuple[set[int], n.Expr] = set(), node
+        why: list[str] = []
+        for chain in self._chains(node, outer):
+            group, lifted = self._lifted(factors, chain, why)
+            if len(group) > len(best[0]):
+                best = group, lifted
+        group, out = best
+        if not group:
+            if why:
+                self.left.setdefault(text(node), why[0])
+            return self._regrouped(node, factors, outer)
+        for i, (factor, over) in enumerate(factors):
+            if i not in group:
+                inner = n.transform(factor, lambda x: self._replaced(x, outer))
+                out = _times(out, inner, over=over)
+        return out
+
+    def _lifted(
+        self, factors: list[_Factor], chain: _Chain, why: list[str]
+    ) -> tuple[set[int], n.Expr]:
+        """Which factors become a variable in the place of a chain, and what reads it.
+
+        No factors if they do not; the reason is then added to `why`.
+        """
+        index = {text(bare(e)): self._index(i) for i, (e, _) in enumerate(chain.picks)}
+        many = text(bare(chain.picks[-1][0])) if chain.many else ""
+        parts: dict[int, n.Expr] = {}
+        for i, (factor, _) in enumerate(factors):
+            entry = _entry(factor, many) if many else factor
+            entry = None if entry is None else _at(entry, index)
+            if entry is not None and names_in(entry) & self.front.keys() and self._is_free(entry):
+                parts[i] = entry
+        none: tuple[set[int], n.Expr] = set(), factors[0][0]
+        used = set().union(*map(names_in, parts.values())) & self.front.keys()
+        if chain.name not in used or len(used) < 2 or len(parts) < min(2, len(factors)):
+            with_parameters = [f for f, _ in factors if names_in(f) & self.front.keys()]
+            if chain.picks and len(with_parameters) > 1:
+                why.append("its factors have no index in common, or are not finite everywhere")
+            return none
+        if chain.name not in self.anchors or all(factors[i][1] for i in parts):
+            why.append(f"{chain.name} does not have all real numbers as values")
+            return none
+        largest = max((factors[i][0] for i in parts), key=lambda e: e.type.rank)
+        kind = n.REAL if many else largest.type
+        shape = self._shape(_at(largest, index)) if kind.rank else ()
+        if shape is None or sorted(map(text, shape)) != sorted(map(text, chain.shape)):
+            why.append("it has other dimensions than its factors")
+            return none
+        ordered = sorted(parts, key=lambda i: (factors[i][1], text(parts[i])))
+        element = parts[ordered[0]]
+        for i in ordered[1:]:
+            element = _times(element, parts[i], over=factors[i][1])
+        if not _is_linear(element, chain.name):
+            why.append(f"it is not linear in {chain.name}")
+            return none
+        lift = self._lift(element, kind, shape, chain, why)
+        if lift is None:
+            return none
+        where = tuple(n.Single(e) for e, _ in chain.picks)
+        reader: n.Expr = n.Var(lift.name, type=lift.decl.type)
+        vector = n.Type("vector")
+        if where:
+            reader = n.Index(reader, where, type=vector if many else kind)
+        if many and any(factors[i][0].type.base == "row_vector" for i in parts):
+            reader = n.Transpose(reader, type=n.Type("row_vector"))
+        return set(parts), reader
+
+    def _lift(
+        self,
+        element: n.Expr,
+        kind: n.Type,
+        shape: tuple[n.Expr, ...],
+        chain: _Chain,
+        why: list[str],
+    ) -> Lift | None:
+        """The variable with these elements, the same one for the same elements; None if refused."""
+        sizes = tuple(size for _, size in chain.picks)
+        if kind.rank or not sizes:
+            declared = n.SizedType(kind.base, sizes, shape)
+        else:
+            declared = n.SizedType("vector", sizes[:-1], sizes[-1:])
+        key = text(element) + "".join(f", {text(size)}" for size in declared.dims)
+        if key in self.refused:
+            why.append(self.refused[key])
+            return None
+        if key not in self.found:
+            stem = "_".join(dict.fromkeys(x for x in _in_order(element) if x in self.front))
+            decl = n.Decl(self.names.fresh(stem), declared)
+            loops = tuple((self._index(i), size) for i, size in enumerate(sizes))
+            self.found[key] = Lift(decl, element, loops, chain.name, chain.part)
+        return self.found[key]
+
+    def _regrouped(self, node: n.Binary, factors: list[_Factor], outer: set[str]) -> n.Expr | None:
+        """``(X * z) * tau`` as ``X * (z * tau)``, whose second factor may be lifted."""
+        scalars = [
+            i
+            for i, (f, over) in enumerate(factors)
+            if not f.type.rank and not over and self._is_free(f) and names_in(f) & self.front.keys()
+        ]
+        for i, (factor, over) in enumerate(factors):
+            product = bare(factor)
+            if over or not scalars or not _is_matrix_product(product) or self._is_free(product):
+                continue
+            assert isinstance(product, n.Binary)
+            if not self._is_free(product.right):
+                continue
+            right = product.right
+            for j in scalars:
+                right = _times(right, factors[j][0], over=False)
+            out: n.Expr = replace(product, right=right)
+            for j, (other, under) in enumerate(factors):
+                if j != i and j not in scalars:
+                    out = _times(out, other, over=under)
+            new: n.Expr = n.transform(out, lambda x: self._replaced(x, outer))
+            return new
+        return None
+
+    def _index(self, i: int) -> str:
+        """The i-th index variable, the same one in all lifts."""
+        while len(self._indices) <= i:
+            self._indices.append(self.names.fresh("jklm"[i] if i < 4 else "index"))
+        return self._indices[i]
+
+    # ---- questions about expressions ----------------------------------------------------
+
+    def _chains(self, e: n.Node, outer: set[str]) -> Iterator[_Chain]:
+        """The variables in an expression that depend on parameters, with their indices."""
+        if isinstance(e, n.Var | n.Index):
+            chain = self._chain(e, outer)
+            if chain is not None:
+                yield chain
+            if isinstance(e, n.Var) or chain is not None:
+                return
+        for below in n.children(e):
+            yield from self._chains(below, outer)
+
+    def _chain(self, e: n.Expr, outer: set[str]) -> _Chain | None:
+        indices: list[n.Indexing] = []
+        while isinstance(e, n.Index):
+            indices[:0] = e.indices
+            e = bare(e.base)
+            if isinstance(e, n.Index) and not all(map(_is_one, e.indices)):
+                return None
+        if not isinstance(e, n.Var) or e.name not in self.front:
+            return None
+        dims = self.front[e.name].size.dims
+        picks: list[_Pick] = []
+        many: list[_Pick] = []
+        part: list[str] = []
+        shape: list[n.Expr] = []
+        for size, index in zip(dims, indices, strict=False):
+            match index:
+                case n.All():
+                    shape.append(size)
+                    part.append("")
+                case n.Single(index=i) if names_in(i) & outer:
+                    (many if i.type.array else picks).append((i, size))
+                    part.append("")
+                case n.Single(index=i) if not i.type.array:
+                    part.append(text(i))
+                case _:
+                    return None
+        if len(many) > 1:
+            return None
+        shape += dims[len(indices) :]
+        return _Chain(e.name, tuple(part), (*picks, *many), tuple(shape), bool(many))
+
+    def _is_free(self, e: n.Node) -> bool:
+        """Whether a value is finite, and computed from parameters and data without rows."""
+        match e:
+            case n.IntLit() | n.RealLit():
+                return True
+            case n.Var(name=name):
+                return name in self.front or name in self.data or name in self._indices
+            case n.Paren(arg=arg) | n.Transpose(arg=arg):
+                return self._is_free(arg)
+            case n.Unary(op="-" | "+", arg=arg):
+                return self._is_free(arg)
+            case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
+                return self._is_free(left) and self._is_free(right)
+            case n.Index(base=base, indices=indices):
+                known = self.data | set(self._indices)
+                return self._is_free(base) and all(names_in(i) <= known for i in indices)
+            case n.Call(name=name, args=args, user=False):
+                fine = name in _FINITE or name in _SHAPED
+                fine |= name in _FINITE_ABOVE_ZERO and all(map(self._is_positive, args))
+                return fine and all(map(self._is_free, args))
+        return False
+
+    def _is_positive(self, e: n.Expr) -> bool:
+        """Whether a value is above zero by its declaration or by the functions in it."""
+        match bare(e):
+            case n.IntLit() | n.RealLit():
+                return True
+            case n.Var(name=name):
+                found = self.front.get(name)
+                lower = None if found is None else found.constraint.lower
+                simplex = found is not None and found.constraint.kind == "simplex"
+                return simplex or isinstance(lower, n.IntLit | n.RealLit)
+            case n.Index(base=base):
+                return self._is_positive(base)
+            case n.Binary(op=op, left=left, right=right) if op != "-" and op in _OPERATORS:
+                return self._is_positive(left) and ("^" in op or self._is_positive(right))
+            case n.Call(name=name, user=False):
+                return name in _ABOVE_ZERO
+        return False
+
+    def _shape(self, e: n.Expr) -> tuple[n.Expr, ...] | None:
+        """The sizes of a value that is free of rows; None if they are not known."""
+        e = bare(e)
+        match e:
+            case _ if not e.type.rank:
+                return ()
+            case n.Var() | n.Index():
+                chain = self._chain(e, set())
+                return None if chain is None or chain.picks else chain.shape
+            case n.Unary(arg=arg):
+                return self._shape(arg)
+            case n.Transpose(arg=arg):
+                shape = self._shape(arg)
+                return None if shape is None else shape[::-1]
+            case n.Binary(left=left, right=right) if _is_matrix_product(e):
+                first, second = self._shape(left), self._shape(right)
+                if first is None or second is None:
+                    return None
+                column = left.type.base == "vector"  # times a row: all pairs
+                return (*(first if column else first[:-1]), *(second if column else second[1:]))
+            case n.Binary(left=left, right=right):
+                return self._shape(left if left.type.rank else right)
+            case n.Call(name=name, args=args) if name in _SHAPED:
+                return self._shape(args[_SHAPED[name]])
+            case n.Call(args=(arg,)) if arg.type.rank == e.type.rank:
+                return self._shape(arg)
+        return None
+
+
+def _factors(e: n.Expr, over: bool = False) -> list[_Factor]:
+    """Factors of a product of numbers or entries; a matrix product is one factor."""
+    inner = bare(e)
+    match inner:
+        case n.Binary(op=op, left=left, right=right) if op in _PRODUCTS:
+            whole = _is_matrix_product(inner) or inner.type.base == "int"
+            if not whole and not (op == "/" and right.type.rank):
+                return _factors(left, over) + _factors(right, over ^ (op in ("/", "./")))
+    return [(e, over)]
+
+
+def _is_matrix_product(e: n.Expr) -> bool:
+    return isinstance(e, n.Binary) and e.op == "*" and min(e.left.type.rank, e.right.type.rank) > 0
+
+
+def _times(left: n.Expr, right: n.Expr, *, over: bool) -> n.Expr:
+    """Product or quotient, of entries where both are containers."""
+    ranks = left.type.rank, right.type.rank
+    op = ("./" if ranks[1] else "/") if over else (".*" if min(ranks) else "*")
+    return n.Binary(left, op, right, type=left.type if ranks[0] >= ranks[1] else right.type)
+
+
+def _is_linear(e: n.Node, name: str) -> bool:
+    """Whether a value is linear in a variable that it is computed from, or has an additive part."""
+    inside = name in _in_order(e)
+    match e:
+        case n.Var() | n.Index():
+            return inside
+        case n.Paren(arg=arg) | n.Unary(arg=arg) | n.Transpose(arg=arg):
+            return _is_linear(arg, name)
+        case n.Call(name="to_vector" | "to_row_vector", args=(arg,)):
+            return _is_linear(arg, name)
+        case n.Binary(op="+" | "-", left=left, right=right):
+            parts = [x for x in (left, right) if name in _in_order(x)]
+            return bool(parts) and all(_is_linear(x, name) for x in parts)
+        case n.Binary(op="*" | ".*", left=left, right=right):
+            both = name in _in_order(left) and name in _in_order(right)
+            return not both and (_is_linear(left, name) or _is_linear(right, name))
+        case n.Binary(op="/" | "./", left=left, right=right):
+            return name not in _in_order(right) and _is_linear(left, name)
+    return False
+
+
+def _is_one(i: n.Indexing) -> bool:
+    return isinstance(i, n.Single) and not i.index.type.array
+
+
+def _in_order(e: n.Node) -> Iterator[str]:
+    return (x.name for x in n.walk(e) if isinstance(x, n.Var))
+
+
+def _at(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
+    """An expression with index variables in the place of indices."""
+
+    def change(x: n.Node) -> n.Node | None:
+        match x:
+            case n.Single(index=i) if text(bare(i)) in index:
+                return n.Single(n.Var(index[text(bare(i))], type=n.Type("int"), data_only=True))
+        return None
+
+    new: n.Expr = n.transform(e, change)
+    return new
+
+
+def _entry(e: n.Expr, many: str) -> n.Expr | None:
+    """One entry of a vector that is computed entry by entry from those at indices `many`.
+
+    The entry keeps the indices; None if the vector is computed in another way.
+    """
+    if not e.type.rank:
+        return None if many in map(text, _singles(e)) else e
+    match e:
+        case (
+            n.Paren(arg=arg)
+            | n.Transpose(arg=arg)
+            | n.Call(name="to_vector" | "to_row_vector", args=(arg,))
+        ):
+            return _entry(arg, many)
+        case n.Unary(arg=arg):
+            inner = _entry(arg, many)
+            return None if inner is None else replace(e, arg=inner, type=n.REAL)
+        case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
+            numbers = "." in op or op in "+-" or not (op == "/" and right.type.rank)
+            if _is_matrix_product(e) or not numbers:
+                return None
+            a, b = _entry(left, many), _entry(right, many)
+            if a is None or b is None:
+                return None
+            return n.Binary(a, _BY_ENTRY.get(op, op), b, type=n.REAL)
+        case n.Call(name=name, args=(arg,)) if name in _FINITE | _FINITE_ABOVE_ZERO:
+            inner = _entry(arg, many)
+            return None if inner is None else replace(e, args=(inner,), type=n.REAL)
+        case n.Index() if e.type.rank == 1 and many in map(text, _singles(e)):
+            return replace(e, type=n.REAL)
+    return None
+
+
+def _singles(e: n.Node) -> Iterator[n.Expr]:
+    return (bare(x.index) for x in n.walk(e) if isinstance(x, n.Single))
