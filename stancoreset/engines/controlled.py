@@ -11,9 +11,12 @@ from stancoreset.stan.transforms import ILR_SIMPLEX
 __all__ = ["CompiledWithControl", "controlled_for"]
 
 
-def controlled_for(weighted: WeightedProgram, engine: Engine) -> Controlled:
+def controlled_for(
+    weighted: WeightedProgram, engine: Engine, behind: frozenset[str] = frozenset()
+) -> Controlled:
     """Apply `add_control` in the coordinates of an engine."""
-    return add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
+    ilr_simplex = engine.stan_version >= ILR_SIMPLEX
+    return add_control(weighted, ilr_simplex=ilr_simplex, behind=behind)
 
 
 @dataclass(frozen=True)

@@ -1016,10 +1016,14 @@ class CoresetModel(Closing):
         Products of parameters that the rows compute and that are no coordinates are listed with
         the reason.
         """
-        lines = [f"The rows see the parameters through: {self._session.controlled.said}."]
+        session = self._session
+        lines = [f"The rows see the parameters through: {session.controlled.said}."]
+        if session.behind:
+            names = ", ".join(sorted(session.behind))
+            lines.append(f"Much larger than the parameters, and no coordinates: {names}.")
         lines += [
             f"They see the factors of {product}, because {why}."
-            for product, why in not_lifted(self._session.program).items()
+            for product, why in not_lifted(session.program, session.behind).items()
         ]
         return "\n".join(lines)
 

@@ -61,7 +61,7 @@ from stancoreset.selection import (
     expand,
     no_expectation,
 )
-from stancoreset.stan import NOT_ONE_TO_ONE, Controlled
+from stancoreset.stan import NOT_ONE_TO_ONE, Controlled, too_large
 from stancoreset.stan.data import DataSource
 from stancoreset.version import __version__
 
@@ -103,6 +103,7 @@ class Session:
         self.threads = threads or engine.threads
         self.glm = glm
         self.passes = passes
+        self.behind: frozenset[str] = frozenset()
         self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
@@ -126,7 +127,7 @@ class Session:
     @cached_property
     def controlled(self) -> Controlled:
         """The program's density with room for a control variate."""
-        return controlled_for(self.program, self.engine)
+        return controlled_for(self.program, self.engine, behind=self.behind)
 
     @cached_property
     def likelihood(self) -> Session:
@@ -140,7 +141,9 @@ class Session:
         # What evaluates this program evaluates that one too, if it has the same coordinates.
         engine, other = self.engine, embedded(self.threads)
         if self._passes.compiled is not None and other is not None:
-            same = controlled_for(self.program, other).code == self.controlled.code
+            same = (
+                controlled_for(self.program, other, behind=self.behind).code == self.controlled.code
+            )
             engine = other if same else engine
         return self._like(Adopted(cut.weighted.program, cut.weighted), engine)
 
@@ -176,12 +179,27 @@ class Session:
 
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
+        checked = self._checked(data)
+        self._cut_by_size(checked)
+        return checked
+
+    def _checked(self, data: Data) -> StanData:
+        """The full data, complete."""
         if isinstance(data, type) or not isinstance(data, Source):
             return self.adopted.complete(self.program.check(data), self.engine)
         opened = data.open_for(self.program, threads=self.threads)
         if isinstance(opened, StoredRows):
             return opened
         return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
+
+    def _cut_by_size(self, checked: StanData) -> None:
+        """Leave variables out of ψ that are much larger than the parameters."""
+        behind = too_large(self.program, self._no_rows(checked))
+        if behind != self.behind:
+            self.close()
+            self.behind = behind
+            for name in ("controlled", "likelihood", "_compiled"):
+                vars(self).pop(name, None)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
-from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted
+from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted, too_large
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
@@ -30,6 +30,7 @@ __all__ = [
     "not_lifted",
     "stan_model_names",
     "stan_model_path",
+    "too_large",
     "uses_weights",
     "weighted_program",
 ]

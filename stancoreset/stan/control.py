@@ -136,11 +136,18 @@ class Controlled:
         return columns, np.array(start, dtype=np.int64)
 
 
-def add_control(weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = True) -> Controlled:
+def add_control(
+    weighted: WeightedProgram,
+    *,
+    ilr_simplex: bool,
+    seen: bool = True,
+    behind: frozenset[str] = frozenset(),
+) -> Controlled:
     """Write the quadratic term into a weighted program.
 
     With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later); with
-    `seen` ψ are the coordinates of what the rows see, otherwise those of the parameters.
+    `seen` ψ are the coordinates of what the rows see, otherwise those of the parameters; see
+    `likelihood_of` for variables `behind` the cut.
 
     >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
@@ -148,7 +155,7 @@ def add_control(weighted: WeightedProgram, *, ilr_simplex: bool, seen: bool = Tr
     ('alpha', 'beta')
     """
     program = weighted.program
-    likelihood = likelihood_of(weighted) if seen else None
+    likelihood = likelihood_of(weighted, behind) if seen else None
     free = Names(program.tree)
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}

@@ -20,7 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from math import prod
+from typing import Any
 
+from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.lifting import Lift, Lifting
 from stancoreset.stan.syntax import (
     Names,
@@ -38,7 +41,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import around, needed
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = ["Likelihood", "likelihood_of", "not_lifted"]
+__all__ = ["Likelihood", "likelihood_of", "not_lifted", "too_large"]
 
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
@@ -48,6 +51,8 @@ _CURVED = frozenset(
         *("cholesky_decompose", "quad_form_diag", "diag_pre_multiply"),
     }
 )
+# Most coordinates of ψ for one element of the parameters.
+_MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
 
 
@@ -120,9 +125,49 @@ def likelihood_of(
     return cut.lifted(behind)[0].made(behind)
 
 
-def not_lifted(weighted: WeightedProgram) -> dict[str, str]:
+def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[str]:
+    """Variables that belong behind the cut because of their size: ψ has other coordinates then.
+
+    ψ may have twice as many coordinates as there are parameters. While it has more, the cut is
+    moved inwards from its largest variable, such as the predictor of every cell of a table. Sizes
+    that the `data` do not tell by simple expressions are left as they are.
+
+    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> code = '''
+    ... data { int<lower=0> N; int C; int K; array[N] int cell; matrix[C, K] X; vector[N] y;
+    ...        vector<lower=0>[N] weights; }
+    ... parameters { vector[K] b; }
+    ... transformed parameters { vector[C] eta = X * b; }
+    ... model { target += dot_product(weights, square(y - eta[cell])); }
+    ... generated quantities { vector[N] log_lik = square(y - eta[cell]); }'''
+    >>> weighted = weighted_program(StanProgram.from_code(code))
+    >>> too_large(weighted, {"C": 5, "K": 3}), too_large(weighted, {"C": 50, "K": 3})
+    (frozenset(), frozenset({'eta'}))
+    """
+    tree = weighted.program.tree
+    scope = Scope(data, tree.transformed_data)
+    parameters = {d.name for d in tree.parameters}
+    most = _MANY * sum(_elements(d, scope) for d in tree.parameters)
+    behind: frozenset[str] = frozenset()
+    while True:
+        found = _Cut(weighted, tree).lifted(behind)[0].found(behind)
+        if found is None:
+            return behind
+        sizes = {d.name: _elements(d, scope) for d in found[0]}
+        computed = sizes.keys() - parameters
+        if sum(sizes.values()) <= most or not computed:
+            return behind
+        behind |= {max(sorted(computed), key=sizes.__getitem__)}
+
+
+def _elements(decl: n.Decl, scope: Scope) -> int:
+    """Number of a variable's elements; 0 if it is not known."""
+    return prod(evaluate_int(scope, size) or 0 for size in decl.size.dims)
+
+
+def not_lifted(weighted: WeightedProgram, behind: frozenset[str] = frozenset()) -> dict[str, str]:
     """Products of parameters that the rows compute and that stay as they are, each with why."""
-    return _Cut(weighted, weighted.program.tree).lifted(frozenset())[1]
+    return _Cut(weighted, weighted.program.tree).lifted(behind)[1]
 
 
 @dataclass(frozen=True)

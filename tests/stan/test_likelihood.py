@@ -356,3 +356,43 @@ def test_the_quadratic_of_lifted_products_has_the_gradient_of_its_density():
         step = 1e-5 * np.eye(theta.shape[1])
         slopes = (bound.log_density(theta + step) - bound.log_density(theta - step)) / 2e-5
         np.testing.assert_allclose(bound.log_density_gradient(theta)[1][0], slopes, atol=1e-5)
+
+
+# ---- interfaces that are larger than need be -----------------------------------------------
+
+CELLS = """
+data { int<lower=1> N; int<lower=1> C; int<lower=1> K; array[N] int<lower=1, upper=C> cell;
+       matrix[C, K] X; array[N] int<lower=0, upper=1> y; }
+parameters { real a; vector[K] z; real<lower=0> tau; }
+transformed parameters { vector[K] b = tau * z; vector[C] eta = a + X * b; }
+model { a ~ normal(0, 1); z ~ normal(0, 1); tau ~ normal(0, 1); y ~ bernoulli_logit(eta[cell]); }
+"""
+
+
+@pytest.mark.parametrize(("cells", "names"), [(5, {"eta"}), (11, {"a", "b"})])
+def test_a_predictor_of_many_more_cells_than_parameters_is_cut_inwards(cells, names):
+    rng = np.random.default_rng(2)
+    data = {
+        "N": 20,
+        "C": cells,
+        "K": 3,
+        "cell": rng.integers(1, cells + 1, 20),
+        "X": rng.normal(size=(cells, 3)),
+        "y": rng.integers(0, 2, 20),
+    }
+    with sc.CoresetModel(stan_code=CELLS, engine="stanli") as model:
+        assert model.seen == ("eta",)
+        model.read(data)
+        assert set(model.seen) == names
+        assert ("no coordinates: eta" in model.explain_seen()) == (cells == 11)
+        require_the_authors(model, data)
+
+
+def test_other_data_may_have_another_interface():
+    few, many = (
+        {"N": 1, "C": c, "K": 1, "cell": [1], "X": np.ones((c, 1)), "y": [1]} for c in (2, 9)
+    )
+    with sc.CoresetModel(stan_code=CELLS, engine="stanli") as model:
+        for data, names in ((many, {"a", "b"}), (few, {"eta"}), (many, {"a", "b"})):
+            require_the_authors(model, data)
+            assert set(model.seen) == names

@@ -32,6 +32,7 @@ class _Derived(Session):
         super().__init__(
             session.adopted, session.engine, session.threads, session.glm, session.passes
         )
+        self.behind = session.behind
         self._compiled = session._compiled
         self.union = union
 
