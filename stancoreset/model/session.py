@@ -152,13 +152,27 @@ class Session:
         return Session(adopted, engine, self.threads, self.glm, self.passes)
 
     def seen(self, checked: StanData, draws: Float) -> Float:
-        """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p)."""
+        """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p).
+
+        Raises
+        ------
+        ControlError
+            If a coordinate is not finite.
+        """
         if self.likelihood is self:
             return draws
-        name = self.controlled.names["values"]
-        values = self.controlled.values(self._seen_names(checked))
+        name, coordinates = self.controlled.names["values"], self._seen_names(checked)
+        values = self.controlled.values(coordinates)
         with self.density().bind({**self._no_rows(checked), **values}) as bound:
-            return bound.generated(draws, (name,))[name]
+            psi = bound.generated(draws, (name,))[name]
+        bad = np.flatnonzero(~np.isfinite(psi).all(axis=0))
+        if len(bad):
+            raise ControlError(
+                f"{coordinates[bad[0]]}, through which the rows see the parameters, is not finite "
+                f"in {np.sum(~np.isfinite(psi[:, bad[0]]))} of {len(psi)} draws; use "
+                "control_variate=False, or give it a finite value where no row reads it"
+            )
+        return psi
 
     def seen_data(self, checked: StanData) -> FullData:
         """The full data of the likelihood in what the rows see; its passes count as this one's."""

@@ -10,6 +10,9 @@ ridge, and centred and non-centred programs have the same ψ. `likelihood_of` cu
 program where row data enter: what lies before the cut becomes the parameters of a program that
 has no prior, and what lies behind it stays as it is.
 
+Products of parameters that the rows compute themselves, ``tau * z[g[n]]``, are made variables
+first (`stancoreset.stan.lifting`). Data decide whether a variable is too large (`too_large`).
+
 Such a program is a weighted program like any other. Stan adds the Jacobians of its constrained
 parameters, and they cancel wherever a log density without rows is subtracted.
 """

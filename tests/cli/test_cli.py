@@ -37,6 +37,18 @@ def run(*arguments: object) -> int:
     return main([str(a) for a in arguments])
 
 
+def test_weave_explains_what_the_rows_see(tmp_path, capsys):
+    program = tmp_path / "groups.stan"
+    program.write_text("""
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
+parameters { real a; real<lower=0> tau; real<lower=0> s; vector[J] z; vector[J] b; }
+model { z ~ std_normal(); y ~ normal(a + tau * z[g] + x .* (s * b[g]) + b[g], 1); }""")
+    assert run("weave", program, "--explain", "--engine", "stanli") == 0
+    said = capsys.readouterr().out
+    assert "through: a, s, b, tau_z (where tau_z[j] = tau * z[j])." in said
+    assert "because the rows see b by itself, too." in said
+
+
 @pytest.mark.fit
 def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys):
     out = tmp_path / "run"

@@ -117,6 +117,42 @@ def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts
     assert_agree(*(of_draws(fit.posterior, *VARIABLES) for fit in fits), within=2 * CERTIFIED)
 
 
+def test_values_that_are_not_finite_are_told_by_name(counts):
+    """The last group has no rows, and its effect is minus infinity."""
+    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = negative_infinity();")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        session, data = one._session, one.read({**counts, "J": 13})
+        draws = np.zeros((2, 15))
+        with pytest.raises(ControlError, match=r"r\.13.* not finite in 2 of 2 draws"):
+            session.seen(data, draws)
+        full = session.full_data(data)
+        assert Settling(session, data, full, NUTS(), 1, 100).from_rough_modes() is None
+
+
+INSIDE = NONCENTRED.replace("transformed parameters { vector[J] r = tau * z; }\n", "").replace(
+    "mu + r[g]", "mu + tau * z[g]"
+)
+
+
+@pytest.mark.fit
+def test_effects_that_the_rows_compute_are_certified_in_the_first_round(counts, tmp_path):
+    """Against NUTS on all rows of the author's program."""
+    with sc.CoresetModel(stan_code=INSIDE, engine="stanli") as one:
+        assert one.seen == ("mu", "tau_z")
+        fit = one.fit(
+            counts, seed=reseeded(3), max_rounds=1, output_dir=tmp_path / "run", show_progress=False
+        )
+        everything = one.sample(counts, seed=reseeded(4), show_progress=False)
+    assert fit.reference.method == SETTLED
+    assert fit.certificate.ess > 0.97 * fit.certificate.n_draws
+    assert_agree(
+        *(of_draws(d, "mu", "tau", "z") for d in (fit.posterior, everything)), within=2 * CERTIFIED
+    )
+    for file in ("report.md", "report.json"):
+        said = (tmp_path / "run" / file).read_text()
+        assert "mu, tau_z (where tau_z[j] = tau * z[j])" in said
+
+
 @pytest.mark.fit
 def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
     assert model.seen == ("mu", "r")
