@@ -17,7 +17,7 @@ product of positive factors stays; in their coordinates, which are logarithms, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import Names, bare, names_in, rewritten
@@ -117,6 +117,18 @@ class _Chain:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where an expression stands: the names of rows and loops, and whether every row reads it."""
+
+    outer: frozenset[str]
+    certain: bool = True
+
+    def within(self, *names: str, certain: bool = False) -> _Place:
+        """A place in a loop with these variables, or in a condition."""
+        return _Place(self.outer | set(names), self.certain and certain)
+
+
+@dataclass(frozen=True)
 class Lifting:
     """The search for products of parameters in statements about rows.
 
@@ -128,8 +140,10 @@ class Lifting:
         Names of row data, and of what is computed from them.
     front : mapping of str to Decl
         Variables that depend on parameters and on no row.
-    data : set of str
-        Names of data without rows.
+    data : mapping of str to Decl
+        Data without rows.
+    counts : set of str
+        Numbers of rows: a loop that ends there runs at least once.
     anchors : set of str
         Those of `front` whose elements may be any real numbers.
     refused : mapping of str to str
@@ -143,39 +157,47 @@ class Lifting:
     names: Names
     rows: set[str]
     front: Mapping[str, n.Decl]
-    data: set[str]
+    data: Mapping[str, n.Decl]
+    counts: set[str]
     anchors: set[str]
     refused: Mapping[str, str] = field(default_factory=dict)
     found: dict[str, Lift] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     _indices: list[str] = field(default_factory=list)
 
-    def statements(
-        self, body: Iterable[n.Stmt], loops: frozenset[str] = frozenset()
-    ) -> tuple[n.Stmt, ...]:
+    def statements(self, body: Iterable[n.Stmt]) -> tuple[n.Stmt, ...]:
         """The statements with products of parameters lifted in those about rows."""
-        return tuple(self._statement(s, loops) for s in body)
+        return tuple(self._statement(s, _Place(frozenset(self.rows))) for s in body)
 
-    def _statement(self, s: n.Stmt, loops: frozenset[str]) -> n.Stmt:
+    def _statement(self, s: n.Stmt, place: _Place) -> n.Stmt:
         match s:
-            case n.For(name=name, body=body) | n.ForEach(name=name, body=body):
-                return replace(s, body=self._statement(body, loops | {name}))
+            case n.For(name=name, upper=upper, body=body):
+                runs = isinstance(upper, n.Var) and upper.name in self.counts
+                return replace(s, body=self._statement(body, place.within(name, certain=runs)))
+            case n.ForEach(name=name, body=body):
+                return replace(s, body=self._statement(body, place.within(name)))
             case n.While(body=body):
-                return replace(s, body=self._statement(body, loops))
+                return replace(s, body=self._statement(body, place.within()))
             case n.If(yes=yes, no=no):
-                other = None if no is None else self._statement(no, loops)
-                return replace(s, yes=self._statement(yes, loops), no=other)
+                inside = place.within()
+                other = None if no is None else self._statement(no, inside)
+                return replace(s, yes=self._statement(yes, inside), no=other)
             case n.Block(body=parts) | n.Profile(body=parts):
-                return replace(s, body=self.statements(parts, loops))
+                return replace(s, body=tuple(self._statement(x, place) for x in parts))
         if not names_in(s) & self.rows:
             return s
-        return rewritten(s, lambda node: self._replaced(node, self.rows | loops))
+        return rewritten(s, lambda node: self._replaced(node, place))
 
-    def _replaced(self, node: n.Node, outer: set[str]) -> n.Expr | None:
-        """What stands in the place of a product of parameters; None for all else.
+    def _inside(self, e: n.Expr, place: _Place) -> n.Expr:
+        """An expression with the products in it lifted."""
+        new: n.Expr = n.transform(e, lambda node: self._replaced(node, place))
+        return new
 
-        `outer` are the names of rows and loops.
-        """
+    def _replaced(self, node: n.Node, place: _Place) -> n.Expr | None:
+        """What stands in the place of a product of parameters; None for all else."""
+        if isinstance(node, n.Ternary):
+            yes, no = (self._inside(e, place.within()) for e in (node.yes, node.no))
+            return replace(node, yes=yes, no=no)
         if not isinstance(node, n.Binary) or node.op not in _PRODUCTS:
             return None
         if len(names_in(node) & self.front.keys()) < 2:
@@ -183,23 +205,22 @@ class Lifting:
         factors = _factors(node)
         best: tuple[set[int], n.Expr] = set(), node
         why: list[str] = []
-        for chain in self._chains(node, outer):
-            group, lifted = self._lifted(factors, chain, why)
+        for chain in self._chains(node, place.outer):
+            group, lifted = self._lifted(factors, chain, place, why)
             if len(group) > len(best[0]):
                 best = group, lifted
         group, out = best
         if not group:
             if why:
                 self.left.setdefault(text(node), why[0])
-            return self._regrouped(node, factors, outer)
+            return self._regrouped(factors, place)
         for i, (factor, over) in enumerate(factors):
             if i not in group:
-                inner = n.transform(factor, lambda x: self._replaced(x, outer))
-                out = _times(out, inner, over=over)
+                out = _times(out, self._inside(factor, place), over=over)
         return out
 
     def _lifted(
-        self, factors: list[_Factor], chain: _Chain, why: list[str]
+        self, factors: list[_Factor], chain: _Chain, place: _Place, why: list[str]
     ) -> tuple[set[int], n.Expr]:
         """Which factors become a variable in the place of a chain, and what reads it.
 
@@ -211,7 +232,7 @@ class Lifting:
         for i, (factor, _) in enumerate(factors):
             entry = _entry(factor, many) if many else factor
             entry = None if entry is None else _at(entry, index)
-            if entry is not None and names_in(entry) & self.front.keys() and self._is_free(entry):
+            if entry is not None and self._is_parameter(entry):
                 parts[i] = entry
         none: tuple[set[int], n.Expr] = set(), factors[0][0]
         used = set().union(*map(names_in, parts.values())) & self.front.keys()
@@ -236,14 +257,18 @@ class Lifting:
         if not _is_linear(element, chain.name):
             why.append(f"it is not linear in {chain.name}")
             return none
+        # Containers of equal size in rows that are read may differ in size in others.
+        safe = place.certain or not kind.rank
+        if not safe or not self._in_range(element, chain, place.certain):
+            why.append("it may not exist for other rows")
+            return none
         lift = self._lift(element, kind, shape, chain, why)
         if lift is None:
             return none
-        where = tuple(n.Single(e) for e, _ in chain.picks)
         reader: n.Expr = n.Var(lift.name, type=lift.decl.type)
-        vector = n.Type("vector")
-        if where:
-            reader = n.Index(reader, where, type=vector if many else kind)
+        if chain.picks:
+            picked = tuple(n.Single(e) for e, _ in chain.picks)
+            reader = n.Index(reader, picked, type=n.Type("vector") if many else kind)
         if many and any(factors[i][0].type.base == "row_vector" for i in parts):
             reader = n.Transpose(reader, type=n.Type("row_vector"))
         return set(parts), reader
@@ -273,30 +298,31 @@ class Lifting:
             self.found[key] = Lift(decl, element, loops, chain.name, chain.part)
         return self.found[key]
 
-    def _regrouped(self, node: n.Binary, factors: list[_Factor], outer: set[str]) -> n.Expr | None:
+    def _regrouped(self, factors: list[_Factor], place: _Place) -> n.Expr | None:
         """``(X * z) * tau`` as ``X * (z * tau)``, whose second factor may be lifted."""
-        scalars = [
-            i
-            for i, (f, over) in enumerate(factors)
-            if not f.type.rank and not over and self._is_free(f) and names_in(f) & self.front.keys()
-        ]
         for i, (factor, over) in enumerate(factors):
             product = bare(factor)
-            if over or not scalars or not _is_matrix_product(product) or self._is_free(product):
+            if over or not isinstance(product, n.Binary) or not _is_matrix_product(product):
                 continue
-            assert isinstance(product, n.Binary)
-            if not self._is_free(product.right):
-                continue
+            numbers = {j for j, (f, under) in enumerate(factors) if not under and self._is_scale(f)}
             right = product.right
-            for j in scalars:
+            if not numbers or self._is_free(product) or not self._is_parameter(right):
+                continue
+            for j in sorted(numbers):
                 right = _times(right, factors[j][0], over=False)
             out: n.Expr = replace(product, right=right)
             for j, (other, under) in enumerate(factors):
-                if j != i and j not in scalars:
+                if j != i and j not in numbers:
                     out = _times(out, other, over=under)
-            new: n.Expr = n.transform(out, lambda x: self._replaced(x, outer))
-            return new
+            return self._inside(out, place)
         return None
+
+    def _is_scale(self, e: n.Expr) -> bool:
+        return not e.type.rank and self._is_parameter(e)
+
+    def _is_parameter(self, e: n.Expr) -> bool:
+        """Whether a value depends on parameters, and on no row."""
+        return bool(names_in(e) & self.front.keys()) and self._is_free(e)
 
     def _index(self, i: int) -> str:
         """The i-th index variable, the same one in all lifts."""
@@ -306,7 +332,7 @@ class Lifting:
 
     # ---- questions about expressions ----------------------------------------------------
 
-    def _chains(self, e: n.Node, outer: set[str]) -> Iterator[_Chain]:
+    def _chains(self, e: n.Node, outer: Set[str]) -> Iterator[_Chain]:
         """The variables in an expression that depend on parameters, with their indices."""
         if isinstance(e, n.Var | n.Index):
             chain = self._chain(e, outer)
@@ -317,7 +343,7 @@ class Lifting:
         for below in n.children(e):
             yield from self._chains(below, outer)
 
-    def _chain(self, e: n.Expr, outer: set[str]) -> _Chain | None:
+    def _chain(self, e: n.Expr, outer: Set[str]) -> _Chain | None:
         indices: list[n.Indexing] = []
         while isinstance(e, n.Index):
             indices[:0] = e.indices
@@ -362,13 +388,54 @@ class Lifting:
             case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
                 return self._is_free(left) and self._is_free(right)
             case n.Index(base=base, indices=indices):
-                known = self.data | set(self._indices)
+                known = self.data.keys() | set(self._indices)
                 return self._is_free(base) and all(names_in(i) <= known for i in indices)
             case n.Call(name=name, args=args, user=False):
                 fine = name in _FINITE or name in _SHAPED
                 fine |= name in _FINITE_ABOVE_ZERO and all(map(self._is_positive, args))
                 return fine and all(map(self._is_free, args))
         return False
+
+    def _in_range(self, e: n.Node, chain: _Chain, certain: bool) -> bool:
+        """Whether all indices in an element exist, for all values of its index variables.
+
+        An index that is the same for all rows exists if every row reads it: if that is `certain`.
+        """
+        sizes = {self._index(i): text(size) for i, (_, size) in enumerate(chain.picks)}
+        for x in n.walk(e):
+            if isinstance(x, n.Index):
+                dims = self._dims(bare(x.base))
+                for i, index in enumerate(x.indices):
+                    known = text(dims[i]) if dims is not None and i < len(dims) else ""
+                    if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
+                        return False
+        return True
+
+    def _exists(
+        self, index: n.Indexing, size: str, sizes: Mapping[str, str], certain: bool
+    ) -> bool:
+        if not names_in(index) & sizes.keys():
+            return certain
+        e = bare(index.index) if isinstance(index, n.Single) else None
+        match e:
+            case n.Var(name=name):
+                return sizes[name] == size
+            case n.Index(base=n.Var(name=name)):  # the level of a group, as declared
+                declared = self.data[name].constraint
+                lower, upper = declared.lower, declared.upper
+                return lower is not None and upper is not None and text(upper) == size
+        return False
+
+    def _dims(self, e: n.Expr) -> tuple[n.Expr, ...] | None:
+        """Sizes of what is indexed."""
+        match e:
+            case n.Var(name=name):
+                decl = self.front.get(name) or self.data.get(name)
+                return None if decl is None else decl.size.dims
+            case n.Index(base=base, indices=indices) if all(map(_is_one, indices)):
+                dims = self._dims(bare(base))
+                return None if dims is None else dims[len(indices) :]
+        return None
 
     def _is_positive(self, e: n.Expr) -> bool:
         """Whether a value is above zero by its declaration or by the functions in it."""

@@ -239,7 +239,11 @@ class _Cut:
         front |= {name: d for name, d in self._computed.items() if name in computed}
         names = Names(replace(tree, model=(*tree.model, *tree.generated_quantities)))
         anchors = {k for k, d in front.items() if d.constraint.kind in ("none", "affine")}
-        return Lifting(names, rows, front, self._known, anchors - self._curved(anchors), refused)
+        declared = (s for s in (*tree.data, *tree.transformed_data) if isinstance(s, n.Decl))
+        data = {d.name: d for d in declared if d.name in self._known - rows}
+        counts = {self.weighted.obs, *self.weighted.shared}
+        anchors -= self._curved(anchors)
+        return Lifting(names, rows, front, data, counts, anchors, refused)
 
     def _curved(self, names: set[str]) -> set[str]:
         """Those variables whose values are given by a function with a bounded range."""

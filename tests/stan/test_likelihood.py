@@ -237,6 +237,7 @@ LIFTED = {
     "y ~ normal(rows_dot_product(X, (W * diag_pre_multiply(sd, L)')[g]), sigma);": {
         *("sigma", "W_sd_L")
     },
+    "y ~ normal(mu + (sd[1] * zz[1])[g], sigma);": {"mu", "sigma", "sd_zz"},
     # Coefficients.
     "y ~ normal(mu + X * (beta .* lambda * tau), sigma);": {"mu", "sigma", "beta_lambda_tau"},
     "y ~ normal(mu + X * beta * tau, sigma);": {"mu", "sigma", "beta_tau"},
@@ -284,6 +285,10 @@ LEFT = {
     "for (n in 1:N) b[n] ~ bernoulli_logit(exp(w[h[n]]) * (z[g[n]] - mu));": "no index in common",
     # Minus infinity and no number, where a group has no rows.
     "for (n in 1:N) y[n] ~ normal(tau * log(z[g[n]] + 9), sigma);": "not finite everywhere",
+    # Indices that only some rows or data have; w and z differ in size.
+    "y ~ normal(w[h] .* z[h], sigma);": "may not exist for other rows",
+    "for (n in 1:N) if (K > 3) y[n] ~ normal(sd[4] * zz[4][g[n]], sigma);": "may not exist",
+    "for (n in 1:N) y[n] ~ normal(K > 3 ? sd[4] * zz[4][g[n]] : mu, sigma);": "may not exist",
     # They are sums of logarithms.
     "for (n in 1:N) y[n] ~ normal(mu, tau * q[g[n]]);": "does not have all real numbers",
     # Coordinates of which one follows from the others, and of which some are always zero.
@@ -299,6 +304,9 @@ def test_other_products_stay_and_the_reason_is_told(rows):
     with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
         assert not any("_" in name for name in model.seen)
         said = model.explain_seen()
+        session, data = model._session, model.read(data_by_hand())
+        bound = session.density().bind(data)
+        assert np.isfinite(bound.log_density(np.full((1, bound.n_params), 0.1))).all()
     assert LEFT[rows] in said
     assert "the parameters themselves" in said
 
@@ -316,6 +324,16 @@ def test_nothing_else_is_lifted(rows):
     code = by_hand(rows)
     found = likelihood_of(adopt(StanProgram.from_code(code)).weighted)
     assert found is None or not found.lifted
+
+
+def test_products_in_transformed_parameters_of_rows_are_lifted():
+    rows = "vector[N] m = mu + tau * z[g];"
+    code = by_hand("y ~ normal(m, sigma);").replace(
+        "\nmodel {", f"\ntransformed parameters {{ {rows} }}\nmodel {{"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert set(model.seen) == {"mu", "sigma", "tau_z"}
+        require_the_authors(model, data_by_hand())
 
 
 def test_functions_of_the_author_are_left_alone():
