@@ -238,7 +238,8 @@ class Lifting:
         used = set().union(*map(names_in, parts.values())) & self.front.keys()
         if chain.name not in used or len(used) < 2 or len(parts) < min(2, len(factors)):
             with_parameters = [f for f, _ in factors if names_in(f) & self.front.keys()]
-            if chain.picks and len(with_parameters) > 1:
+            by_index = not any(_values(f) & place.outer for f in with_parameters)
+            if chain.picks and by_index and len(with_parameters) > 1:
                 why.append("its factors have no index in common, or are not finite everywhere")
             return none
         if chain.name not in self.anchors or all(factors[i][1] for i in parts):
@@ -525,6 +526,14 @@ def _is_linear(e: n.Node, name: str) -> bool:
         case n.Binary(op="/" | "./", left=left, right=right):
             return name not in _in_order(right) and _is_linear(left, name)
     return False
+
+
+def _values(e: n.Node) -> set[str]:
+    """Names of variables, without those in indices."""
+    if isinstance(e, n.Var):
+        return {e.name}
+    below = (e.base,) if isinstance(e, n.Index) else n.children(e)
+    return set().union(*map(_values, below))
 
 
 def _is_one(i: n.Indexing) -> bool:
