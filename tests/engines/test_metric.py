@@ -98,6 +98,56 @@ def test_it_is_dense_where_parameters_are_few_and_draws_are_many(parameters, dra
     assert metric.shape == ((parameters, parameters) if dense else (parameters,))
 
 
+def test_scores_of_a_gaussian_give_its_covariance_wherever_the_draws_are():
+    """Σ C_g Σ = C_θ with C_g = A C_θ A has the solution A⁻¹."""
+    precision = valley()[0]
+    rng = np.random.default_rng(5)
+    draws = 3.0 + rng.standard_t(3, (4_000, P)) * np.geomspace(1, 5, P)  # not the Gaussian's
+    metric = inverse_metric(draws * SCALES, -(draws @ precision) / SCALES)
+    found = np.linalg.eigvals(metric / np.outer(SCALES, SCALES) @ precision).real
+    np.testing.assert_allclose(found, 1.0, rtol=0.3)
+    np.testing.assert_allclose(found[np.argsort(found)[1:-1]], 1.0, rtol=0.1)
+
+
+def test_scores_solve_the_matrix_equation(near):
+    """Of a density that is no Gaussian, up to the weight of one draw."""
+    gradients = -np.tanh(near / SCALES) / SCALES
+    metric = inverse_metric(near, gradients)
+    scale = np.sqrt(near.std(axis=0) / gradients.std(axis=0))
+    n, eye = len(near), np.eye(P)
+    c_theta, c_g = (
+        (n * np.cov(x, rowvar=False, ddof=0) + eye) / (n + 1)
+        for x in (near / scale, gradients * scale)
+    )
+    whitened = metric / np.outer(scale, scale)
+    np.testing.assert_allclose(whitened @ c_g @ whitened, c_theta, rtol=1e-6, atol=1e-9)
+
+
+def test_scores_in_other_units_give_the_same_metric(near):
+    scale, gradients = np.geomspace(1e-6, 1e6, P), -np.tanh(near / SCALES) / SCALES
+    np.testing.assert_allclose(
+        inverse_metric(near * scale, gradients / scale),
+        np.outer(scale, scale) * inverse_metric(near, gradients),
+        rtol=1e-6,
+    )
+
+
+def test_scores_that_are_few_or_not_finite(near):
+    gradients = -near / SCALES**2
+    broken = gradients.copy()
+    broken[::2, 1] = np.nan
+    np.testing.assert_array_equal(
+        inverse_metric(near, broken), inverse_metric(near[1::2], gradients[1::2])
+    )
+    np.testing.assert_array_equal(inverse_metric(near, np.nan * near), inverse_metric(near))
+    few = inverse_metric(near[:2], gradients[:2])
+    assert few.shape == (P,)
+    np.testing.assert_allclose(few, SCALES**2, rtol=1e-10)  # sd(θ) / sd(θ / scale²)
+    still = np.column_stack([near[:, :1], np.full(len(near), 4.0)])
+    metric = inverse_metric(still, -still)
+    assert np.linalg.eigvalsh(metric).min() > 0
+
+
 @pytest.mark.parametrize("draws", [np.zeros((1, 3)), np.array([[0.0, np.nan], [1.0, 2.0]])])
 def test_draws_that_make_no_metric_are_refused(draws):
     with pytest.raises(EngineError, match=r"an inverse metric cannot be made of .* finite draws"):
@@ -181,6 +231,16 @@ def test_stanli_keeps_a_known_metric_in_a_short_warmup(bound, near):
     )
     np.testing.assert_array_equal(diagonal.native.inv_metric, [np.diag(metric)] * 2)
     assert diagonal.stats["n_steps"].mean() > 60
+
+
+def test_scores_of_chains_that_have_not_mixed_find_the_valley(bound):
+    """Twenty points of a line search, far from draws of the Gaussian, make trajectories short."""
+    away = np.random.default_rng(6).normal(size=(20, P)) * SCALES
+    metric = inverse_metric(away, bound.log_density_gradient(away)[1])
+    result = bound.sample(seed=1, inits=away[:2], inv_metric=metric, chains=2, iter_sampling=400)
+    assert result.stats["n_steps"].mean() < 15
+    spread = result.unconstrained.reshape(-1, P).std(axis=0)
+    np.testing.assert_allclose(spread, SCALES * np.sqrt(np.diag(valley()[1])), rtol=0.2)
 
 
 def test_stanli_adapts_a_known_metric_in_a_long_warmup(bound, near):

@@ -253,6 +253,19 @@ def test_draws_near_the_posterior_come_before_the_fit(model, sampled):
     assert all((near == start).all(axis=1).any() for start in starts)
 
 
+def test_draws_too_few_for_a_covariance_show_the_metric_by_their_gradients(
+    model, projection, sampled
+):
+    near = np.random.default_rng(0).normal(size=(19, 4)) * [1.0, 2.0, 3.0, 4.0]
+    settled = {"method": "settled", "draws": near[:12], "spare": near[12:], "log_q": None}
+    _, metric, _ = sampled(replace(model.reference(DATA, draws=50), **settled))
+    coreset = sc.select(projection, 20, "pursuit")
+    with model._session.bind(model.read(DATA), coreset) as bound:
+        gradients = bound.log_density_gradient(near)[1]
+    np.testing.assert_array_equal(metric, inverse_metric(near, gradients))
+    assert metric.shape == (4, 4)
+
+
 @pytest.mark.parametrize(
     ("rhat", "asked", "poor", "warmup"),
     [
