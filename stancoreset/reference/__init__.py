@@ -5,6 +5,7 @@ May import posterior, rows, engines and stan. Hands out `Reference` and `fit_ref
 
 from __future__ import annotations
 
+from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.laplace import curvature_width, gaussian_at, hessian_width
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianFit",
     "Reference",
     "ReferenceName",
+    "ascend",
     "check_reference",
     "curvature_width",
     "ends_of_climbs",

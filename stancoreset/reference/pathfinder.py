@@ -27,7 +27,14 @@ from stancoreset.reference.base import GaussianFit, Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
 from stancoreset.rows import FullData
 
-__all__ = ["Path", "inverse_hessians", "pathfinder", "pathfinder_draws", "single_path"]
+__all__ = [
+    "Path",
+    "inverse_hessians",
+    "next_diagonal",
+    "pathfinder",
+    "pathfinder_draws",
+    "single_path",
+]
 
 # Pairs in the inverse Hessian. The paper takes 6, to be cheap in thousands of dimensions; in
 # 13 dimensions the Gaussians are then a fifth too narrow, and with 30 pairs they are not.
@@ -164,7 +171,7 @@ def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
             s = step.theta - steps[i - 1].theta
             y = steps[i - 1].gradient - step.gradient
             if s @ y > 1e-12 * (y @ y):
-                alpha = _diagonal(alpha, s, y)
+                alpha = next_diagonal(alpha, s, y)
                 pairs.append((s, y))
         inverse = np.diag(alpha)
         if pairs:
@@ -179,7 +186,7 @@ def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
         yield 0.5 * (inverse + inverse.T)
 
 
-def _diagonal(alpha: Float, s: Float, y: Float) -> Float:
+def next_diagonal(alpha: Float, s: Float, y: Float) -> Float:
     """Update α by one more pair (algorithm 2; Gilbert & Lemaréchal 1989, equation 4.9)."""
     a, b, c = y @ (alpha * y), y @ s, s @ (s / alpha)
     return np.asarray(1 / (a / (b * alpha) + y**2 / b - (a * s**2) / (b * c * alpha**2)))
