@@ -46,7 +46,7 @@ class CoresetFit:
         Reference draws used for selection.
     laplace : arviz.InferenceData or xarray.DataTree
         The reference's draws on the parameters' own scale, for comparison: those of a Laplace fit
-        unless ``reference.method`` says otherwise.
+        unless ``reference.method`` says otherwise. ``reference.label`` names them in legends.
     timings : dict of str to float
         Seconds of each stage.
     settings : dict
@@ -180,7 +180,11 @@ class CoresetFit:
             "certificate": self.certificate.describe(),
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": self.coreset.describe(),
-            "reference": {"method": self.reference.method, "draws": len(self.reference.draws)},
+            "reference": {
+                "method": self.reference.method,
+                "draws": len(self.reference.draws),
+                "unsettled": self.reference.unsettled,
+            },
             "seconds": self.seconds,
             "timings": dict(self.timings),
             "passes": dict(self.passes),

@@ -361,6 +361,7 @@ def _save_reference(reference: Reference, path: Path) -> None:
             stream,
             method=reference.method,
             seed=reference.seed,
+            unsettled=reference.unsettled,
             param_names=np.array(reference.param_names),
             **{name: value for name, value in arrays.items() if value is not None},
         )
@@ -372,6 +373,7 @@ def _load_reference(path: Path) -> Reference:
             method=str(stored["method"]),
             param_names=tuple(stored["param_names"].tolist()),
             seed=int(stored["seed"]),
+            unsettled=str(stored.get("unsettled", "")),
             gaussian=GaussianFit(stored["mean"], stored["chol"]),
             **{name: stored[name] for name in _ARRAYS},
             **{name: stored.get(name) for name in _OPTIONAL_ARRAYS},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stancoreset.cards import card, picture
 from stancoreset.model.refinement import Round
 from stancoreset.posterior import VERDICT_COLORS, Certificate, percent, plots
+from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Reported(Protocol):
     def coreset(self) -> Coreset: ...
     @property
     def certificate(self) -> Certificate: ...
+    @property
+    def reference(self) -> Reference: ...
     @property
     def rounds(self) -> tuple[Round, ...]: ...
     @property
@@ -155,6 +158,12 @@ def _sections(fit: Reported) -> Iterator[str]:
     """Lines of Markdown below the verdict and what it was made from."""
     if fit.certificate.witness:
         yield from ("", f"The full log density was compared with {fit.certificate.witness}.")
+    if fit.reference.unsettled:
+        yield from (
+            "",
+            f"The log likelihood is matched at draws of another reference ({fit.reference.label}), "
+            f"because those of prior × quadratic could not be used: {fit.reference.unsettled}.",
+        )
     yield from _rounds(fit)
     yield from ("", "## Parameters", "")
     summary = fit.summary()

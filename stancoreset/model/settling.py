@@ -12,11 +12,12 @@ draws of the full posterior.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stancoreset.engines import DENSE_DRAWS, DENSE_PARAMETERS, NUTS, Float, StanData, climb
+from stancoreset.engines import NUTS, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
@@ -25,6 +26,7 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     GaussianFit,
     Reference,
+    ascend,
     ends_of_climbs,
     evaluated,
     from_rows,
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 SETTLED = "settled"
 
 # NUTS runs of prior times quadratic.
-_TURNS = 5
+_TURNS = 6
 # Draws are those of the full posterior if their log importance weights have this spread.
 _SPREAD = 0.3
 # Or if the spread has stopped falling, and is not too large for rows to mend.
@@ -56,9 +58,17 @@ _MIXED = 1.2
 _GOOD = 0.1
 # Draws at which the spread is measured, of those that NUTS makes.
 _LOOKED_AT = 100
-_WARMUP, _SAMPLING = 300, 300
+# Iterations of each chain in a turn, and its largest tree depth: its draws say where the next
+# quadratic belongs, and chains on their way there go on in the next turn.
+_WARMUP, _TURN, _DEPTH = 75, 100, 6
+# The same of the run whose draws are the reference; how much longer it may become until its chains
+# agree.
+_SAMPLING, _DEEPER, _LONGER = 300, 7, 3
 # Rough modes: rows and iterations of L-BFGS that bring chains near the posterior.
 _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
+# A subsample has at most one row in so many: turns on it save less than they cost otherwise, and
+# groups of which it has few rows are far from where they are.
+_FEWER = 4
 # Gradient at which a whitened climb ends.
 _SLOPE = 0.1
 
@@ -90,60 +100,78 @@ class Settling:
     count: int
     more: bool = True
 
-    def from_rough_modes(self) -> Reference | None:
+    def instead_of(self, fit: Callable[[], Reference], *, rough: bool) -> Reference:
+        """Settled draws, or the reference that `fit` makes, with the reason why not.
+
+        `rough` says whether rough modes may be tried before the reference is made.
+        """
+        reason = ""
+        if rough and self.session.likelihood is not self.session:
+            try:
+                return self.from_rough_modes()
+            except StancoresetError as error:
+                reason = _clause(error)
+        found = self.from_reference(fit())
+        if reason and found.method != SETTLED:
+            found = replace(found, unsettled=reason)
+        return found
+
+    def from_rough_modes(self) -> Reference:
         """Settle on a subsample, from the ends of short optimisations, and then on all rows.
 
-        None if the rows see the parameters themselves, where a Laplace fit costs little, or if the
-        draws do not settle.
+        This is for rows that see other values than the parameters, where a Laplace fit is far
+        from the posterior.
+
+        Raises
+        ------
+        StancoresetError
+            If the draws do not settle; the message says why.
         """
         session = self.session
-        if session.likelihood is session:
-            return None
-        try:
-            whole = session.seen_data(self.checked)
-            with whole.sampled(self._size, np.random.default_rng(self.seed)) as few:
-                ends = self._rough_modes()
-                expansion = self._around(few, session.seen(self.checked, ends[:1]))
-                last = self._turns(few, expansion, ends)
-            if last is not None and self._size < self.full.n_obs:
-                here = self._here(whole, last.draws)
-                expansion = session.likelihood.expand(whole, here, PAIRS)
-                last = self._turns(whole, expansion, last.draws, near=last.draws)
-            if last is None or self._has_other_modes(last.draws, ends):
-                return None
-            return self._reference(last)
-        except StancoresetError as error:
-            _log.info("rough modes do not settle: %s", error)
-            return None
+        whole = session.seen_data(self.checked)
+        with whole.sampled(self._size, np.random.default_rng(self.seed)) as few:
+            ends = self._rough_modes()
+            expansion = self._around(few, session.seen(self.checked, ends[:1]))
+            best = self._turns(few, expansion, ends, enough=_FOR_ROWS)
+        if self._size < self.full.n_obs:
+            here = self._here(whole, session.seen(self.checked, best.draws))
+            expansion = session.likelihood.expand(whole, here, PAIRS)
+            best = self._turns(whole, expansion, best.last, best.draws)
+        best = self._long(whole, best)
+        if self._has_other_modes(best.draws, ends):
+            raise ReferenceFitError(
+                "there are other modes, at which the rows see other values and the density is no "
+                "lower"
+            )
+        return self._reference(best)
 
     def from_reference(self, reference: Reference) -> Reference:
-        """Settle from a reference; the reference itself if it is good, or if that fails."""
+        """Settle from a reference; it stays if it is good, and with a reason if that fails."""
         try:
             view = view_of(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
             if view.reference is reference and expansion.gap(reference) <= _GOOD:
                 return reference
-            last = self._turns(view.full, expansion, reference.draws)
-            if last is None:
-                return reference
-            return replace(self._reference(last), elsewhere=reference.elsewhere)
+            best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
+            return replace(self._reference(best), elsewhere=reference.elsewhere)
         except StancoresetError as error:
-            _log.info("the quadratic does not settle: %s", error)
-            return reference
+            return replace(reference, unsettled=_clause(error))
 
     @property
     def _size(self) -> int:
-        """Rows of the subsample."""
+        """Rows of the subsample; all, if it would hardly be smaller."""
         wanted = max(_LEAST_ROWS, _ROWS_PER_PARAMETER * self.full.n_params)
-        return min(self.full.n_obs, wanted)
+        return wanted if _FEWER * wanted <= self.full.n_obs else self.full.n_obs
 
     def _rough_modes(self) -> Float:
         """Ends of short optimisations on a subsample, the highest first, (chains, P)."""
         chains = self.nuts.chains
         with self.full.subsample(self._size, np.random.default_rng(self.seed)) as small:
             ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
-        if not len(ends):
-            raise ReferenceFitError(f"no rough mode was found: {message}")
+            if not len(ends):
+                raise ReferenceFitError(f"no rough mode was found: {message}")
+            # The quadratic of a slope far below the mode is bent the wrong way.
+            ends[0] = ascend(small, ends[0])
         return ends
 
     def _around(self, few: FullData, psi: Float) -> Expansion:
@@ -153,56 +181,110 @@ class Settling:
         here = Reference("draws", psi, few.param_names, self.seed, gaussian, none, none)
         return self.session.likelihood.expand(few, here)
 
-    def _here(self, full: FullData, draws: Float) -> Reference:
-        """What the rows see of draws, the first of which are evaluated."""
-        psi = self.session.seen(self.checked, draws)
+    def _here(self, full: FullData, psi: Float) -> Reference:
+        """A reference of values of ψ, the first of which are evaluated."""
         return of_psi(psi, evaluated(full, psi[:_LOOKED_AT])[1], full, self.seed)
 
     def _turns(
-        self, full: FullData, expansion: Expansion, inits: Float, near: Float | None = None
-    ) -> _Turn | None:
-        """Draws from prior times quadratic, unconstrained, once they are draws of the posterior.
+        self,
+        full: FullData,
+        expansion: Expansion,
+        inits: Float,
+        near: Float | None = None,
+        enough: float = _SPREAD,
+    ) -> _Turn:
+        """The best of a few turns, until what the quadratic leaves is `enough` or stands still.
 
-        Draws `near` them give NUTS its metric.
+        Draws `near` the mass give NUTS its metric.
+
+        Raises
+        ------
+        ReferenceFitError
+            If the draws are not near the posterior.
         """
-        session, likelihood = self.session, self.session.likelihood
-        chains, size = max(2, self.nuts.chains), inits.shape[1]  # R̂ of one chain says nothing
-        inits = np.resize(inits, (chains, size))
-        short, rough = self._options(chains, size)
-        before, best = np.inf, None
+        best: _Turn | None = None
+        before = np.inf
         for turn in range(_TURNS):
-            seed = start_seed(self.seed, full.n_obs + turn)
-            control = likelihood.quadratic_alone(self.checked, full, expansion)
-            options = rough if near is None else short
-            found = session.sample_quadratic(self.checked, control, options, seed, inits, near)
-            inits, rhat = found[:, -1], worst_rhat({"theta": found})
-            near = np.random.default_rng([seed, turn]).permutation(np.concatenate(list(found)))
-            here = self._here(full, near)
-            gap = expansion.gap(here)
-            _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
-            mixed = rhat <= _MIXED
-            if mixed and (best is None or gap < best.gap):
-                best = _Turn(near, gap)
+            made = self._turn(full, expansion, inits, near, turn, _TURN, _DEPTH)
+            inits, near, gap = made.last, made.draws, made.gap
+            best = made if best is None or gap < best.gap else best
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
-            stands = _STILL * before <= gap <= _FOR_ROWS
-            if mixed and (gap <= _SPREAD or stands):
+            if gap <= enough or _STILL * before <= gap <= _FOR_ROWS:
                 break
-            expansion, before = likelihood.expand(full, here, PAIRS), gap
-            near = near if mixed else None
-        # Rows and further rounds complete the best of them.
-        return best if best is not None and best.gap <= _FAR else None
+            expansion, before = self.session.likelihood.expand(full, made.seen, PAIRS), gap
+        assert best is not None
+        self._require_near(best)
+        return best
 
-    def _options(self, chains: int, size: int) -> tuple[NUTS, NUTS]:
-        """Options of short runs: with a metric from earlier draws, and without."""
-        enough = -(-DENSE_DRAWS * size // chains) if size <= DENSE_PARAMETERS else 0
-        short = NUTS(
+    def _long(self, full: FullData, best: _Turn) -> _Turn:
+        """The same turn with more draws, whose chains agree.
+
+        Chains that were still on their way leave the place of their quadratic; it follows them.
+
+        Raises
+        ------
+        ReferenceFitError
+            If the chains do not agree, or the draws are not near the posterior.
+        """
+        for length in (_SAMPLING, _SAMPLING, _LONGER * _SAMPLING):
+            made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length, _DEEPER)
+            stays = made.gap <= max(_SPREAD, best.gap / _STILL)
+            if stays and made.rhat <= _MIXED:
+                break
+            best = made
+            if not stays:
+                here = self.session.likelihood.expand(full, made.seen, PAIRS)
+                best = replace(made, expansion=here)
+        if not made.rhat <= _MIXED:
+            raise ReferenceFitError(
+                f"the chains of prior times quadratic disagree (R̂ is {made.rhat:.3g}, expected at "
+                f"most {_MIXED:g}): it may be improper, or have several modes"
+            )
+        self._require_near(made)
+        return made
+
+    def _require_near(self, made: _Turn) -> None:
+        """Refuse draws that are not near the posterior."""
+        if not made.gap <= _FAR:
+            raise ReferenceFitError(
+                f"the quadratic leaves {made.gap:.3g} of the log likelihood at its own draws, "
+                f"expected at most {_FAR:g}"
+            )
+
+    def _turn(
+        self,
+        full: FullData,
+        expansion: Expansion,
+        inits: Float,
+        near: Float | None,
+        turn: int,
+        length: int,
+        depth: int,
+    ) -> _Turn:
+        """Draws from prior times quadratic, `length` of each chain, in trees of limited depth."""
+        session, chains = self.session, max(2, self.nuts.chains)  # R̂ of one chain says nothing
+        seed = start_seed(self.seed, full.n_obs + turn)
+        nuts = NUTS(
             chains=chains,
-            iter_sampling=max(_SAMPLING, enough),
-            adapt_delta=self.nuts.adapt_delta,
-            max_treedepth=self.nuts.max_treedepth,
+            iter_warmup=_WARMUP,
+            iter_sampling=length,
+            adapt_delta=self.nuts.delta,
+            max_treedepth=min(depth, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        return short, replace(short, iter_warmup=_WARMUP)
+        control = session.likelihood.quadratic_alone(self.checked, full, expansion)
+        inits = np.resize(inits, (chains, inits.shape[1]))
+        found = session.sample_quadratic(self.checked, control, nuts, seed, inits, near)
+        order = np.random.default_rng([seed, turn]).permutation(chains * length)
+        draws = found.reshape(chains * length, -1)
+        psi = session.seen(self.checked, draws)
+        if not np.any(np.ptp(psi, axis=0) > 0):
+            raise ReferenceFitError("what the rows see does not vary over the draws")
+        rhat = worst_rhat({"theta": found})
+        seen = self._here(full, psi[order])
+        gap = expansion.gap(seen)
+        _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
+        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat)
 
     def _has_other_modes(self, draws: Float, starts: Float) -> bool:
         """Whether climbs from the starts, whitened by the draws, end where rows see other values.
@@ -234,7 +316,32 @@ class Settling:
 
 @dataclass(frozen=True)
 class _Turn:
-    """Draws from prior times quadratic, and what the quadratic leaves of L at them."""
+    """Draws from prior times one quadratic.
 
+    Attributes
+    ----------
+    expansion : Expansion
+        The quadratic.
+    draws : ndarray, shape (S, P)
+        In random order.
+    last : ndarray, shape (chains, P)
+        Where the chains ended.
+    seen : Reference
+        What the rows see of the draws.
+    gap : float
+        What the quadratic leaves of L at the draws.
+    rhat : float
+        Largest R̂ of the parameters.
+    """
+
+    expansion: Expansion
     draws: Float
+    last: Float
+    seen: Reference
     gap: float
+    rhat: float
+
+
+def _clause(error: StancoresetError) -> str:
+    """What an error's message says, without its advice."""
+    return str(error).partition("; ")[0].rstrip(".")

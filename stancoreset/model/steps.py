@@ -149,6 +149,12 @@ class Pipeline:
         settles = self._controls and isinstance(plan.reference, str)
         more = settles and plan.selection.draws is None and not self._without_draws(full)
         with self.stages("reference", total=count) as tick:
+
+            def fit() -> Reference:
+                return fit_reference(full, plan.reference, count, plan.seed, tick)
+
+            if not settles:
+                return fit()
             settling = Settling(
                 self.session,
                 self.checked,
@@ -158,13 +164,7 @@ class Pipeline:
                 count,
                 more=more,
             )
-            found = None
-            if settles and plan.reference == "laplace":
-                found = settling.from_rough_modes()
-            if found is None:
-                found = fit_reference(full, plan.reference, count, plan.seed, tick)
-                found = settling.from_reference(found) if settles else found
-            return found
+            return settling.instead_of(fit, rough=plan.reference == "laplace")
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""

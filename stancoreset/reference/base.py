@@ -75,6 +75,17 @@ class GaussianFit:
         )
 
 
+# What references' draws are called in legends.
+_LABELS = {
+    "laplace": "Laplace fit",
+    "settled": "prior × quadratic",
+    "draws": "reference draws",
+    "pathfinder": "Pathfinder",
+    "advi": "ADVI",
+    "pilot": "pilot run",
+}
+
+
 @dataclass(frozen=True)
 class Reference:
     """Draws from the reference distribution, in unconstrained coordinates.
@@ -102,6 +113,9 @@ class Reference:
     elsewhere : ndarray, shape (E, P), or None
         Draws at other modes found by the search for a Laplace fit's mode, in proportion to
         their mass; see `stancoreset.reference.summits`.
+    unsettled : str
+        Why draws of prior times quadratic do not take its place, in one clause; empty if they
+        do, or need not.
 
     References
     ----------
@@ -119,6 +133,12 @@ class Reference:
     log_q: Float | None = field(default=None, repr=False)
     spare: Float | None = field(default=None, repr=False)
     elsewhere: Float | None = field(default=None, repr=False)
+    unsettled: str = ""
+
+    @property
+    def label(self) -> str:
+        """What its draws are, for legends and tables."""
+        return _LABELS.get(self.method, self.method)
 
     @property
     def log_p(self) -> Float:

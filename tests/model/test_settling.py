@@ -11,11 +11,12 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines import NUTS
-from stancoreset.errors import ControlError
+from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
+from stancoreset.model.folder import RunFolder, load_stage
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
-from stancoreset.reference import GaussianFit, Reference, fit_reference
+from stancoreset.reference import GaussianFit, Reference, fit_reference, from_rows
 from stancoreset.selection import expand, project_taylor
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
@@ -63,7 +64,6 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
         reference = Settling(
             session, data, session.full_data(data), NUTS(), 1, 100
         ).from_rough_modes()
-        assert reference is not None
         assert reference.method == SETTLED
         view = view_of(session, data, session.full_data(data), reference)
         for pairs in (0, 8):
@@ -98,7 +98,6 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     reference = Settling(session, data, full, NUTS(), reseeded(1), 400).from_rough_modes()
-    assert reference is not None
     settled = session.draws_container(np.concatenate([reference.draws, reference.spare]), full, {})
     everything = model.sample(counts, seed=reseeded(2), show_progress=False)
     # Importance weights of spread 0.3 move a mean by 0.3 sds at most; chains' order is lost here.
@@ -169,9 +168,10 @@ def test_a_good_laplace_fit_stays(counts):
     with sc.CoresetModel(stan_code=flat, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         full = session.full_data(data)
-        assert Settling(session, data, full, NUTS(), 1, 100).from_rough_modes() is None
         laplace = fit_reference(full, "laplace", 100, 1)
-        assert Settling(session, data, full, NUTS(), 1, 100).from_reference(laplace) is laplace
+        start = Settling(session, data, full, NUTS(), 1, 100)
+        assert start.instead_of(lambda: laplace, rough=True) is laplace
+        assert start.from_reference(laplace) is laplace
 
 
 def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
@@ -180,9 +180,75 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     monkeypatch.setattr(settling, "_FAR", -1.0)
     monkeypatch.setattr(settling, "_TURNS", 1)
     session, data = model._session, model.read(counts)
-    assert (
-        Settling(session, data, session.full_data(data), NUTS(), 1, 100).from_rough_modes() is None
-    )
+    full = session.full_data(data)
+    with pytest.raises(ReferenceFitError, match=r"the quadratic leaves .* at most -1"):
+        Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
+    laplace = fit_reference(full, "laplace", 100, 1)
+    found = Settling(session, data, full, NUTS(), 1, 100).instead_of(lambda: laplace, rough=True)
+    assert found.draws is laplace.draws
+    assert found.unsettled.startswith("the quadratic leaves")
+
+
+def given(session, data, draws):
+    """A reference of draws, which takes the place of those that do not settle."""
+    full = session.full_data(data)
+    return from_rows(full, draws, "draws", 40, 1)
+
+
+def test_derivatives_that_are_not_finite_are_the_reason(model, counts, monkeypatch):
+    session, data = model._session, model.read(counts)
+    reference = given(session, data, np.random.default_rng(0).normal(0, 0.1, (100, 14)))
+    seen = session.seen_data(data)
+    there = type(seen).log_density_gradient
+
+    def broken(self, draws, *args):
+        values, gradients = there(self, draws, *args)
+        return values, gradients if self.param_names != seen.param_names else np.nan * gradients
+
+    monkeypatch.setattr(type(seen), "log_density_gradient", broken)
+    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+    found = start.instead_of(lambda: reference, rough=True)
+    assert found.method == "draws"
+    assert found.unsettled.startswith("the gradient of the log density is not finite")
+    assert ";" not in found.unsettled  # the sentence has no advice
+
+
+def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
+    """The rows see one value, whatever the parameters are: the prior is the posterior."""
+    code = NONCENTRED.replace("r = tau * z", "r = 0 * tau * z").replace("mu + r[g]", "r[g]")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        assert one.seen == ("r",)
+        session, data = one._session, one.read(counts)
+        reference = given(session, data, np.random.default_rng(0).normal(0, 1, (100, 14)))
+        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+        found = start.instead_of(lambda: reference, rough=True)
+    assert found.unsettled == "what the rows see does not vary over the draws"
+    RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
+    assert load_stage(tmp_path / "run", "reference").unsettled == found.unsettled
+
+
+def test_an_improper_direction_is_the_reason(counts):
+    """Neither prior nor rows say anything about `free`."""
+    code = NONCENTRED.replace("vector[J] z;", "vector[J] z; real free;")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        assert one.seen == ("mu", "r")
+        session, data = one._session, one.read(counts)
+        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+        with pytest.raises(StancoresetError, match="chains of prior times quadratic disagree"):
+            start.from_rough_modes()
+
+
+@pytest.mark.fit
+def test_a_report_says_why_draws_did_not_settle(model, counts, tmp_path, monkeypatch):
+    monkeypatch.setattr(settling, "_FAR", -1.0)
+    fit = model.fit(counts, seed=reseeded(1), max_rounds=1, show_progress=False)
+    assert fit.reference.method == "laplace"
+    assert fit.reference.label == "Laplace fit"
+    assert fit.reference.unsettled.startswith("the quadratic leaves")
+    assert fit.report()["reference"]["unsettled"] == fit.reference.unsettled
+    assert f"could not be used: {fit.reference.unsettled}." in fit.markdown()
+    again = sc.load_fit(fit.save(tmp_path / "fit"))
+    assert again.reference.unsettled == fit.reference.unsettled
 
 
 def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkeypatch):
@@ -202,10 +268,8 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
-        assert (
+        with pytest.raises(ReferenceFitError, match="other modes"):
             Settling(session, data, session.full_data(data), NUTS(), 1, 100).from_rough_modes()
-            is None
-        )
 
 
 @pytest.mark.parametrize("draws", [60, 200])
