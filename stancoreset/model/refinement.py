@@ -228,8 +228,10 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     """Chains as long as their error requires; None if longer ones did not help."""
     last = rounds[-1]
     done = sum(r.action == LONGER_CHAINS for r in rounds)
-    helped = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
-    if done and not (helped and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk):
+    helps = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
+    if last.action == LONGER_CHAINS:  # smaller steps are another sampler, to which nothing compares
+        helps = helps and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk
+    if done and not helps:
         return None
     hopeless = last.longer > _HOPELESS * room
     if last.short and hopeless:

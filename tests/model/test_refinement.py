@@ -61,6 +61,18 @@ def test_chains_that_diverge_make_smaller_steps_twice():
     assert next_change([diverged], 1_000, 10_000, 1) is None
 
 
+def test_chains_of_smaller_steps_become_longer_whatever_larger_steps_gave():
+    """Few effective draws after smaller steps say nothing against longer chains."""
+    short = replace(FIRST, unmixed=True, short=True, longer=1.3, ess_bulk=400.0, rhat=1.01)
+    longer = replace(short, round=1, action=LONGER_CHAINS, unmixed=False, diverged=True)
+    longer = replace(longer, short=False, ess_bulk=600.0)
+    smaller = replace(short, round=2, action=SMALLER_STEPS, ess_bulk=450.0)
+    assert next_change([short, longer], 1_000, 10_000, 5).action == SMALLER_STEPS
+    assert next_change([short, longer, smaller], 1_000, 10_000, 5).action == LONGER_CHAINS
+    worse = replace(smaller, round=3, action=LONGER_CHAINS, ess_bulk=300.0)
+    assert next_change([short, longer, smaller, worse], 1_000, 10_000, 5) is None
+
+
 def test_what_a_certificate_calls_diverged():
     weights = 0.01 * np.random.default_rng(0).standard_normal(1_000)
     many = {"divergences": 20, "n_transitions": 4_000}
