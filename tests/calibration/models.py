@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pairs import simulated
+from pairs.cases import HERE as WRITTEN_BY_BRMS
 
 __all__ = ["MODELS", "Model"]
 
@@ -24,13 +26,14 @@ class Model:
     ----------
     name : str
     program : str
-        A file of `PROGRAMS`.
+        A file of `folder`.
     generate : callable
         Generator → data.
     seed : int
         Of the data.
     adapt_delta : float
         Of every run, full data and coreset.
+    folder : path
     """
 
     name: str
@@ -38,10 +41,11 @@ class Model:
     generate: Callable[[Generator], Data]
     seed: int = 1
     adapt_delta: float = 0.8
+    folder: Path = PROGRAMS
 
     @property
     def file(self) -> Path:
-        return PROGRAMS / f"{self.program}.stan"
+        return self.folder / f"{self.program}.stan"
 
     @property
     def code(self) -> str:
@@ -153,6 +157,17 @@ def _zero_inflated(rng: Generator) -> Data:
     return {"N": 1_500, "x": x, "y": np.where(rng.random(1_500) < 0.3, 0, counts)}
 
 
+def _as_brms_writes(
+    name: str, program: str, draw: Callable[..., Data], adapt_delta: float = 0.95, **sizes: int
+) -> Model:
+    """Non-centred group effects, and hundreds of rows in place of the benchmark's thousands."""
+
+    def generate(rng: Generator) -> Data:
+        return draw(seed=rng, **sizes)
+
+    return Model(f"brms_{name}", program, generate, adapt_delta=adapt_delta, folder=WRITTEN_BY_BRMS)
+
+
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
@@ -174,5 +189,10 @@ MODELS: dict[str, Model] = {
         ),
         Model("mixture", "mixture", _mixture),
         Model("zero_inflated", "zero_inflated", _zero_inflated),
+        _as_brms_writes("crossed", "stops_crossed", simulated.crossed_logistic, n=2_000),
+        _as_brms_writes("ordinal", "chem97_ordinal", simulated.ordinal_groups, n=1_200),
+        _as_brms_writes("slopes", "star_slopes", simulated.gaussian_slopes, n=1_000, number=25),
+        _as_brms_writes("counts", "murders_states", simulated.negative_binomial, n=1_000),
+        _as_brms_writes("spline", "nlswork_student", simulated.student_spline, 0.99, n=1_200),
     )
 }

@@ -33,7 +33,13 @@ class Fitted(NamedTuple):
     fit: sc.CoresetFit
 
 
-@pytest.fixture(scope="module", params=MODELS)
+# Programs as brms writes them take as long as all others together.
+LONG = {name: pytest.mark.slow for name in MODELS if name.startswith("brms_")}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=LONG.get(name, ())) for name in MODELS]
+)
 def fitted(request) -> Iterator[Fitted]:
     model = MODELS[request.param]
     data = model.data()

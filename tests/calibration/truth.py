@@ -81,7 +81,7 @@ def summarise(variables: Mapping[str, np.ndarray], weights: np.ndarray | None = 
     columns: dict[str, np.ndarray] = {}
     for name, value in variables.items():
         flat = value.reshape(*value.shape[:2], -1)
-        for j in range(flat.shape[2]):
+        for j in np.flatnonzero(np.ptp(flat, axis=(0, 1))):  # L[1, 1] of a Cholesky factor is 1
             columns[f"{name}[{j + 1}]" if value.ndim > 2 else name] = flat[:, :, j]
     found = [_moments(x) if weights is None else _weighted(x, weights) for x in columns.values()]
     return Summary(tuple(columns), *np.array(found).T)

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 Data = dict[str, Any]
+Seed = int | np.random.Generator
 Float = NDArray[np.float64]
 
 
@@ -38,7 +39,7 @@ def _yes(rng: np.random.Generator, eta: Float) -> NDArray[np.int64]:
     return (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(np.int64)
 
 
-def crossed_logistic(n: int = 50_000, seed: int = 0) -> Data:
+def crossed_logistic(n: int = 50_000, seed: Seed = 0) -> Data:
     """Bernoulli, six predictors, 50 and 20 crossed groups: 79 parameters."""
     rng = np.random.default_rng(seed)
     x, g, h = rng.normal(size=(n, 6)), rng.integers(0, 50, n), rng.integers(0, 20, n)
@@ -47,7 +48,7 @@ def crossed_logistic(n: int = 50_000, seed: int = 0) -> Data:
     return {**population(y, _columns(x)), **groups(1, g), **groups(2, h)}
 
 
-def ordinal_groups(n: int = 20_000, seed: int = 0) -> Data:
+def ordinal_groups(n: int = 20_000, seed: Seed = 0) -> Data:
     """Five ordered categories, three predictors, 60 groups."""
     rng = np.random.default_rng(seed)
     x, g = rng.normal(size=(n, 3)), rng.integers(0, 60, n)
@@ -56,17 +57,17 @@ def ordinal_groups(n: int = 20_000, seed: int = 0) -> Data:
     return {**population(y, _columns(x), intercept=False), "nthres": 4, **groups(1, g)}
 
 
-def gaussian_slopes(n: int = 100_000, seed: int = 0) -> Data:
-    """Normal, two predictors, intercepts and slopes of 100 groups with correlation 0.4."""
+def gaussian_slopes(n: int = 100_000, seed: Seed = 0, number: int = 100) -> Data:
+    """Normal, two predictors, intercepts and slopes of so many groups with correlation 0.4."""
     rng = np.random.default_rng(seed)
-    x, g = rng.normal(size=(n, 2)), rng.integers(0, 100, n)
-    z = rng.normal(size=(100, 2))
+    x, g = rng.normal(size=(n, 2)), rng.integers(0, number, n)
+    z = rng.normal(size=(number, 2))
     intercepts, slopes = 0.8 * z[:, 0], 0.3 * (0.4 * z[:, 0] + np.sqrt(1 - 0.4**2) * z[:, 1])
     y = 1 + x @ [0.5, -0.3] + intercepts[g] + slopes[g] * x[:, 0] + rng.normal(size=n)
     return {**population(y, _columns(x)), **correlated(1, g, x[:, 0])}
 
 
-def weibull_groups(n: int = 20_000, seed: int = 0) -> Data:
+def weibull_groups(n: int = 20_000, seed: Seed = 0) -> Data:
     """Weibull times, right-censored, three predictors, 50 groups."""
     rng = np.random.default_rng(seed)
     x, g = rng.normal(size=(n, 3)), rng.integers(0, 50, n)
@@ -76,7 +77,7 @@ def weibull_groups(n: int = 20_000, seed: int = 0) -> Data:
     return {**outcome, "cens": (time > end).astype(int), **groups(1, g)}
 
 
-def negative_binomial(n: int = 30_000, seed: int = 0) -> Data:
+def negative_binomial(n: int = 30_000, seed: Seed = 0) -> Data:
     """Negative binomial with an offset, three predictors, 40 groups."""
     rng = np.random.default_rng(seed)
     x, g, offset = rng.normal(size=(n, 3)), rng.integers(0, 40, n), rng.normal(size=n)
@@ -85,7 +86,7 @@ def negative_binomial(n: int = 30_000, seed: int = 0) -> Data:
     return {**population(y, _columns(x)), "offsets": offset, **groups(1, g)}
 
 
-def zero_inflated(n: int = 30_000, seed: int = 0) -> Data:
+def zero_inflated(n: int = 30_000, seed: Seed = 0) -> Data:
     """Poisson counts of which 30 % are zero beyond chance, five predictors."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 5))
@@ -93,7 +94,7 @@ def zero_inflated(n: int = 30_000, seed: int = 0) -> Data:
     return population(np.where(rng.random(n) < 0.3, 0, counts), _columns(x))
 
 
-def beta_precision(n: int = 20_000, seed: int = 0) -> Data:
+def beta_precision(n: int = 20_000, seed: Seed = 0) -> Data:
     """Shares with a precision that has predictors of its own, 30 groups."""
     rng = np.random.default_rng(seed)
     x, z, g = rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), rng.integers(0, 30, n)
@@ -104,7 +105,7 @@ def beta_precision(n: int = 20_000, seed: int = 0) -> Data:
     return {**population(y, _columns(x)), **precision, **groups(1, g)}
 
 
-def student_spline(n: int = 30_000, seed: int = 0) -> Data:
+def student_spline(n: int = 30_000, seed: Seed = 0) -> Data:
     """Student-t with four degrees of freedom around a curve, three predictors, 20 groups."""
     rng = np.random.default_rng(seed)
     x, t, g = rng.normal(size=(n, 3)), rng.uniform(0, 1, n), rng.integers(0, 20, n)
@@ -113,7 +114,7 @@ def student_spline(n: int = 30_000, seed: int = 0) -> Data:
     return {**population(y, _columns(x)), **spline(t), **groups(1, g)}
 
 
-def logistic(n: int, d: int, scale: float, seed: int = 0) -> Data:
+def logistic(n: int, d: int, scale: float, seed: Seed = 0) -> Data:
     """For ``stan_models/logistic.stan``, with coefficients of this standard deviation."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, d))
@@ -121,7 +122,7 @@ def logistic(n: int, d: int, scale: float, seed: int = 0) -> Data:
     return {"N": n, "D": d, "X": x, "y": y, "alpha_scale": 5.0, "beta_scale": 2.5}
 
 
-def hierarchical(n: int, number: int, seed: int = 0) -> Data:
+def hierarchical(n: int, number: int, seed: Seed = 0) -> Data:
     """For ``grouped_logistic.stan``: groups of very different sizes, three predictors."""
     rng = np.random.default_rng(seed)
     g = rng.choice(number, size=n, p=rng.dirichlet(np.full(number, 0.3)))
