@@ -22,7 +22,7 @@ __all__ = ["CERTIFIED", "LEVEL", "assert_agree", "exactly", "independent", "of_d
 
 #: How often posteriors that are equal fail to agree, with all their comparisons.
 LEVEL = 1e-6
-#: What `certified` leaves open: means and sds may be off by this many sds (README, "certificate").
+#: What `certified` leaves open: means and sds may be off by this many sds (guide_certificate).
 CERTIFIED = 0.07
 
 

@@ -256,7 +256,7 @@ def _words(larger: Mapping[str, Any]) -> str:
 
 
 def best_round(rounds: Sequence[Round]) -> int:
-    """Number of the best round: by verdict, then by effective draws.
+    """Number of the best round: by verdict, then by importance efficiency.
 
     If only the chains were at fault, the longest ones win.
     """

@@ -68,7 +68,7 @@ def compare(
             Sd divided by the reference's sd.
         ``wasserstein``
             Wasserstein-1 distance of the marginals, in sds of the reference. Two perfect
-            samples of n effective draws each have about 0.8 · √(2/n).
+            samples of effective size n each have about 0.8 · √(2/n).
         ``ess_bulk``, ``rhat``, ``ess_per_second``
             Computed by ArviZ; ``rhat`` needs two chains, ``ess_per_second`` needs the seconds.
 

@@ -114,7 +114,7 @@ class Coreset:
 
     @property
     def predicted_ess(self) -> float | None:
-        """Effective draws of the full posterior per draw of the coreset's, predicted before NUTS.
+        """Importance efficiency of the coreset's draws, predicted before NUTS.
 
         The log weights of the coreset's draws have the variance σ², σ = heldout_error · norm, and
         ESS / n = (E W)² / E W² = exp(−σ²) for log-normal weights W. With a `HermiteProjection` σ²

@@ -146,11 +146,13 @@ def test_a_run_on_the_full_data_is_shared(place):
     assert "size" not in full[0].settings
 
 
-def test_the_examples_of_readme_and_help_are_jobs(place):
-    readme = (ROOT / "README.md").read_text().partition("# jobs.toml")[2].partition("```")[0]
+def test_the_examples_of_page_and_help_are_jobs(place):
+    page = json.loads((ROOT / "notebooks" / "guide_streams.ipynb").read_text(encoding="utf-8"))
+    code = "".join(line for cell in page["cells"] for line in cell["source"])
+    taught_there = code.partition("# jobs.toml")[2].partition('"""')[0]
     taught = _EPILOG.partition("full data:")[2].partition("Other keys")[0]
     write_json(place / "data.parquet", {})
-    assert len(read_jobs(jobs_file(place, readme))) == 3 * 2 + 1 + 2
+    assert len(read_jobs(jobs_file(place, taught_there))) == 3 * 2 + 1 + 2
     found = read_jobs(jobs_file(place, textwrap.dedent(taught)))
     assert [sum(job.kind == kind for job in found) for kind in ("fit", "full")] == [6, 2]
 

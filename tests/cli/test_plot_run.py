@@ -25,12 +25,13 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.posterior import plots
 
-FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
+FIELDS = ["round", "action", "size", "heldout_error", "khat", "ess", "n_draws"]
+FIELDS += ["seconds", "verdict"]
 Round = make_dataclass("Round", FIELDS)
 ROUNDS = [
-    Round(0, "first pass", 100, 0.43, np.inf, 3.2, 4.0, "rejected"),
-    Round(1, "more reference draws and candidates", 100, 0.2, 0.62, 513.0, 6.0, "corrected"),
-    Round(2, "larger size", 400, 0.014, 0.12, 997.0, 20.0, "certified"),
+    Round(0, "first pass", 100, 0.43, np.inf, 3.2, 1_000, 4.0, "rejected"),
+    Round(1, "more reference draws and candidates", 100, 0.2, 0.62, 513.0, 1_000, 6.0, "corrected"),
+    Round(2, "larger size", 400, 0.014, 0.12, 997.0, 1_000, 20.0, "certified"),
 ]
 
 
@@ -159,7 +160,8 @@ class TestRefinement:
     def test_an_unknown_error_leaves_a_gap(self):
         rounds = [
             Round(
-                *(*[getattr(ROUNDS[0], f) for f in FIELDS[:3]], np.nan, 0.3, 9.0, 1.0, "rejected")
+                *[getattr(ROUNDS[0], f) for f in FIELDS[:3]],
+                *(np.nan, 0.3, 9.0, 1_000, 1.0, "rejected"),
             )
         ]
         reported = [{**vars(rounds[0]), "heldout_error": None}]

@@ -10,7 +10,7 @@ import numpy as np
 
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
-from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
+from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS, percent
 from stancoreset.posterior.plots.figures import COLORS, Panels, check_axes, tidy
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def plot_refinement(
     ----------
     records : sequence
         One per round, with the attributes (or keys) ``round``, ``action``, ``size``,
-        ``heldout_error``, ``khat``, ``ess``, ``seconds`` and ``verdict``; or a fit with
-        ``rounds``.
+        ``heldout_error``, ``khat``, ``ess``, ``n_draws``, ``seconds`` and ``verdict``; or a fit
+        with ``rounds``.
     ax : pair of matplotlib Axes, optional
         For k̂ and for the held-out error.
 
@@ -59,7 +59,7 @@ def plot_refinement(
     Examples
     --------
     >>> first = dict(round=0, action="first pass", size=100, heldout_error=0.3, khat=0.9,
-    ...              ess=40.0, seconds=2.0, verdict="rejected")
+    ...              ess=40.0, n_draws=1000, seconds=2.0, verdict="rejected")
     >>> second = dict(first, round=1, action="larger size", size=200, heldout_error=0.02,
     ...               khat=0.2, ess=990.0, verdict="certified")
     >>> top, bottom = plot_refinement([first, second])
@@ -100,7 +100,7 @@ def plot_refinement(
 
 
 def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
-    """Draw Pareto k̂ and its two bounds; values beyond the panel appear at its edge."""
+    """Draw Pareto k̂ and its two limits; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
     khat = np.array([float(row["khat"]) for row in rows])
     shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
@@ -111,7 +111,7 @@ def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[st
     for i, row in enumerate(rows):
         number = f"{khat[i]:.2f}" if np.isfinite(khat[i]) else "∞"
         top.annotate(
-            f"{number}\nESS {row['ess']:,.0f}",
+            f"{number}\nefficiency {percent(row['ess'] / row['n_draws'])}",
             (i, shown[i]),
             xytext=(0, 8),
             textcoords="offset points",
@@ -125,7 +125,7 @@ def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[st
 
 
 def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
-    """Draw the held-out error and the certificate's bound on it."""
+    """Draw the held-out error and the certificate's limit."""
     x = np.arange(len(rows))
     error = np.array([float(row["heldout_error"]) for row in rows])
     drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
@@ -146,7 +146,9 @@ def _label(row: Mapping[str, Any]) -> str:
     return text if f"{size} rows" in action else f"{text}\n{size:,} rows"
 
 
-_FIELDS = ("round", "action", "size", "heldout_error", "khat", "ess", "seconds", "verdict")
+_FIELDS = (
+    "round", "action", "size", "heldout_error", "khat", "ess", "n_draws", "seconds", "verdict"
+)  # fmt: skip
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class HermiteProjection:
         return float(residual @ residual)
 
     def ess_share(self, columns: NDArray[np.int64], weights: Float) -> float:
-        """Predicted effective draws of the full posterior per draw of the coreset's.
+        """Predicted importance efficiency: draws of the full posterior per draw of the coreset's.
 
         ESS / n = (E W)² / E W² = exp(−Var log W) for log-normal weights W.
         """

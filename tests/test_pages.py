@@ -1,0 +1,110 @@
+"""README and pages: their snippets run, and their links lead somewhere.
+
+Code cells of notebooks are run by `.ci/run`; what stands in fenced blocks is run here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stancoreset as sc
+
+ROOT = Path(sc.__file__).parents[1]
+README = ROOT / "README.md"
+NOTEBOOKS = ROOT / "notebooks"
+PAGES = [README, *sorted(NOTEBOOKS.glob("*.md")), *sorted(NOTEBOOKS.glob("*.ipynb"))]
+
+
+def prose(page: Path) -> str:
+    """The Markdown of a page; of a notebook, that of its text cells."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".md":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def snippets(page: Path) -> list[tuple[str, str]]:
+    """Fenced blocks in order, as language and code, but for the commands that install."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", prose(page), re.MULTILINE | re.DOTALL)
+    return [(language, code) for language, code in blocks if "pip install" not in code]
+
+
+def run(snippet: tuple[str, str], place: Path) -> None:
+    """Run a snippet in a folder where `stancoreset` is the package under test."""
+    commands = place / ".bin"
+    commands.mkdir(exist_ok=True)
+    (commands / "stancoreset").write_text(f'#!/bin/sh\nexec {sys.executable} -m stancoreset "$@"\n')
+    (commands / "stancoreset").chmod(0o755)
+    language, code = snippet
+    program = {"python": sys.executable, "sh": "sh"}[language]
+    done = subprocess.run(
+        [program, *(["-e"] if language == "sh" else []), "-c", code],
+        cwd=place,
+        env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "MPLBACKEND": "agg"}
+        | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.fit
+def test_the_readme_runs(tmp_path):
+    found = snippets(README)
+    assert [language for language, _ in found] == ["sh", "python", "sh"]
+    for snippet in found:
+        run(snippet, tmp_path)
+    assert sc.load_fit(tmp_path / "run").certificate.verdict == "certified"
+    assert sc.load_fit(tmp_path / "python-run").certificate.verdict == "certified"
+    assert (tmp_path / "density.png").stat().st_size
+
+
+@pytest.mark.cmdstan
+@pytest.mark.fit
+def test_the_snippet_with_cmdstan_runs(tmp_path, cmdstan):
+    run(("sh", "stancoreset example"), tmp_path)
+    ((language, code),) = snippets(NOTEBOOKS / "guide_programs.ipynb")
+    assert 'engine="cmdstan"' in code
+    run((language, f"import stancoreset as sc\n{code}"), tmp_path)
+    assert len(list((tmp_path / "csv").glob("*.csv"))) == 4
+
+
+def test_a_guide_leaves_no_other_snippet_unrun():
+    """In notebooks it is a code cell that runs."""
+    unrun = {page.stem for page in NOTEBOOKS.glob("guide_*.ipynb") if snippets(page)}
+    assert unrun == {"guide_programs"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    missing = [
+        target
+        for target in targets
+        if not target.startswith(("http", "attachment:"))
+        and not (page.parent / target.partition("#")[0]).exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_efficiency_and_effective_sample_size_are_two_things(page):
+    """Statisticians read "effective draws" as that of the chains."""
+    assert "effective draws" not in page.read_text(encoding="utf-8").lower()
+
+
+def test_the_readme_is_short_and_lists_all_pages():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    listed = set(re.findall(r"\]\(notebooks/([^)]+)\)", text))
+    names = {page.name for page in PAGES[1:] if not page.name.startswith("papers_")}
+    assert names <= listed
