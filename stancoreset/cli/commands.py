@@ -140,7 +140,7 @@ def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say:
         write_fit_pictures(fit, folder)
     say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
     say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
-    say(f"\nEverything is in {folder}/ (report.md describes the files)")
+    say(f"\nEverything is in {folder}/ (report.html describes the files)")
     if args.json:
         print(json.dumps(fit.report(), default=str))
 

@@ -54,7 +54,7 @@ PAIRS: Mapping[str, Case] = {
     for name in tables.__all__
     if name != "flights_airports"
 }
-#: The README's table, and data simulated from the programs of pairs or for programs by hand.
+#: A table of flights, and data simulated from the programs of pairs or for programs by hand.
 _OTHERS: Mapping[str, Case] = {
     "sim_crossed_logistic": _of("stops_crossed", simulated.crossed_logistic, 0.99, 60),
     "sim_ordinal_groups": _of("chem97_ordinal", simulated.ordinal_groups, 0.97, 60),

@@ -1,4 +1,4 @@
-// the README's table: late flights, airports as a[g] with their scale
+// late flights, airports as a[g] with their scale
 data {
   int<lower=1> N;
   int<lower=1> D;

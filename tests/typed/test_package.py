@@ -16,6 +16,7 @@ def test_the_wheel_says_that_it_is_typed():
     wheel = pytest.importorskip("hatchling.builders.wheel")
     files = {f.distribution_path for f in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
     assert "stancoreset/py.typed" in files
+    assert {f"stancoreset/cli/example/{name}" for name in ("model.stan", "flights.csv")} <= files
     assert {f"stancoreset/{name}/__init__.py" for name in ("model", "engines/cmdstan")} <= files
 
 
