@@ -1,5 +1,5 @@
 // Which flights arrive more than 15 minutes late? A logistic regression on the hour of departure,
-// with an effect for every carrier. It is written for all rows, without weights.
+// with an intercept for every carrier. It is written for all rows, without weights.
 data {
   int<lower=0> N;
   int<lower=1> J;
@@ -17,9 +17,9 @@ model {
   alpha ~ normal(0, 2);
   beta ~ normal(0, 1);
   tau ~ normal(0, 1);
-  a ~ normal(0, tau);
-  late ~ bernoulli_logit(alpha + beta * hour + a[carrier]);
+  a ~ normal(alpha, tau);
+  late ~ bernoulli_logit(a[carrier] + beta * hour);
 }
 generated quantities {
-  array[N] int late_rep = bernoulli_logit_rng(alpha + beta * hour + a[carrier]);
+  array[N] int late_rep = bernoulli_logit_rng(a[carrier] + beta * hour);
 }
