@@ -348,12 +348,12 @@ class Certificate:
 
 
 def percent(share: float) -> str:
-    """A share as text, to four digits, so that 99.97 % is not 100 %.
+    """A share as text, to three digits, or four above 99 %, so that 99.97 % is not 100 %.
 
-    >>> percent(0.9997), percent(1.0)
-    ('99.97 %', '100 %')
+    >>> percent(0.73456), percent(0.9997), percent(1.0)
+    ('73.5 %', '99.97 %', '100 %')
     """
-    return f"{100 * share:.4g} %"
+    return f"{100 * share:.{4 if share > 0.99 else 3}g} %"
 
 
 def certify(

@@ -220,6 +220,7 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
         ax.hist(shifted, bins=[-0.02, 0.02], color=color, alpha=0.75)
         ax.set_xlim(-1, 1)
     ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")
+    ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel("log importance weight (0: full and coreset posterior agree)")
     ax.set_ylabel("draws")
     tidy(ax)
