@@ -103,9 +103,25 @@ def _fit(args: argparse.Namespace) -> int:
 
     say = _Speaker(args)
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
-        fit = _run_fit(model, _fit_data(args), args, say)
+        data = _fit_data(args)
+        fit = _run_fit(model, data, args, say)
+        if args.csv:
+            _write_csv(fit, data, model.engine, args, say)
         _finish(fit, {"coreset": fit, fit.reference.method: fit.laplace}, args, say)
     return 3 if fit.certificate.verdict == "rejected" else 0
+
+
+def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: _Speaker) -> None:
+    """Write the chains beside the other results, unless the fit was rejected."""
+    from stancoreset.model import enlist
+
+    if fit.certificate.verdict == "rejected":
+        say("No CSV files are written, because the fit was rejected.")
+        return
+    started = time.perf_counter()
+    paths = fit.write_csv(args.out, data, engine=engine, seed=fit.settings["seed"], overwrite=True)
+    enlist(Path(args.out), [path.name for path in paths])
+    say.stage("write csv", time.perf_counter() - started)
 
 
 def _fit_data(args: argparse.Namespace) -> Any:

@@ -91,6 +91,12 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         "counts",
     )
     fit.add_argument("--obs", help="data integer that counts observations, if ambiguous")
+    fit.add_argument(
+        "--csv",
+        action="store_true",
+        help="also write chain_1.csv, … as CmdStan does, with the program's generated quantities "
+        "of the full data, for R (stancoreset r-helper) and other tools",
+    )
     add_fit_options(fit)
     fit.set_defaults(run=handler)
 

@@ -75,6 +75,8 @@ class SampleResult:
         The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``.
     warmup_variables, warmup_stats : dict of str to ndarray
         Draws and statistics of warm-up, if kept.
+    inv_metric : ndarray, shape (chains, P) or (chains, P, P), optional
+        The inverse metric of each chain after warm-up; None for the identity.
     """
 
     variables: Mapping[str, Float]
@@ -85,6 +87,7 @@ class SampleResult:
     native: Any = None
     warmup_variables: Mapping[str, Float] = field(default_factory=dict)
     warmup_stats: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    inv_metric: Float | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -188,8 +191,10 @@ class BoundModel(RowModel, Protocol):
         """The generated quantity that holds the rows' log likelihoods, shape (S, n)."""
         ...
 
-    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
-        """Generated quantities by name, each (S, *shape)."""
+    def generated(
+        self, draws: Float, names: tuple[str, ...] | None, seed: int = 0
+    ) -> dict[str, Float]:
+        """Generated quantities by name, each (S, *shape); None: all that have an element."""
         ...
 
     def constrain(self, draws: Float) -> dict[str, Float]:

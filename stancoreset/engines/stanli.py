@@ -212,9 +212,14 @@ class StanliBound(Closing):
         skip = len(self._names(self._model.param_names(include_tp=True)))
         return Layout.from_names(names[skip:]), skip
 
-    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+    def generated(
+        self, draws: Float, names: tuple[str, ...] | None, seed: int = 0
+    ) -> dict[str, Float]:
         """See `BoundModel.generated`."""
         layout, skip = self._generated_columns
+        names = tuple(layout.shapes) if names is None else names
+        if not names:
+            return {}
         missing = [name for name in names if name not in layout.shapes]
         if missing:
             raise EngineError(
@@ -340,6 +345,7 @@ class StanliBound(Closing):
             seconds=time.perf_counter() - started,
             settings={**nuts.settings(), "seed": seed},
             native=fit,
+            inv_metric=None if fit.metric == "unit_e" else np.asarray(fit.inv_metric, float),
         )
 
     def close(self) -> None:

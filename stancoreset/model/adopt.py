@@ -34,13 +34,14 @@ _POINTS = 8
 class Adopted:
     """The user's program and its weighted version.
 
-    `original` has a literal number of observations replaced by data; `woven` is None if the user
-    wrote the weights.
+    `original` has a literal number of observations replaced by data, and `source` is the text as
+    the user wrote it; `woven` is None if the user wrote the weights.
     """
 
     original: StanProgram
     weighted: WeightedProgram
     woven: Woven | None = field(default=None, repr=False)
+    source: str = field(default="", repr=False)
 
     @property
     def weaving(self) -> tuple[dict[str, Any], ...]:
@@ -125,8 +126,8 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     'woven'
     """
     if _weighs_its_rows(program):
-        return Adopted(program, weighted_program(program, obs=obs))
-    woven = weave(program.tree, obs)
+        return Adopted(program, weighted_program(program, obs=obs), source=program.code)
+    source, woven = program.code, weave(program.tree, obs)
     if woven.written:  # sizes written as literals become data
         counted, _ = with_count(program.tree)
         program = StanProgram.from_code(printer.program(counted), name=program.name)
@@ -142,4 +143,4 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         outcome_statistics=woven.outcome_statistics,
         written=woven.written,
     )
-    return Adopted(program, weighted, woven)
+    return Adopted(program, weighted, woven, source)

@@ -8,17 +8,35 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
 
-from stancoreset.checks import check_flag, check_number, check_path, check_whole, shown
-from stancoreset.engines import Float
+from stancoreset.checks import (
+    check_flag,
+    check_names,
+    check_number,
+    check_path,
+    check_seed,
+    check_whole,
+    shown,
+)
+from stancoreset.engines import Engine, EngineName, Float, resolve_engine
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, reading
 from stancoreset.model import report
-from stancoreset.model.folder import COMPANION, RunFolder, enlist, load_part, load_stage, results_in
+from stancoreset.model.folder import (
+    COMPANION,
+    PROGRAM,
+    RunFolder,
+    enlist,
+    load_part,
+    load_stage,
+    results_in,
+)
 from stancoreset.model.refinement import Round
+from stancoreset.model.session import Data
+from stancoreset.model.stan_csv import write_chains
 from stancoreset.posterior import Certificate, arviz, corrected_posterior, percent, plots
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
@@ -69,6 +87,9 @@ class CoresetFit:
         One record per round; more than one only if the first pass was not certified.
     weaving : sequence of dict
         How each statement of the program is weighted, as `CoresetModel.explain` lists it.
+    program : str
+        The Stan program as the user gave it, files that it includes in place; saved as
+        ``model.stan``.
     """
 
     coreset: Coreset
@@ -84,6 +105,7 @@ class CoresetFit:
     native: Any = field(default=None, repr=False, compare=False)
     rounds: tuple[Round, ...] = ()
     weaving: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    program: str = field(default="", repr=False)
 
     def __repr__(self) -> str:
         coreset, certificate = self.coreset, self.certificate
@@ -171,6 +193,90 @@ class CoresetFit:
         posterior = self.corrected() if wanted else self.posterior
         return arviz.summary(posterior, var_names, prob=prob)
 
+    def write_csv(
+        self,
+        path: str | Path,
+        data: Data | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        engine: EngineName | Engine | None = None,
+        seed: int = 0,
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write the draws as CmdStan does, one CSV file for each chain, for R and other tools.
+
+        ``cmdstanpy.from_csv``, ``arviz.from_cmdstan``, ``rstan::read_stan_csv`` and
+        ``cmdstanr::as_cmdstan_fit`` read them. Columns are sampler statistics, parameters,
+        transformed parameters (without those that have an element per row) and the program's
+        generated quantities, evaluated on the full data.
+
+        Parameters
+        ----------
+        path : path
+            The folder for ``chain_1.csv``, ``chain_2.csv``, …
+        data : mapping or path, optional
+            The full data; needed for generated quantities that `posterior` lacks.
+        names : sequence of str, optional
+            The generated quantities to write; default: all. One with an element per row takes
+            about 20 · rows · draws bytes.
+        engine : {"auto", "cmdstan", "stanli"} or Engine, optional
+            The engine that evaluates generated quantities; default: the one that fitted.
+        seed : int
+            Random seed of quantities that use random numbers.
+        overwrite : bool
+            Whether to replace chains that the folder already holds.
+
+        Returns
+        -------
+        list of Path
+            The files: one for each chain. If the verdict is ``"corrected"``, a single one with the
+            resampled draws of `corrected`.
+
+        Raises
+        ------
+        CertificateError
+            If the fit was rejected.
+        DataError
+            If the data are missing or those of another fit, or their rows are on disk.
+        OutputError
+            If the folder holds chains, or has too little space.
+
+        Notes
+        -----
+        ``lp__`` and the other sampler statistics belong to the weighted program that NUTS ran;
+        after moment matching they are zero. Engines report one time for all chains, which is
+        divided between warm-up and sampling in proportion to iterations.
+
+        Examples
+        --------
+        >>> import cmdstanpy                                                   # doctest: +SKIP
+        >>> cmdstanpy.from_csv(fit.write_csv("chains", data))                  # doctest: +SKIP
+        """
+        path = check_path("path", path)
+        check_flag("overwrite", overwrite)
+        check_seed(seed)
+        if names is not None:
+            check_names("names", names, "generated quantities")
+        container = self.corrected()
+        if not self.program:
+            raise OutputError(
+                "the fit does not know its program, because its folder was written by an earlier "
+                "version; fit again, or use model.generate_quantities(data, fit)"
+            )
+        used = str(self.provenance.get("engine", "auto")).split()[0].lower()
+        return write_chains(
+            container,
+            self.program,
+            self.provenance,
+            path,
+            data,
+            names,
+            resolve_engine(cast("EngineName", used) if engine is None else engine),
+            coreset=self.coreset,
+            seed=seed,
+            overwrite=overwrite,
+        )
+
     def report(self) -> dict[str, Any]:
         """The report as plain values, as in ``report.json``.
 
@@ -198,8 +304,8 @@ class CoresetFit:
         """Write the fit to a folder, from which `load_fit` reads it.
 
         ``coreset.csv`` (row, weight), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
-        ``certificate.csv``, ``reference.npz``, ``report.json``, ``report.md`` and ``report.html``,
-        which list all files of the folder.
+        ``certificate.csv``, ``reference.npz``, ``model.stan``, ``report.json``, ``report.md`` and
+        ``report.html``, which list all files of the folder.
 
         Parameters
         ----------
@@ -222,9 +328,11 @@ class CoresetFit:
         arviz.save(self.laplace, here / "laplace.nc")
         if self.data is not None:
             _write(here / COMPANION, json_text(self.data) + "\n")
+        if self.program:
+            _write(here / PROGRAM, self.program)
         _write(here / "report.md", self.markdown())
         _write(here / "report.html", self.html())
-        enlist(here, ("laplace.nc", COMPANION, "report.md", "report.html"))
+        enlist(here, ("laplace.nc", COMPANION, PROGRAM, "report.md", "report.html"))
         _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
         enlist(here, ("report.json",))  # now the run is complete
         folder.publish()
@@ -278,7 +386,7 @@ def load_fit(path: str | Path) -> CoresetFit:
     with reading(folder):
         here = results_in(folder)
         finished = (here / "report.json").exists()
-        kept = (here / COMPANION).exists()
+        kept, known = (here / COMPANION).exists(), (here / PROGRAM).exists()
     if not finished:
         raise OutputError(
             f"{folder} holds no finished fit (no report.json); resume the run with --resume"
@@ -294,9 +402,14 @@ def load_fit(path: str | Path) -> CoresetFit:
         rounds=tuple(Round.of_report(record) for record in told.get("rounds", ())),
         data=load_part(here, COMPANION, read_data) if kept else None,
         weaving=tuple(told.get("weaving", ())),
+        program=load_part(here, PROGRAM, _read_text) if known else "",
     )
     _require_consistent(fit, told, here)
     return fit
+
+
+def _read_text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def _read_report(file: Path) -> dict[str, Any]:

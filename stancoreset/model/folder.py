@@ -68,6 +68,8 @@ def _round(number: int | str) -> str:
 
 #: The coreset's rows, if the full data are not in memory.
 COMPANION = "coreset_data.json"
+#: The Stan program as the user gave it.
+PROGRAM = "model.stan"
 
 
 class RunFolder:
@@ -449,7 +451,7 @@ _FILES: dict[str, tuple[str, ...]] = {
 # A coreset's control variate, if it has one.
 _BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
-_RESULTS = (COMPANION, "report.json", "report.md", "report.html", "laplace.nc")
+_RESULTS = (COMPANION, PROGRAM, "report.json", "report.md", "report.html", "laplace.nc")
 # Files of the command line, which versions without checksums did not list.
 _PICTURES = ("comparison.csv", "density.png", "forest.png", "weights.png", "certificate.png")
 _SAVE: dict[str, Callable[[Any, Path], object]] = {

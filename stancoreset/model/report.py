@@ -51,8 +51,11 @@ FILES = {
     "coreset.csv": "the rows, numbered from 0, and their weights",
     "coreset.json": "how they were selected",
     "coreset.npz": "the quadratic that completes them",
+    "model.stan": "the Stan program",
     "coreset_data.json": "the coreset's rows as data of the weighted program",
     "posterior.nc": "NUTS draws on the coreset, for `arviz.from_netcdf`",
+    "chain_1.csv, …": "draws of each chain and generated quantities as CmdStan writes them, if "
+    "they were asked for",
     "laplace.nc": "draws of the reference, where the log likelihood was matched",
     "reference.npz": "the reference's draws on the unconstrained scale",
     "certificate.csv": "draws that were evaluated on the full data, with their importance weights",

@@ -118,6 +118,7 @@ class Rounds:
             native=best.native,
             rounds=tuple(a.round for a in attempts),
             weaving=pipeline.session.adopted.weaving,
+            program=pipeline.session.adopted.source,
         )
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import cmdstanpy
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
@@ -78,6 +79,23 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     assert run("compare", out, out / "laplace.nc", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["posterior"] for row in rows} == {"run", "laplace"}
+
+
+@pytest.mark.fit
+def test_csv_files_stand_beside_the_other_results(tmp_path, data_file, capsys):
+    out, options = tmp_path / "run", ["--size", 30, "--csv", "--no-plots", *QUICK]
+    assert run("fit", LOGISTIC, data_file, "--out", out, *options) == 0
+    chains = sorted(out.glob("chain_*.csv"))
+    back = cmdstanpy.from_csv([str(path) for path in chains])
+    posterior = arviz_compat.variables_of(sc.load_fit(out).posterior)
+    np.testing.assert_array_equal(back.stan_variable("alpha"), posterior["alpha"].ravel())
+    assert back.stan_variable("log_lik").shape == (posterior["alpha"].size, 3_000)
+    assert "write csv" in capsys.readouterr().out
+
+    poor = ["--method", "uniform", "--no-control-variate", "--max-rounds", 1, "--overwrite"]
+    assert run("fit", LOGISTIC, data_file, "--out", out, *options, *poor) == 3
+    assert "No CSV files are written" in capsys.readouterr().out
+    assert not list(out.glob("chain_*.csv"))
 
 
 @pytest.mark.fit

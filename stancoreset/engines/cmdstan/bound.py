@@ -129,7 +129,9 @@ class CmdStanBound(Closing):
         out[np.isnan(out[:, 0]), 0] = -np.inf
         return out
 
-    def generated(self, draws: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+    def generated(
+        self, draws: Float, names: tuple[str, ...] | None, seed: int = 0
+    ) -> dict[str, Float]:
         """See `BoundModel.generated`; CmdStan's method ``generate_quantities``."""
         blocks = self._in_blocks(draws)
         # Every run has its own stream of random numbers.
@@ -139,9 +141,11 @@ class CmdStanBound(Closing):
             list(zip(blocks, seeds, strict=True)),
             self._threads,
         )
-        return {name: np.concatenate([part[name] for part in parts]) for name in names}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _generate(self, rows: Float, names: tuple[str, ...], seed: int = 0) -> dict[str, Float]:
+    def _generate(
+        self, rows: Float, names: tuple[str, ...] | None, seed: int = 0
+    ) -> dict[str, Float]:
         with scratch_folder(self._folder.name) as folder:
             fitted, output = folder / "fitted.csv", folder / "output.csv"
             if self.n_params:
@@ -157,6 +161,7 @@ class CmdStanBound(Closing):
         if self._layout is None:
             self._layout = Layout.from_names(columns)
         layout = self._layout
+        names = tuple(layout.shapes) if names is None else names
         missing = [name for name in names if name not in layout.columns]
         if missing:
             raise EngineError(

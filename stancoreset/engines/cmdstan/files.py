@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.checks import check_path
 from stancoreset.engines.base import SAMPLER_STATS, Float
@@ -18,10 +19,12 @@ from stancoreset.files import read_numbers, temporary_folder
 
 __all__ = [
     "cannot_write",
+    "joined_columns",
     "no_csv_files",
     "read_csv",
     "require_csv_folder",
     "scratch_folder",
+    "stan_columns",
     "write_draws",
 ]
 
@@ -67,19 +70,32 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
     return names, column.to_numpy().reshape(-1, len(names))
 
 
+def stan_columns(name: str, shape: tuple[int, ...]) -> list[str]:
+    """Stan's names of a variable's columns: the first index runs fastest.
+
+    >>> stan_columns("z", (2, 2)), stan_columns("mu", ())
+    (['z.1.1', 'z.2.1', 'z.1.2', 'z.2.2'], ['mu'])
+    """
+    places = np.ndindex(*shape[::-1])
+    return [".".join([name, *(str(i + 1) for i in place[::-1])]) for place in places]
+
+
+def joined_columns(values: Sequence[NDArray[Any]]) -> Float:
+    """Variables (S, *shape) side by side, the columns of each as in `stan_columns`.
+
+    >>> joined_columns([np.array([[[1, 2], [3, 4]]]), np.array([5])])
+    array([[1., 3., 2., 4., 5.]])
+    """
+    flat = [v.transpose(0, *range(v.ndim - 1, 0, -1)).reshape(len(v), -1) for v in values]
+    return np.concatenate(flat, axis=1, dtype=np.float64)
+
+
 def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
     """Write draws of every parameter as the sampler does, for ``generate_quantities``."""
-    columns: list[str] = []
-    blocks: list[Float] = []
-    for variable, value in values.items():
-        shape = value.shape[1:]
-        # Stan's order: the first index runs fastest.
-        for index in np.ndindex(*shape[::-1]):
-            place = index[::-1]
-            columns.append(".".join([variable, *(str(i + 1) for i in place)]))
-            blocks.append(value[(slice(None), *place)])
+    columns = [c for n, value in values.items() for c in stan_columns(n, value.shape[1:])]
     count = len(next(iter(values.values()))) if values else 0
-    table = np.column_stack([np.zeros((count, len(SAMPLER_STATS))), *blocks])
+    stats = np.zeros((count, len(SAMPLER_STATS)))
+    table = joined_columns([stats, *values.values()])
     with path.open("w", encoding="utf-8") as stream:
         stream.write(
             f"# model = {name}_model\n# method = sample (Default)\n#   sample\n"

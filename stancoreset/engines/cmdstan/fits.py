@@ -178,6 +178,7 @@ class Fitter:
             seconds=seconds,
             settings={**nuts.settings(), "seed": seed},
             native=native,
+            inv_metric=_inv_metric(native),
         )
 
 
@@ -232,6 +233,12 @@ def _chains(files: list[Path], what: str) -> Any:
         raise EngineError(f"{what} wrote files that cannot be read: {error}") from None
     except OSError as error:
         raise cannot_write(error) from None
+
+
+def _inv_metric(native: Any) -> Float | None:
+    """The chains' inverse metrics, (chains, P) or (chains, P, P); None for the identity."""
+    found = native.inv_metric if hasattr(native, "inv_metric") else native.metric
+    return None if found is None else np.asarray(found, dtype=np.float64)
 
 
 def _by_chain(native: Any, name: str, nuts: NUTS) -> Float:

@@ -95,7 +95,8 @@ def from_result(
     The sampler's settings and wall-clock seconds (attribute ``sampling_time``, as ArviZ
     calls it) become attributes. Warm-up draws, if kept, go into the groups
     ``warmup_posterior`` and ``warmup_sample_stats``, and unconstrained draws into the group
-    ``unconstrained_posterior``, variable ``unconstrained``.
+    ``unconstrained_posterior``, variable ``unconstrained``; the inverse metric of each chain into
+    ``adaptation_data``, variable ``inv_metric``.
 
     >>> import numpy as np
     >>> from stancoreset.engines.base import SampleResult
@@ -119,6 +120,14 @@ def from_result(
         container = add_group(container, "warmup_sample_stats", result.warmup_stats)
     if result.unconstrained.shape[-1] == 0:
         return container
+    if result.inv_metric is not None:
+        sides = ["unconstrained_dim", "unconstrained_dim_1"][: result.inv_metric.ndim - 1]
+        container = add_group(
+            container,
+            "adaptation_data",
+            {"inv_metric": result.inv_metric},
+            dims={"inv_metric": ["chain", *sides]},
+        )
     return add_group(
         container,
         "unconstrained_posterior",

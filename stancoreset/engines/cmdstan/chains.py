@@ -1,0 +1,179 @@
+"""Draws of a chain in a file as CmdStan writes it, which every Stan interface reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines.base import SAMPLER_STATS, Float
+from stancoreset.engines.cmdstan.files import joined_columns, stan_columns
+from stancoreset.files import atomic_path
+
+__all__ = ["Chain", "write_chain"]
+
+# Statistics that are counts or flags: rstan stops at ``true``.
+_WHOLE = ("treedepth__", "n_leapfrog__", "divergent__")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """How the draws of one chain were made, for the comments of its file.
+
+    Attributes
+    ----------
+    model : str
+        The program's name.
+    engine : str
+        Name and version of the engine that sampled.
+    stan_version : tuple of int
+    data_file : str
+        Empty if the data were not read from a file.
+    number, seed : int
+    draws, thin, warmup : int
+        The number of draws kept, of iterations for each, and of warm-up iterations.
+    delta, max_depth, step_size : float and int
+    inv_metric : ndarray, shape (P,) or (P, P), optional
+        Without it the file says ``unit_e``.
+    seconds : float
+        Wall-clock seconds of warm-up and sampling.
+    """
+
+    model: str
+    engine: str
+    stan_version: tuple[int, int]
+    data_file: str = ""
+    number: int = 1
+    seed: int = 0
+    draws: int
+    thin: int = 1
+    warmup: int = 0
+    delta: float = 0.8
+    max_depth: int = 10
+    step_size: float = 1.0
+    inv_metric: Float | None = field(default=None, repr=False)
+    seconds: float = 0.0
+
+    def head(self) -> str:
+        """Comments above the names of the columns; cmdstanpy refuses a warm-up of length 0."""
+        major, minor = self.stan_version
+        return f"""\
+# stan_version_major = {major}
+# stan_version_minor = {minor}
+# stan_version_patch = 0
+# model = {self.model}_model
+# method = sample (Default)
+#   sample
+#     num_samples = {self.draws * self.thin}
+#     num_warmup = {max(1, self.warmup)}
+#     save_warmup = 0
+#     thin = {self.thin}
+#     adapt
+#       engaged = 1 (Default)
+#       gamma = 0.05 (Default)
+#       delta = {self.delta!r}
+#       kappa = 0.75 (Default)
+#       t0 = 10 (Default)
+#       init_buffer = 75 (Default)
+#       term_buffer = 50 (Default)
+#       window = 25 (Default)
+#     algorithm = hmc (Default)
+#       hmc
+#         engine = nuts (Default)
+#           nuts
+#             max_depth = {self.max_depth}
+#         metric = {self._metric}
+#         metric_file =  (Default)
+#         stepsize = 1 (Default)
+#         stepsize_jitter = 0 (Default)
+#     num_chains = 1 (Default)
+# id = {self.number}
+# data
+#   file = {self.data_file}
+# init = 2 (Default)
+# random
+#   seed = {self.seed}
+# output
+#   refresh = 100 (Default)
+#   sig_figs = 18
+# stanc_version = {self.engine}
+"""
+
+    def adaptation(self) -> str:
+        """Comments between the names of the columns and the draws."""
+        lines = ["Adaptation terminated", f"Step size = {self.step_size!r}"]
+        if self.inv_metric is None:
+            lines.append("No free parameters for unit metric")
+        else:
+            dense = self.inv_metric.ndim == 2
+            what = (
+                "Elements of inverse mass matrix:"
+                if dense
+                else ("Diagonal elements of inverse mass matrix:")
+            )
+            rows = np.atleast_2d(self.inv_metric).tolist()
+            lines += [what, *(", ".join(map(repr, row)) for row in rows)]
+        return "".join(f"# {line}\n" for line in lines)
+
+    def times(self) -> str:
+        """Comments below the draws; the time is divided in proportion to iterations."""
+        sampled = self.draws * self.thin
+        warmup = self.seconds * self.warmup / max(1, self.warmup + sampled)
+        return (
+            "# \n"
+            f"#  Elapsed Time: {warmup:.3f} seconds (Warm-up)\n"
+            f"#                {self.seconds - warmup:.3f} seconds (Sampling)\n"
+            f"#                {self.seconds:.3f} seconds (Total)\n"
+            "# \n"
+        )
+
+    @property
+    def _metric(self) -> str:
+        if self.inv_metric is None:
+            return "unit_e"
+        return "dense_e" if self.inv_metric.ndim == 2 else "diag_e"
+
+
+def write_chain(
+    path: Path,
+    chain: Chain,
+    stats: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, tuple[int, ...]],
+    blocks: Iterable[Mapping[str, NDArray[Any]]],
+) -> None:
+    """Write one chain.
+
+    Parameters
+    ----------
+    path : Path
+    chain : Chain
+    stats : dict of str to ndarray, shape (draws,)
+        Sampler statistics under ArviZ's names; missing ones become zeros.
+    shapes : dict of str to tuple of int
+        The variables and their shapes, in the order of the columns.
+    blocks : iterable of dict of str to ndarray
+        Consecutive draws of every variable, each (draws of the block, *shape).
+    """
+    names = [column for name, shape in shapes.items() for column in stan_columns(name, shape)]
+    head = _stats(stats, chain.draws)
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write(chain.head())
+        stream.write(",".join([*SAMPLER_STATS, *names]) + "\n")
+        stream.write(chain.adaptation())
+        for block in blocks:
+            for row in joined_columns([block[name] for name in shapes]):
+                stream.write(",".join(map(repr, (*next(head), *row.tolist()))) + "\n")
+        stream.write(chain.times())
+
+
+def _stats(stats: Mapping[str, NDArray[Any]], draws: int) -> Iterator[Sequence[float]]:
+    """The sampler's columns of each draw."""
+    columns = []
+    for stan, ours in SAMPLER_STATS.items():
+        values = np.asarray(stats.get(ours, np.zeros(draws)))
+        columns.append(values.astype(np.int64 if stan in _WHOLE else np.float64).tolist())
+    return zip(*columns, strict=True)
