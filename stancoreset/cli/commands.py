@@ -236,6 +236,11 @@ def _doctor(args: argparse.Namespace) -> int:
     return 2 if any(f.needed and f.found is None for f in findings) else 0
 
 
+def _r_helper(args: argparse.Namespace) -> int:
+    print(Path(__file__).with_name("coreset_brm.R").read_text(encoding="utf-8"), end="")
+    return 0
+
+
 def _merge(args: argparse.Namespace) -> int:
     from stancoreset.cli.merge import merge
 
@@ -294,6 +299,7 @@ HANDLERS = {
     "compare": _compare,
     "plot": _plot,
     "doctor": _doctor,
+    "r-helper": _r_helper,
     "merge": _merge,
     "batch": _batch,
     "paper": _paper,

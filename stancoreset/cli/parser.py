@@ -56,6 +56,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])
     _add_doctor(commands, handlers["doctor"])
+    _add_r_helper(commands, handlers["r-helper"])
     add_merge_arguments(commands, handlers["merge"])
     add_batch_arguments(commands, handlers["batch"])
     add_paper_arguments(commands, handlers["paper"])
@@ -172,6 +173,17 @@ def _add_doctor(commands: _Commands, handler: Handler) -> None:
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.set_defaults(run=handler)
+
+
+def _add_r_helper(commands: _Commands, handler: Handler) -> None:
+    helper = commands.add_parser(
+        "r-helper",
+        help="print an R function that fits brms models",
+        description="Print coreset_brm(formula, data, …), an R function that makes a brmsfit of a "
+        "brms model by stancoreset fit --csv; it needs the R packages brms, rstan and jsonlite. "
+        'In R: source(pipe("stancoreset r-helper")).',
+    )
+    helper.set_defaults(run=handler)
 
 
 def _models_epilog() -> str:
