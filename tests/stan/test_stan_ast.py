@@ -250,6 +250,17 @@ def test_trees_of_releases_in_between(promotion, tilde, locations):
     assert printer.program(ast.parse_tree(as_text(other))) == printer.program(ast.parse_tree(text))
 
 
+def test_old_arrays_get_a_hint_and_nothing_else_does():
+    old = "data { int N; int Y[N]; } parameters { real a; } model { Y ~ poisson_log(a); }"
+    with pytest.raises(
+        CompileError, match=r"array\[N\] int Y;(?s:.*)update brms, or fit it from R"
+    ):
+        ast.parse(old)
+    with pytest.raises(CompileError) as caught:
+        ast.parse(old.replace("int Y[N]", "array[N] int Y").replace(";", "", 1))
+    assert "brms" not in str(caught.value)
+
+
 def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
     monkeypatch.delenv("CMDSTAN", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -21,6 +21,10 @@ __all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "
 
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
+_OLD_ARRAYS = (
+    "\nIf brms wrote the program: update brms, or fit it from R by coreset_brm, which rewrites "
+    "such arrays (stancoreset r-helper prints it)."
+)
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
 # Of a program that an error shows.
 _LONGEST_LINE = 400
@@ -76,7 +80,8 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
         said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
-        raise CompileError(said + (_HOW_TO_INCLUDE if "include file" in said else ""))
+        hints = {"include file": _HOW_TO_INCLUDE, "old array syntax": _OLD_ARRAYS}
+        raise CompileError(said + "".join(hint for cause, hint in hints.items() if cause in said))
     return done.stdout
 
 
