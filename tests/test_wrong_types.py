@@ -475,6 +475,19 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "CoresetFit.save": Case(
             fit.save, {"path": folder / "again"}, {"path": path, "overwrite": flag}
         ),
+        "CoresetFit.write_csv": Case(
+            fit.write_csv,
+            {"path": folder / "chains", "data": data, "overwrite": True},
+            {
+                "path": path,
+                "data": nothing,
+                "names": either(missing, empty),
+                "engine": missing,
+                "seed": SEED,
+                "overwrite": flag,
+            },
+            {"path": "path|write|already", "names": "generated"},
+        ),
         "CoresetFit.corrected": Case(
             fit.corrected, {}, {"resample": either(flag, whole(1))}, {"resample": "resample"}
         ),
@@ -745,7 +758,8 @@ NAMES = sorted(
         *("project", "add_control_variate", "sample", "certify", "log_likelihood", "loo"),
         *("loo_compare", "plot_fit"),
         *("generate_quantities", "posterior_predictive", "stan_data", "identities"),
-        *("CoresetFit.save", "CoresetFit.corrected", "Coreset.save", "Coreset.load"),
+        *("CoresetFit.save", "CoresetFit.write_csv", "CoresetFit.corrected"),
+        *("Coreset.save", "Coreset.load"),
         *("Coreset.subset", "Certificate.expectation", "Table", "rows of a Table", "Distributed"),
         *("certify log weights", "compare", "summarise", "load_fit", "merge coresets", "run_batch"),
         *("select", "stan_model_path", "solve", "check_method", "gaussian_kl", "gaussian_fisher"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +62,7 @@ class Judge:
         approximate = self._log_density(draws)
         log_p = np.empty(len(draws))
         reference = self._at_the_reference()
-        diagnostics = nuts_diagnostics(posterior)
+        diagnostics = nuts_diagnostics(posterior, self._quantities)
         monte_carlo = arviz.worst_monte_carlo(self._parameters(posterior))
 
         def look(at: np.ndarray) -> None:
@@ -121,6 +121,11 @@ class Judge:
         declared = self.session.program.program.parameters
         return arviz.finite_variables_of(posterior, [d.name for d in declared])
 
+    @property
+    def _quantities(self) -> set[str]:
+        """Names of the author's generated quantities, which are no matter of sampling."""
+        return {d.name for d in self.session.adopted.original.generated_quantities}
+
     def _of_one_chain(self, draws: Float) -> arviz.MonteCarlo:
         """Monte-Carlo errors of unconstrained draws in their order."""
         values = self.session.full_data(self.checked).prior.constrain(draws)
@@ -163,10 +168,11 @@ class Judge:
         return max(shares, default=float("nan"))
 
 
-def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
+def nuts_diagnostics(posterior: Any, left_out: Collection[str] = ()) -> dict[str, Any]:
     """Divergent transitions, all transitions and the largest R̂, for a certificate.
 
-    Empty if the draws came without sampler statistics.
+    R̂ is that of all variables but those `left_out`. There are none if the draws came without
+    sampler statistics.
     """
     diverging = arviz.sample_stats_of(posterior).get("diverging")
     if diverging is None:
@@ -174,13 +180,14 @@ def nuts_diagnostics(posterior: Any) -> dict[str, Any]:
     return {
         "divergences": int(np.sum(diverging)),
         "n_transitions": int(np.size(diverging)),
-        "rhat": arviz.worst_rhat(_as_two_chains(posterior)),
+        "rhat": arviz.worst_rhat(_as_two_chains(posterior, left_out)),
     }
 
 
-def _as_two_chains(posterior: Any) -> Mapping[str, np.ndarray]:
+def _as_two_chains(posterior: Any, left_out: Collection[str]) -> Mapping[str, np.ndarray]:
     """Draws; a single chain is split into halves, which must agree like chains."""
-    variables = arviz.variables_of(posterior)
+    found = arviz.variables_of(posterior)
+    variables = {name: value for name, value in found.items() if name not in left_out}
     if any(len(value) > 1 for value in variables.values()):
         return variables
     half = min((value.shape[1] for value in variables.values()), default=0) // 2

@@ -57,7 +57,8 @@ class CoresetFit:
     coreset : Coreset
         Rows and weights.
     posterior : arviz.InferenceData or xarray.DataTree
-        NUTS draws on the coreset, with sampler statistics.
+        NUTS draws on the coreset, with sampler statistics. The program's generated quantities of
+        few numbers stand there too, evaluated on the full data, if those are in memory.
     certificate : Certificate
         The verdict, computed on the full data.
     reference : Reference

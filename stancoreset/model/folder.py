@@ -278,7 +278,12 @@ class RunFolder:
 
     def keep(self, stage: str, value: Any) -> None:
         """Write a stage's result, unless the stage is finished."""
-        if self.path is not None and not self.finished(stage):
+        if not self.finished(stage):
+            self.replace(stage, value)
+
+    def replace(self, stage: str, value: Any) -> None:
+        """Write a stage's result, also in the place of an earlier one."""
+        if self.path is not None:
             _SAVE[stage](value, self.path)
             record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
 

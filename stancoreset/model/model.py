@@ -872,7 +872,8 @@ class CoresetModel(Closing):
     ) -> dict[str, np.ndarray]:
         """Evaluate the program's generated quantities on the full data, at coreset draws.
 
-        The fit leaves them out, because they would see the coreset's rows only.
+        NUTS leaves them out, because they would see the coreset's rows only. `fit.posterior` has
+        those of few numbers already.
 
         Parameters
         ----------

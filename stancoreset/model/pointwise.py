@@ -16,6 +16,7 @@ from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
+from stancoreset.model.quantities import bind_original, known_quantities
 from stancoreset.model.session import Session
 from stancoreset.posterior import Loo, leave_one_out
 from stancoreset.posterior.arviz import (
@@ -210,17 +211,12 @@ def _by_row(
 
 
 def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the program's generated quantities to evaluate; default: all."""
+    """The names of the program's generated quantities to evaluate, at least one; default: all."""
     if names is not None:
         check_names("names", names, "generated quantities")
-    defined = [declared.name for declared in original.generated_quantities]
-    wanted = tuple(defined if names is None else names)
-    unknown = [name for name in wanted if name not in defined]
-    if unknown or not wanted:
-        raise OptionError(
-            f"the program has no generated quantity {unknown[0] if unknown else 'at all'}; "
-            f"it defines {', '.join(defined) or 'none'}"
-        )
+    wanted = known_quantities(original, names)
+    if not wanted:
+        raise OptionError("the program has no generated quantity at all, or names is empty")
     return wanted
 
 
@@ -243,8 +239,7 @@ def generated_quantities(
         posterior = _container(posterior)
     theta, _ = session.unconstrained(checked, posterior, draws)
     compiled = session.engine.compile(original.code, name=original.name)
-    given = {declared.name: checked[declared.name] for declared in original.data}
-    with compiled.bind(given, seed=seed) as bound:
+    with bind_original(compiled, original, checked, seed) as bound:
         values = bound.generated(theta, names, seed)
     return {name: value[None] for name, value in values.items()}
 

@@ -17,6 +17,7 @@ from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, Stancores
 from stancoreset.model.certify import Judge
 from stancoreset.model.fit import CoresetFit, load_fit
 from stancoreset.model.plan import Plan, reference_name
+from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
     LONGER_CHAINS,
     MATCHING,
@@ -104,9 +105,10 @@ class Rounds:
     def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
         """Make a fit of the best attempt, and write it to its folder."""
         pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
+        posterior = self._with_quantities(best.posterior)
         fit = CoresetFit(
             coreset=best.coreset,
-            posterior=best.posterior,
+            posterior=posterior,
             certificate=best.certificate,
             reference=best.reference,
             laplace=pipeline.session.reference_container(best.reference, full, asked.labels),
@@ -122,9 +124,29 @@ class Rounds:
         )
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)
+            if posterior is not best.posterior:
+                pipeline.folder.replace("posterior", posterior)
             fit.save(pipeline.folder.path)
             pipeline.folder.publish()
         return fit
+
+    def _with_quantities(self, posterior: arviz.Container) -> arviz.Container:
+        """The posterior with the program's few generated quantities, if all rows are in memory."""
+        pipeline, asked = self.pipeline, self.pipeline.plan
+        session, checked = pipeline.session, pipeline.checked
+        # The rows of a merge are those of parts, in several places.
+        if self.same_rows or not isinstance(checked, dict):
+            return posterior
+        original, obs = session.adopted.original, session.program.obs
+        sizes = arviz.dataset_of(posterior).sizes
+        names = few_quantities(original, obs, checked[obs], sizes["chain"] * sizes["draw"])
+        if not set(names) - set(arviz.dataset_of(posterior)):  # none, or those of a resumed run
+            return posterior
+        engine = session.evaluating
+        with pipeline.stages("quantities"):
+            return with_quantities(
+                posterior, original, engine, checked, names, seed=asked.seed, labels=asked.labels
+            )
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:
         """The plan of a round: the user's, with the round's changes."""

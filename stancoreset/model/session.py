@@ -232,6 +232,12 @@ class Session:
     def _evaluated(self) -> Compiled:
         return self._passes.compiled or self._compiled
 
+    @property
+    def evaluating(self) -> Engine:
+        """The engine that evaluates full data; it need not be the one that samples."""
+        other = embedded(self.threads) if self._passes.compiled is not None else None
+        return other or self.engine
+
     @cached_property
     def _compiled(self) -> Compiled:
         return self.engine.compile(

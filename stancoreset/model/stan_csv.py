@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Engine, Float
 from stancoreset.engines.cmdstan import Chain, write_chain
-from stancoreset.errors import DataError, OptionError, OutputError
+from stancoreset.errors import DataError, OutputError
 from stancoreset.files import make_folder
 from stancoreset.model.adopt import adopt
 from stancoreset.model.quantities import (
     bind_original,
+    known_quantities,
     read_whole,
     shapes_at,
     unconstrained_draws,
@@ -105,8 +106,8 @@ def write_chains(
         StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=coreset.obs
     )
     original, draws = adopted.original, arviz.variables_of(container)
-    defined = tuple(d.name for d in original.generated_quantities)
-    wanted = _wanted(defined, names)
+    asked = known_quantities(original, names)
+    wanted = [d.name for d in original.generated_quantities if d.name in asked]
     missing = tuple(name for name in wanted if name not in draws)
     before = [d.name for d in (*original.parameters, *original.transformed_parameters)]
     at_hand = [name for name in (*before, *wanted) if name in draws]
@@ -123,7 +124,7 @@ def write_chains(
             _require_rows(adopted.weighted.n_obs(checked), coreset.n_obs)
             compiled = engine.compile(original.code, name=original.name)
             bound = stack.enter_context(bind_original(compiled, original, checked, seed))
-            theta = unconstrained_draws(bound, original, draws)
+            theta = unconstrained_draws(bound, original, container)
             shapes |= shapes_at(bound, theta, missing, seed)
         ordered = {name: shapes[name] for name in (*before, *wanted) if name in shapes}
         columns = _Columns(draws, ordered, bound, theta, seed)
@@ -144,17 +145,6 @@ def _require_rows(count: int, expected: int) -> None:
         raise DataError(
             f"the data have {count} rows, but the fit is of {expected}: expected its full data"
         )
-
-
-def _wanted(defined: Sequence[str], names: Sequence[str] | None) -> tuple[str, ...]:
-    """The generated quantities to write, in the program's order."""
-    unknown = [name for name in names or () if name not in defined]
-    if unknown:
-        raise OptionError(
-            f"the program has no generated quantity {unknown[0]}; it defines "
-            f"{', '.join(defined) or 'none'}"
-        )
-    return tuple(name for name in defined if names is None or name in names)
 
 
 def _chains(

@@ -6,7 +6,7 @@ the control variate's term; syntax, data, transforms and weaving are rooms withi
 
 from __future__ import annotations
 
-from stancoreset.stan.contract import LOG_LIK, WEIGHTS, uses_weights
+from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
 from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted, too_large
 from stancoreset.stan.weighted import (
@@ -26,6 +26,7 @@ __all__ = [
     "StanProgram",
     "WeightedProgram",
     "add_control",
+    "has_size",
     "likelihood_of",
     "not_lifted",
     "stan_model_names",

@@ -17,6 +17,7 @@ from stancoreset.posterior.arviz.containers import (
     load,
     posterior_container,
     save,
+    with_variables,
 )
 from stancoreset.posterior.arviz.diagnostics import (
     MonteCarlo,
@@ -71,6 +72,7 @@ __all__ = [
     "save",
     "summary",
     "variables_of",
+    "with_variables",
     "worst_monte_carlo",
     "worst_rhat",
 ]

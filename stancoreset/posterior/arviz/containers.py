@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stancoreset.engines import SampleResult
 
-__all__ = ["add_group", "from_result", "load", "posterior_container", "save"]
+__all__ = ["add_group", "from_result", "load", "posterior_container", "save", "with_variables"]
 
 
 def posterior_container(
@@ -164,6 +164,29 @@ def add_group(
         lead = () if "data" in name else SAMPLE_DIMS
         variables = make_dataset(variables, lead, coords=coords, dims=dims, group=name)
     return build({**groups, name: variables}, attrs_of(container))
+
+
+def with_variables(
+    container: Container,
+    variables: Mapping[str, ArrayLike],
+    *,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+) -> Container:
+    """Return a new container with more variables (chains, draws, *shape) in its posterior.
+
+    >>> import numpy as np
+    >>> post = posterior_container({"mu": np.zeros((2, 5))})
+    >>> list(groups_of(with_variables(post, {"tau": np.ones((2, 5))}))["posterior"])
+    ['mu', 'tau']
+    """
+    groups = groups_of(container)
+    more = make_dataset(variables, SAMPLE_DIMS, coords=coords, dims=dims, group="posterior")
+    new = more.drop_vars(SAMPLE_DIMS).assign_coords(
+        {dim: groups["posterior"][dim] for dim in SAMPLE_DIMS}
+    )
+    both = groups["posterior"].assign(dict(new.data_vars))
+    return build({**groups, "posterior": both}, attrs_of(container))
 
 
 def _plain_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
