@@ -1,6 +1,6 @@
 # brms models by stancoreset: NUTS on a few weighted rows, certified on all of them.
 #
-#   source(pipe("stancoreset r-helper"))
+#   eval(parse(text = system2("stancoreset", "r-helper", TRUE)))
 #   fit <- coreset_brm(y ~ x + (1 | g), data, family = bernoulli(), coreset = list(size = 200))
 #   attr(fit, "certificate")$verdict
 #

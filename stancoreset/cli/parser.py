@@ -181,7 +181,7 @@ def _add_r_helper(commands: _Commands, handler: Handler) -> None:
         help="print an R function that fits brms models",
         description="Print coreset_brm(formula, data, …), an R function that makes a brmsfit of a "
         "brms model by stancoreset fit --csv; it needs the R packages brms, rstan and jsonlite. "
-        'In R: source(pipe("stancoreset r-helper")).',
+        'In R: eval(parse(text = system2("stancoreset", "r-helper", TRUE))).',
     )
     helper.set_defaults(run=handler)
 
