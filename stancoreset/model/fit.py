@@ -426,6 +426,9 @@ def _read_report(file: Path) -> dict[str, Any]:
         check_whole(f"{part}.{name}", report[part][name], 1)
     for record in report.get("rounds", ()):
         Round.of_report(record)
+    for entry in report.get("weaving", ()):
+        if not isinstance(entry, dict) or not {"line", "statement", "role", "why"} <= set(entry):
+            raise TypeError(f"weaving has {shown(entry)}")
     return report
 
 

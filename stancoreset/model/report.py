@@ -195,7 +195,7 @@ def _rounds(fit: Reported) -> Sequence[str]:
     rows = [
         (
             r.round, r.action, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
-            percent(r.ess / r.n_draws), f"{r.n_transitions:,}",
+            percent(r.ess / max(1, r.n_draws)), f"{r.n_transitions:,}",
             f"{r.mcse_mean:.2g}, {r.mcse_sd:.2g}", r.verdict, f"{r.seconds:.1f}",
         )
         for r in fit.rounds

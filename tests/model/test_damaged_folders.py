@@ -24,6 +24,7 @@ from problems import logistic_data
 import stancoreset as sc
 from stancoreset.cli.commands import main
 from stancoreset.errors import OutputError, StancoresetError
+from stancoreset.model import report
 from stancoreset.model.checksums import CHECKSUMS
 from stancoreset.model.folder import RunFolder
 from stancoreset.posterior import arviz as arviz_compat
@@ -238,7 +239,7 @@ def used(path: Path) -> None:
         if str(path) not in str(error):
             raise AssertionError(f"names no file: {error}") from error
         return
-    _ = str(fit.certificate), fit.report(), fit.seconds, fit._rounds_table(), fit._passes_lines()
+    _ = str(fit.certificate), fit.report(), fit.seconds, report._rounds(fit), report._passes(fit)
 
 
 @pytest.mark.parametrize("values", [2, pytest.param(len(WRONG) + 1, marks=pytest.mark.slow)])

@@ -152,6 +152,16 @@ def test_what_cannot_be_written_is_an_error(fit, with_rows, data, rows, tmp_path
 
 
 @pytest.mark.fit
+def test_rows_on_disk_are_refused_but_not_missed_without_need(with_rows, rows, tmp_path):
+    table = sc.Table({"y": rows["y"]}, memory=1, chunk_rows=100)
+    with pytest.raises(DataError, match="all 500 rows in memory"):
+        with_rows.write_csv(tmp_path, table)
+    assert list(read(with_rows.write_csv(tmp_path, table, ["A"]))) == ["mu", "sigma", "A"]
+    in_memory = with_rows.write_csv(tmp_path / "all", sc.Table({"y": rows["y"]}))
+    assert read(in_memory)["log_lik"].shape[-1] == 500
+
+
+@pytest.mark.fit
 def test_chains_are_replaced_only_if_asked(fit, data, tmp_path):
     fit.write_csv(tmp_path, data)
     with pytest.raises(OutputError, match="already holds chain_1"):
