@@ -69,6 +69,9 @@ _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
 # A subsample has at most one row in so many: turns on it save less than they cost otherwise, and
 # groups of which it has few rows are far from where they are.
 _FEWER = 4
+# What the quadratic leaves of the log likelihood at a mode that it does not know, beyond what it
+# leaves at its draws.
+_UNKNOWN = 10.0
 # Gradient at which a whitened climb ends.
 _SLOPE = 0.1
 
@@ -138,7 +141,7 @@ class Settling:
             expansion = session.likelihood.expand(whole, here, PAIRS)
             best = self._turns(whole, expansion, best.last, best.draws)
         best = self._long(whole, best)
-        if self._has_other_modes(best.draws, ends):
+        if self._has_other_modes(whole, best, ends):
             raise ReferenceFitError(
                 "there are other modes, at which the rows see other values and the density is no "
                 "lower"
@@ -286,12 +289,15 @@ class Settling:
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat)
 
-    def _has_other_modes(self, draws: Float, starts: Float) -> bool:
+    def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs from the starts, whitened by the draws, end where rows see other values.
 
-        Such an end counts if the full density is no lower there than at the draws. Ends may differ
-        in funnels of scales and raw effects, whose product the rows see as one.
+        Such an end counts if the full density is no lower there than at the draws, and the
+        quadratic, which NUTS has followed, does not know. Ends may differ in funnels of scales and
+        raw effects, whose product the rows see as one, and along ridges of an intercept and the
+        mean of effects, on which the quadratic is as flat as the log likelihood.
         """
+        draws = settled.draws
         full, gaussian = self.full, moments(draws)
         with full.subsample(self._size, np.random.default_rng(self.seed)) as small:
             density = gaussian.whitened(small.log_density_gradient)
@@ -304,7 +310,9 @@ class Settling:
         margin = 0.5 * (high - low) * np.sqrt(full.n_obs / self._size)
         outside = np.any((there < low - margin) | (there > high + margin), axis=1)
         plausible = full.log_density(ends) >= np.min(full.log_density(draws[:_LOOKED_AT]))
-        return bool(np.any(outside & plausible))
+        left = settled.expansion.left(self._here(whole, there))
+        unknown = left > np.max(settled.expansion.left(settled.seen)) + _UNKNOWN
+        return bool(np.any(outside & plausible & unknown))
 
     def _reference(self, last: _Turn) -> Reference:
         """A reference of the last turn's draws."""

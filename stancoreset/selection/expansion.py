@@ -121,13 +121,17 @@ class Expansion:
         delta = draws[:, self.columns] - self.centre[self.columns]
         return delta @ self.gradient, 0.5 * np.sum((delta @ self.hessian) * delta, axis=1)
 
-    def gap(self, reference: Reference) -> float:
-        """Standard deviation over the reference's draws of what the quadratic leaves of L.
+    def left(self, reference: Reference) -> Float:
+        """What the quadratic leaves of L at the reference's draws, up to a constant, (S,).
 
-        Draws from prior times quadratic have log importance weights of this spread.
+        For draws from prior times quadratic these are log importance weights.
         """
         first, second = self.terms(reference.draws)
-        return float(np.std(reference.log_likelihood - first - second))
+        return np.asarray(reference.log_likelihood - first - second)
+
+    def gap(self, reference: Reference) -> float:
+        """Standard deviation of what the quadratic leaves of L at the reference's draws."""
+        return float(np.std(self.left(reference)))
 
 
 def expand(

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from pairs.cases import CASES
 from seeds import reseeded
 
 import stancoreset as sc
@@ -125,7 +126,19 @@ def test_values_that_are_not_finite_are_told_by_name(counts):
         with pytest.raises(ControlError, match=r"r\.13.* not finite in 2 of 2 draws"):
             session.seen(data, draws)
         full = session.full_data(data)
-        assert Settling(session, data, full, NUTS(), 1, 100).from_rough_modes() is None
+        with pytest.raises(ControlError, match=r"r\.13"):
+            Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
+
+
+@pytest.mark.fit
+def test_a_ridge_of_the_prior_is_no_other_mode():
+    """Intercepts and two crossed factors: climbs end far along what the rows cannot tell apart."""
+    case = CASES["happiness_probit"]
+    with sc.CoresetModel(case.program, engine="stanli") as one:
+        session, checked = one._session, one.read(case.data())
+        full = session.full_data(checked)
+        found = Settling(session, checked, full, NUTS(), reseeded(1), 100).from_rough_modes()
+    assert found.method == SETTLED
 
 
 INSIDE = NONCENTRED.replace("transformed parameters { vector[J] r = tau * z; }\n", "").replace(
