@@ -110,10 +110,11 @@ class CoresetFit:
 
     def __repr__(self) -> str:
         coreset, certificate = self.coreset, self.certificate
+        against = f", compared with {certificate.against}" if certificate.against else ""
         return (
             f"CoresetFit({certificate.verdict}: {coreset.size:,} weighted rows of "
             f"{coreset.n_obs:,}, importance efficiency {percent(certificate.efficiency)}, "
-            f"Pareto k̂ {certificate.khat:.2f}, {self.seconds:.1f} s)"
+            f"Pareto k̂ {certificate.khat:.2f}{against}, {self.seconds:.1f} s)"
         )
 
     def _repr_html_(self) -> str:

@@ -160,7 +160,7 @@ def _facts(fit: Reported) -> list[tuple[str, str]]:
 def _sections(fit: Reported) -> Iterator[str]:
     """Lines of Markdown below the verdict and what it was made from."""
     if fit.certificate.witness:
-        yield from ("", f"The full log density was compared with {fit.certificate.witness}.")
+        yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
     if fit.reference.unsettled:
         yield from (
             "",
