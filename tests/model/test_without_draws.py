@@ -10,6 +10,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
+from stancoreset.posterior import percent
 from stancoreset.selection import HermiteProjection, no_expectation
 from stancoreset.selection.hermite import Expected
 
@@ -106,7 +107,7 @@ def test_the_certificate_finds_what_was_predicted(model, data, options):
     spread = -np.log(fit.coreset.predicted_ess)
     assert np.var(certificate.log_weights) == pytest.approx(spread, rel=0.6, abs=2e-4)
     assert fit.report()["coreset"]["predicted_ess"] == fit.coreset.predicted_ess
-    shown = f"({fit.coreset.predicted_ess * certificate.n_draws:.1f} predicted)"
+    shown = f"| efficiency predicted before NUTS | {percent(fit.coreset.predicted_ess)} |"
     assert shown in fit.markdown()
     assert_agree(of_draws(fit.posterior), logistic_posterior(data), within=CERTIFIED)
 
