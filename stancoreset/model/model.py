@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.cards import card
 from stancoreset.checks import (
     check_choice,
     check_flag,
@@ -79,7 +78,7 @@ from stancoreset.model.projector import Projector, require_series
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
-from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo
+from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
 from stancoreset.posterior.arviz import Container, Posterior, variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
@@ -217,7 +216,7 @@ class CoresetModel(Closing):
         """A card for notebooks."""
         roles = Counter(entry["role"] for entry in self._adopted.weaving)
         facts = [
-            ("engine", f"{self.engine.name} {self.engine.version}"),
+            ("engine", self.engine.version),
             ("observations", f"counted by {self.program.obs}: {', '.join(self.program.rows)}"),
             ("statements", ", ".join(f"{count} {role}" for role, count in roles.items())),
             ("the rows see", ", ".join(self.seen)),

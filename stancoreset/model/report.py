@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stancoreset.cards import card, picture
 from stancoreset.model.refinement import Round
-from stancoreset.posterior import VERDICT_COLORS, Certificate, percent, plots
+from stancoreset.posterior import VERDICT_COLORS, Certificate, card, percent, picture, plots
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
@@ -127,7 +126,7 @@ def card_of(fit: Reported) -> str:
     """A notebook's card: the verdict, what it was made from, times, and a small picture."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    figure = Figure(figsize=(5.2, 3.0), layout="constrained")
     plots.plot_certificate(fit, figure.subplots())
     return _card(fit, picture(figure, "Log importance weights of the coreset's draws"))
 

@@ -7,6 +7,7 @@ May import rows, engines' types and the ground floor. Hands out `Certificate`, `
 from __future__ import annotations
 
 from stancoreset.posterior import divergences
+from stancoreset.posterior.cards import card, picture
 from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     RHAT_MIXED,
@@ -32,6 +33,7 @@ __all__ = [
     "Certificate",
     "Loo",
     "Verdict",
+    "card",
     "certify",
     "compare",
     "corrected_posterior",
@@ -43,6 +45,7 @@ __all__ = [
     "moment_match",
     "moved_by",
     "percent",
+    "picture",
     "summarise",
     "unseen_mass",
     "unvisited_mass",

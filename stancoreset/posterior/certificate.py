@@ -58,11 +58,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stancoreset.cards import card
 from stancoreset.checks import as_numbers, check_is, check_whole, understood
 from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import MonteCarlo
+from stancoreset.posterior.cards import card
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 
 __all__ = ["VERDICT_COLORS", "Certificate", "Verdict", "certify", "leaves_no_doubt", "percent"]

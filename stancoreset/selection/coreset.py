@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.cards import card
 from stancoreset.checks import check_is, check_number, check_path, check_text, check_whole
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
 from stancoreset.files import atomic_path, read_numbers, reading
+from stancoreset.posterior import card, percent
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import HermiteProjection
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
@@ -97,12 +97,12 @@ class Coreset:
         coordinates = 0 if control is None else len(control.columns)
         facts = [
             ("method", self.method),
-            ("sum of weights", f"{self.weights.sum():,.4g}"),
+            ("sum of weights", f"{self.weights.sum():,.0f}"),
             ("relative error, held out", f"{self.relative_error:.2g}, {self.heldout_error:.2g}"),
             ("completed by", f"a quadratic in {coordinates:,} coordinates" if coordinates else ""),
             (
                 "efficiency predicted before NUTS",
-                "" if predicted is None else f"{100 * predicted:.4g} %",
+                "" if predicted is None else percent(predicted),
             ),
         ]
         return card(f"Coreset: {self.size:,} weighted rows of {self.n_obs:,}", facts)

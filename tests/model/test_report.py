@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.cards import card
 from stancoreset.model.report import FILES
-from stancoreset.posterior import percent
+from stancoreset.posterior import card, percent
 
 CODE = """
 data { int<lower=0> N; vector[N] y; array[N] int<lower=1, upper=3> g; }

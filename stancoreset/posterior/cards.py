@@ -1,6 +1,6 @@
 """Cards: what a notebook shows of a value in place of its ``repr``.
 
-May import the standard library only. Hands out `card`, the HTML of one card, and `picture`, a
+`card` is the HTML of one card, and `picture` a
 matplotlib figure as an image inside a page. A style that a notebook may strip is never needed to
 read a card: the verdict is a word beside its colour.
 """
