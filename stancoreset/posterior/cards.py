@@ -1,8 +1,7 @@
 """Cards: what a notebook shows of a value in place of its ``repr``.
 
-`card` is the HTML of one card, and `picture` a
-matplotlib figure as an image inside a page. A style that a notebook may strip is never needed to
-read a card: the verdict is a word beside its colour.
+`card` is the HTML of one card, and `picture` a matplotlib figure as an image inside a page. A style
+that a notebook may strip is never needed to read a card: the verdict is a word beside its colour.
 """
 
 from __future__ import annotations
