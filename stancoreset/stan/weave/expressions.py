@@ -31,6 +31,7 @@ from stancoreset.stan.weave.library import (
     density,
     suffix,
 )
+from stancoreset.stan.weave.partial_sums import THREADED
 
 __all__ = ["Rows", "distributed", "matrix_of", "short"]
 
@@ -397,12 +398,12 @@ class Rows:
     def call(self, e: n.Call) -> Dep:
         if e.name.endswith("_rng"):
             return coupled("it is a random number")
-        if e.name in ("reduce_sum", "reduce_sum_static"):
+        if e.name in THREADED:  # which `without_partial_sums` could not undo
             parts = join(*(self.of(a) for a in e.args[1:]))
             if parts.kind != "free":
                 return coupled(
-                    "reduce_sum adds up the rows inside a partial sum; write the density without "
-                    "it (a coreset has too few rows to gain from threads)"
+                    f"{text(e.args[0])} returns from more than one place, so {e.name} cannot be "
+                    "written as the sum of all rows; return once, at the end of the function"
                 )
             return FREE
         deps = [self.of(a) for a in e.args]

@@ -28,6 +28,7 @@ from stancoreset.stan.weave.counts import (
 )
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
+from stancoreset.stan.weave.partial_sums import without_partial_sums
 from stancoreset.stan.weave.separate import Entry
 
 __all__ = ["Entry", "Woven", "weave"]
@@ -77,7 +78,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    program, written = with_count(program)
+    program, written = with_count(without_partial_sums(program))
     try:
         return replace(_weave(program, obs), written=written)
     except WeaveError as error:
