@@ -133,6 +133,8 @@ def _choose(
         for name, inner in found.items()
         if not any(_within(program, inner, outer) for outer in found.values())
     }
+    with_values = {k: w for k, w in found.items() if not _only_indexes(program, w)}
+    found = with_values or found  # the edges of a graph that a prior smooths over are no rows
     best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
     for name, other in found.items():
         if name == best:
@@ -198,8 +200,13 @@ def _refuse_if_another_is_meant(
         }
         sized = set(axes)
         _refuse_columns(program, chosen, name, axes, error)
-        left = [s for s in set(_increments(program)) - chosen.weighted if outcomes(s) & sized]
-        if left and (len(chosen.row_data) <= len(sized) or _only_indexes(program, chosen)):
+        modelled = {s for s in _increments(program) if outcomes(s) & sized}
+        left = modelled - chosen.weighted
+        # ``Y[which] ~ normal(latent[which], noise[which])`` has a parameter for each row of Y
+        latent = modelled and any(name in names_in(d.size) for d in program.parameters)
+        only_indexes = _only_indexes(program, chosen)
+        fewer = len(chosen.row_data) <= len(sized)
+        if (left and (fewer or only_indexes)) or (latent and only_indexes):
             raise WeaveError(
                 error.line,
                 f"{error.reason} (to weight the rows counted by `{chosen.obs}` instead and keep "
