@@ -22,6 +22,7 @@ from stancoreset.stan.weave.domain import (
     row,
     rowwise,
 )
+from stancoreset.stan.weave.inlining import THREADED
 from stancoreset.stan.weave.library import (
     BINARY,
     BLOCKS,
@@ -31,7 +32,6 @@ from stancoreset.stan.weave.library import (
     density,
     suffix,
 )
-from stancoreset.stan.weave.partial_sums import THREADED
 
 __all__ = ["Rows", "distributed", "matrix_of", "short"]
 

@@ -12,6 +12,7 @@ Everything else stays as it is, and what cannot be taken apart into rows is refu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +27,11 @@ from stancoreset.stan.weave.counts import (
     shared_counts,
     with_count,
 )
+from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
-from stancoreset.stan.weave.partial_sums import without_partial_sums
 from stancoreset.stan.weave.separate import Entry
+from stancoreset.stan.weave.spelling import in_one_spelling
 
 __all__ = ["Entry", "Woven", "weave"]
 
@@ -78,9 +80,21 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    program, written = with_count(without_partial_sums(program))
+    program, written = with_count(without_partial_sums(in_one_spelling(program)))
     try:
         return replace(_weave(program, obs), written=written)
+    except WeaveError:
+        plain = without_densities(program)
+        if plain is not program:
+            with suppress(WeaveError):  # the reason against the program as it was written is told
+                return replace(_weave(plain, obs), written=written)
+        raise
+
+
+def _weave(program: n.Program, obs: str | None) -> Woven:
+    """The program woven along one count, or along several that are the same."""
+    try:
+        return _along(program, obs)
     except WeaveError as error:
         telling = error
         for count, others in shared_counts(program).items():
@@ -93,7 +107,7 @@ def weave(
         raise telling from None
 
 
-def _weave(program: n.Program, obs: str | None) -> Woven:
+def _along(program: n.Program, obs: str | None) -> Woven:
     """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:

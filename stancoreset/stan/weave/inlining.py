@@ -1,4 +1,4 @@
-"""Calls of ``reduce_sum``, undone: the sum of all rows that its threads share out.
+"""Functions that add to the log density, written out where they are called.
 
 ``reduce_sum(f, x, grainsize, s…)`` adds up ``f(x[start:end], start, end, s…)`` over slices of x.
 One slice may hold all of x, so the call is worth ``f(x, 1, size(x), s…)``. The statements of f
@@ -11,22 +11,29 @@ stand in place of the call here, as if no thread had been asked for. brms writes
       for (n in 1:N) { int nn = n + start - 1; mu[n] += r_1[J_1[nn]]; }      // nn is n
       return normal_lpdf(Y[start:end] | mu, sigma);                          // Y[start:end] is Y
     }
+
+A function that is given all rows, and increments the target or returns a sum of log densities, can
+be written out in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, names_in
+from stancoreset.stan.syntax import Names, assigned_names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.library import suffix
 
-__all__ = ["THREADED", "without_partial_sums"]
+__all__ = ["THREADED", "without_densities", "without_partial_sums"]
 
 THREADED = ("reduce_sum", "reduce_sum_static")
 _INT = n.Type("int")
+_Call = n.Call | n.VoidCall
+_DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
+_DEEPEST = 5  # calls within calls
 _ONE = n.IntLit("1", type=_INT, data_only=True)
 
 
@@ -35,23 +42,53 @@ def without_partial_sums(program: n.Program) -> n.Program:
 
     A call stays where its function returns from more than one place.
     """
+    return _written_out(program, lambda call: call.name in THREADED)
+
+
+def without_densities(program: n.Program) -> n.Program:
+    """The program with its own functions of log densities and increments written out.
+
+    A call stays where its function returns from more than one place; so does one that is reached
+    through a deep chain of calls, as a recursion is.
+    """
+    adding = {f.name for f in program.functions if f.body is not None and _adds(f.body)}
+    for _ in range(_DEEPEST):
+        found = _written_out(program, lambda call: call.name in adding)
+        if found is program:
+            break
+        program = found
+    return program
+
+
+def _written_out(program: n.Program, wanted: Callable[[_Call], bool]) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
-    if not any(_calls(s) for block in blocks for s in block):
+    calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
+    if not any(map(wanted, calls)):
         return program
-    undo = _Undo(program)
-    parameters, model = (tuple(new for s in block for new in undo.statement(s)) for block in blocks)
-    undone = replace(program, transformed_parameters=parameters, model=model)
-    return _without_unused(undone, undo.done)
+    inline = _Inline(program, wanted)
+    parameters, model = (
+        tuple(new for s in block for new in inline.statement(s)) for block in blocks
+    )
+    if not inline.done:
+        return program
+    written = replace(program, transformed_parameters=parameters, model=model)
+    return _without_unused(written, inline.done)
 
 
-def _calls(node: n.Node) -> list[n.Call]:
-    return [e for e in n.walk(node) if isinstance(e, n.Call) and e.name in THREADED]
+def _adds(body: n.Stmt) -> bool:
+    """Whether a function increments the target, or computes with log densities."""
+    return any(
+        isinstance(x, n.Tilde | n.TargetAdd)
+        or (isinstance(x, _Call) and (suffix(x.name)[1] in _DENSITIES or x.name.endswith("_lp")))
+        for x in n.walk(body)
+    )
 
 
-class _Undo:
-    """Puts the statements of partial sums where they are called."""
+class _Inline:
+    """Writes the statements of functions where the calls that are `wanted` stand."""
 
-    def __init__(self, program: n.Program) -> None:
+    def __init__(self, program: n.Program, wanted: Callable[[_Call], bool]) -> None:
+        self.wanted = wanted
         self.functions = [f for f in program.functions if f.body is not None]
         self.names = Names(replace(program, functions=()))
         self.done: list[n.FunDef] = []
@@ -59,6 +96,9 @@ class _Undo:
                *program.transformed_parameters)  # fmt: skip
         self.declared = {d.name: d for d in top if isinstance(d, n.Decl)}
         self.numbers = count(1 + max((s.number for s in _statements(program)), default=0))
+
+    def calls(self, node: n.Node) -> list[n.Call]:
+        return [x for x in n.walk(node) if isinstance(x, n.Call) and self.wanted(x)]
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
         """What stands for one statement."""
@@ -69,15 +109,19 @@ class _Undo:
                 return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
             case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
                 return (replace(s, body=self.branch(body)),)
-            case n.Decl(value=value) if value is not None and _calls(value):
+            case n.Decl(value=value) if value is not None and self.calls(value):
                 later = n.Assign(n.Var(s.name, type=s.type), "=", value, line=s.line)
                 return (replace(s, value=None), *self.statement(later))
+            case n.VoidCall() if self.wanted(s):
+                written = self.written(s)
+                return (s,) if written is None else (n.Block(written[0], line=s.line),)
         before: list[n.Stmt] = []
-        for call in _calls(s):
-            undone = self.undone(call)
-            if undone is not None:
-                statements, value = undone
-                before += statements
+        for call in self.calls(s):
+            written = self.written(call)
+            if written is not None:
+                before += written[0]
+                value = written[1]
+                assert value is not None  # of a function that is called for its value
                 s = _with(s, call, n.Paren(value, type=value.type))
         return (n.Block(_added_at_once((*before, s)), line=s.line),) if before else (s,)
 
@@ -85,35 +129,35 @@ class _Undo:
         found = self.statement(s)
         return found[0] if len(found) == 1 else n.Block(found, line=s.line)
 
-    def undone(self, call: n.Call) -> tuple[list[n.Stmt], n.Expr] | None:
-        """Statements of the one slice that is all rows, and the value that they return."""
-        function = self.function(call)
+    def written(self, call: _Call) -> tuple[tuple[n.Stmt, ...], n.Expr | None] | None:
+        """The statements of a call's function, and the value that it returns."""
+        given: tuple[n.Expr, ...] = call.args
+        name = call.name
+        if call.name in THREADED:  # one slice that is all rows
+            first, rows, _, *shared = call.args
+            assert isinstance(first, n.Var)
+            given, name = (rows, _ONE, self.length(rows), *shared), first.name
+        function = self.function(name, len(given))
         if function is None or not isinstance(function.body, n.Block):
             return None
-        *body, last = function.body.body
-        returns = [s for x in body for s in n.walk(x) if isinstance(s, n.Return)]
-        if returns or not isinstance(last, n.Return) or last.value is None:
+        body = function.body.body
+        returns = [s for s in n.walk(function.body) if isinstance(s, n.Return)]
+        if returns != [s for s in body[-1:] if isinstance(s, n.Return)]:
             return None
         self.done.append(function)
-        rows = call.args[1]
-        given = (rows, _ONE, self.length(rows), *call.args[3:])
         names: dict[str, n.Expr] = {
             p.name: a if isinstance(a, n.Var | n.IntLit) else n.Paren(a, type=a.type)
             for p, a in zip(function.parameters, given, strict=True)
         }
-        *inner, end = self.settled(self.renamed((*body, last)), names)
-        assert isinstance(end, n.Return)
-        assert end.value is not None
-        return [self.numbered(s) for s in inner], end.value
+        inner = self.settled(self.renamed(body), names)
+        value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
+        kept = inner[:-1] if returns else inner
+        return tuple(map(self.numbered, kept)), value
 
-    def function(self, call: n.Call) -> n.FunDef | None:
-        """The partial sum that `call` names, if only one takes that many arguments."""
-        first = call.args[0]
-        assert isinstance(first, n.Var)
-        name = first.name.replace("_lupmf", "_lpmf").replace("_lupdf", "_lpdf")
-        found = [
-            f for f in self.functions if f.name == name and len(f.parameters) == len(call.args)
-        ]
+    def function(self, name: str, arguments: int) -> n.FunDef | None:
+        """The function that is called `name`, if only one takes that many arguments."""
+        name = name.replace("_lupmf", "_lpmf").replace("_lupdf", "_lpdf")
+        found = [f for f in self.functions if f.name == name and len(f.parameters) == arguments]
         return found[0] if len(found) == 1 else None
 
     def length(self, rows: n.Expr) -> n.Expr:
@@ -217,34 +261,30 @@ def _without_declarations(s: n.Stmt, names: Container[str]) -> n.Stmt | None:
 def _added_at_once(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
     """`body` with each part of a sum, ``lp += part;``, added to the target where it is computed.
 
-    So it is if the sum starts from zero, and is read only where it is added to the target.
+    So it is if the sum is read only where it is added to the target, last of all.
     """
-    last = body[-1]
+    *inner, last = body
     total = bare(last.value) if isinstance(last, n.TargetAdd) else None
-    starts = [
-        d for d in body
-        if isinstance(d, n.Decl) and isinstance(total, n.Var) and d.name == total.name
-        if d.value is not None and text(d.value) in ("0", "0.0")
+    if not isinstance(total, n.Var):
+        return body
+    nodes = [x for s in inner for x in n.walk(s)]
+    mentions = [x for x in nodes if isinstance(x, n.Var) and x.name == total.name]
+    parts: list[n.Decl | n.Assign] = [
+        x for x in nodes
+        if isinstance(x, n.Assign) and x.op == "+=" and any(x.target is v for v in mentions)
     ]  # fmt: skip
-    if not (starts and isinstance(total, n.Var)):
+    start = [s for s in inner if isinstance(s, n.Decl) and s.name == total.name and s.value]
+    if not start or len(mentions) != len(parts):
         return body
-    name, inner = total.name, tuple(s for s in body[:-1] if s is not starts[0])
-    parts = [
-        s
-        for x in inner
-        for s in n.walk(x)
-        if isinstance(s, n.Assign) and s.op == "+=" and s.target == total
-        if name not in names_in(s.value)
-    ]
-    mentions = [x for s in inner for x in n.walk(s) if isinstance(x, n.Var) and x.name == name]
-    if len(mentions) != len(parts):
-        return body
+    if text(start[0].value or total) in ("0", "0.0"):
+        inner = [s for s in inner if s is not start[0]]
+    parts += start
 
     def change(node: n.Node) -> n.Node | None:
-        if not any(node is part for part in parts):
-            return None
-        assert isinstance(node, n.Assign)
-        return n.TargetAdd(node.value, line=node.line, number=node.number)
+        for part in parts:
+            if node is part and part.value is not None:
+                return n.TargetAdd(part.value, line=part.line, number=part.number)
+        return None
 
     return tuple(n.transform(s, change) for s in inner)
 

@@ -1,4 +1,3 @@
-// refuse: 5 lik_lp
 functions { void lik_lp(vector y, real mu) { y ~ normal(mu, 1); } }
 data { int N; vector[N] y; }
 parameters { real mu; }

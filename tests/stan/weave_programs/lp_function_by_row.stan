@@ -1,5 +1,4 @@
-// refuse: \d+ .*changes the target and is given data rows.*
-// A prior as often as there are rows.
+// A prior as often as there are rows: each adds it with its weight.
 functions {
   void f_lp(real m) { m ~ normal(0, 1); }
 }
