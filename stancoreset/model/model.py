@@ -92,7 +92,7 @@ from stancoreset.selection import (
     Remainder,
     TaylorProjection,
 )
-from stancoreset.stan import StanProgram, not_lifted
+from stancoreset.stan import Labels, StanProgram, not_lifted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,7 +285,7 @@ class CoresetModel(Closing):
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
             ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
-            say ``beta[age]``.
+            say ``beta[age]``. Levels and columns of a `stancoreset.Table` need none.
         output_dir : path, optional
             Folder for the results; each stage is written when it is finished.
         resume : bool
@@ -712,7 +712,7 @@ class CoresetModel(Closing):
         )
         given = {} if inits is None else {"inits": recorded_inits(inits)}
         provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
-        labels = {"coords": coords, "dims": dims}
+        labels = self._session.labels(checked, Labels.given(coords, dims))
         return self._session.container(result, coreset, provenance, labels)
 
     def certify(

@@ -34,6 +34,7 @@ from stancoreset.reference import check_reference
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
+from stancoreset.stan import Labels
 
 __all__ = [
     "BEYOND",
@@ -233,9 +234,9 @@ class Plan:
         return self.max_rounds > 1
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Labels:
         """Names for the dimensions of parameters."""
-        return {"coords": self.coords, "dims": self.dims}
+        return Labels.given(self.coords, self.dims)
 
     def settings(self) -> dict[str, Any]:
         """The options that determine the result, as plain values."""

@@ -7,7 +7,7 @@ posterior; `stancoreset.model.stan_csv` writes all of them to files.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ from stancoreset.engines import BoundModel, Compiled, Engine, Float, StanData
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.posterior import arviz
 from stancoreset.rows.tables import Source, StoredRows
-from stancoreset.stan import StanProgram, WeightedProgram, has_size
+from stancoreset.stan import Labels, StanProgram, WeightedProgram, has_size
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import needed
@@ -139,7 +139,7 @@ def with_quantities(
     names: tuple[str, ...],
     *,
     seed: int,
-    labels: Mapping[str, Any],
+    labels: Labels,
 ) -> arviz.Container:
     """Add generated quantities to a posterior: scalars and others of few numbers.
 
@@ -159,8 +159,8 @@ def with_quantities(
         Those to consider, as from `few_quantities`.
     seed : int
         Random seed of quantities that use random numbers.
-    labels : mapping
-        ``coords`` and ``dims`` of the user.
+    labels : Labels
+        Names for dimensions.
     """
     shape = next(iter(arviz.variables_of(container).values())).shape[:2]
     try:
@@ -172,7 +172,9 @@ def with_quantities(
         )
         return container
     finite = {name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items() if _finite(v)}
-    return arviz.with_variables(container, finite, **labels) if finite else container
+    if not finite:
+        return container
+    return arviz.with_variables(container, finite, coords=labels.coords, dims=labels.dims)
 
 
 def _finite(values: Float) -> bool:

@@ -111,7 +111,7 @@ class Rounds:
             posterior=posterior,
             certificate=best.certificate,
             reference=best.reference,
-            laplace=pipeline.session.reference_container(best.reference, full, asked.labels),
+            laplace=pipeline.session.reference_container(best.reference, full, pipeline.labels),
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
             provenance=pipeline.provenance,
@@ -145,7 +145,7 @@ class Rounds:
         engine = session.evaluating
         with pipeline.stages("quantities"):
             return with_quantities(
-                posterior, original, engine, checked, names, seed=asked.seed, labels=asked.labels
+                posterior, original, engine, checked, names, seed=asked.seed, labels=pipeline.labels
             )
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:
@@ -200,7 +200,7 @@ class Rounds:
             return
         draws, certificate = moved
         change = Change(MATCHING, best.round.reference, {})
-        container = pipeline.session.draws_container(draws, full, pipeline.plan.labels)
+        container = pipeline.session.draws_container(draws, full, pipeline.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
         matched = replace(

@@ -62,7 +62,15 @@ from stancoreset.selection import (
     expand,
     no_expectation,
 )
-from stancoreset.stan import NOT_ONE_TO_ONE, Controlled, too_large
+from stancoreset.stan import (
+    NOT_ONE_TO_ONE,
+    Controlled,
+    Labels,
+    NamedData,
+    labels_of,
+    names_of,
+    too_large,
+)
 from stancoreset.stan.data import DataSource
 from stancoreset.version import __version__
 
@@ -205,7 +213,8 @@ class Session:
     def _checked(self, data: Data) -> StanData:
         """The full data, complete."""
         if isinstance(data, type) or not isinstance(data, Source):
-            return self.adopted.complete(self.program.check(data), self.engine)
+            checked = self.adopted.complete(self.program.check(data), self.engine)
+            return NamedData(checked, names) if (names := names_of(data)) else checked
         opened = data.open_for(self.program, threads=self.threads)
         if isinstance(opened, StoredRows):
             return opened
@@ -586,20 +595,22 @@ class Session:
         with self.bind(checked, coreset) as bound:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
 
-    def draws_container(
-        self, draws: Float, full: FullData, labels: Mapping[str, Any]
-    ) -> arviz.Container:
+    def labels(self, checked: StanData, given: Labels) -> Labels:
+        """Names for the dimensions of draws: those given, and those that the data know."""
+        return given.over(labels_of(self.adopted.original, checked))
+
+    def draws_container(self, draws: Float, full: FullData, labels: Labels) -> arviz.Container:
         """Convert unconstrained draws to an ArviZ container of one chain."""
         values = full.prior.constrain(draws)
         rows = {name: value[None] for name, value in values.items()}
-        return arviz.posterior_container(rows, **labels)
+        return arviz.posterior_container(rows, coords=labels.coords, dims=labels.dims)
 
     def container(
         self,
         result: SampleResult,
         coreset: Coreset | None,
         provenance: Mapping[str, Any],
-        labels: Mapping[str, Any],
+        labels: Labels,
     ) -> arviz.Container:
         """Convert NUTS' result to an ArviZ container, without variables by row."""
         dropped = self.program.row_parameters
@@ -614,12 +625,12 @@ class Session:
             replace(result, variables=kept, warmup_variables=warmup),
             constant_data=constant or None,
             attrs=provenance,
-            coords=labels.get("coords"),
-            dims={**(labels.get("dims") or {}), **shared},
+            coords=labels.coords,
+            dims={**labels.dims, **shared},
         )
 
     def reference_container(
-        self, reference: Reference, full: FullData, labels: Mapping[str, Any]
+        self, reference: Reference, full: FullData, labels: Labels
     ) -> arviz.Container:
         """The reference on the parameters' own scale, with enough draws for comparison."""
         draws = reference.draws

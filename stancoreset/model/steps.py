@@ -48,6 +48,7 @@ from stancoreset.selection import (
     select,
 )
 from stancoreset.selection.solvers import SolverName
+from stancoreset.stan import Labels
 
 __all__ = ["Attempt", "Pipeline"]
 
@@ -122,7 +123,7 @@ class Pipeline:
         if posterior is None:
             result = self.sample(reference, coreset)
             native = result.native
-            posterior = self.session.container(result, coreset, self.provenance, self.plan.labels)
+            posterior = self.session.container(result, coreset, self.provenance, self.labels)
             folder.keep("posterior", posterior)
         certificate = folder.found("certificate")
         if certificate is None:
@@ -190,6 +191,11 @@ class Pipeline:
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
+
+    @property
+    def labels(self) -> Labels:
+        """Names for the dimensions of parameters: the plan's, and those that the data know."""
+        return self.session.labels(self.checked, self.plan.labels)
 
     @property
     def _controls(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
+from stancoreset.stan.labels import Labels, NamedData, Names, labels_of, names_of
 from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted, too_large
 from stancoreset.stan.weighted import (
     StanProgram,
@@ -22,12 +23,17 @@ __all__ = [
     "NOT_ONE_TO_ONE",
     "WEIGHTS",
     "Controlled",
+    "Labels",
     "Likelihood",
+    "NamedData",
+    "Names",
     "StanProgram",
     "WeightedProgram",
     "add_control",
     "has_size",
+    "labels_of",
     "likelihood_of",
+    "names_of",
     "not_lifted",
     "stan_model_names",
     "stan_model_path",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 from stancoreset.rows.tables.files import Batch
-from stancoreset.stan.data import not_finite
+from stancoreset.stan import Names
+from stancoreset.stan.data import indexed_columns, not_finite
 
 __all__ = [
     "RowVariable",
@@ -19,6 +20,7 @@ __all__ = [
     "is_categorical",
     "level_tables",
     "levels_in_order",
+    "names_in",
     "plain_value",
     "row_values",
 ]
@@ -270,3 +272,23 @@ def levels_in_order(found: set[Any]) -> tuple[Any, ...]:
 def level_tables(variables: Sequence[RowVariable]) -> Mapping[str, list[Any]]:
     """Categories by variable, for the report: level j (from 0) is code j + 1."""
     return {v.name: list(v.levels) for v in variables if v.levels is not None}
+
+
+def names_in(variables: Sequence[RowVariable], counts: Mapping[str, str]) -> Mapping[str, Names]:
+    """The names that a table gives to codes, to a matrix's columns, and to what `counts` count.
+
+    Columns ``X.1 … X.D`` have numbers, and no names.
+
+    >>> airport = RowVariable("g", ("airport",), matrix=False, integer=True, levels=("EWR", "JFK"))
+    >>> names_in([airport], {"J": "airport"})["J"]
+    Names(dim='airport', labels=('EWR', 'JFK'))
+    """
+    found = {
+        v.name: Names.of(v.columns[0], v.levels) for v in variables if v.levels is not None
+    } | {
+        v.name: Names.of(v.name, v.columns)
+        for v in variables
+        if v.matrix and not indexed_columns(v.columns)[1]
+    }
+    of_column = {names.dim: names for names in found.values()}
+    return found | {count: of_column[column] for count, column in counts.items()}

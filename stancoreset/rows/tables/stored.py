@@ -20,7 +20,7 @@ from stancoreset.rows.tables.columns import level_tables
 from stancoreset.rows.tables.files import Part
 from stancoreset.rows.tables.passes import Executor, Kernel, LocalThreads, Sums
 from stancoreset.rows.tables.scan import PartSurvey, Reader, Rows, Seen, row_count, take_part
-from stancoreset.stan import WeightedProgram
+from stancoreset.stan import NamedData, Names, WeightedProgram
 from stancoreset.stan.data import data_hash
 
 __all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
@@ -37,11 +37,13 @@ class Source(Protocol):
         ...
 
 
-class LoadedRows(dict[str, Any]):
-    """Data loaded from a whole table: a dict that knows its source."""
+class LoadedRows(NamedData):
+    """Data loaded from a whole table: a dict that knows its source, and the table's names."""
 
-    def __init__(self, data: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        super().__init__(data)
+    def __init__(
+        self, data: Mapping[str, Any], about: Mapping[str, Any], names: Mapping[str, Names]
+    ) -> None:
+        super().__init__(data, names)
         self._about = dict(about)
 
     def describe(self) -> dict[str, Any]:
@@ -50,7 +52,7 @@ class LoadedRows(dict[str, Any]):
 
     def with_data(self, data: Mapping[str, Any]) -> LoadedRows:
         """Return other variables with the same source."""
-        return LoadedRows(data, self._about)
+        return LoadedRows(data, self._about, self.names)
 
 
 class StoredRows(Mapping[str, Any]):
@@ -58,7 +60,7 @@ class StoredRows(Mapping[str, Any]):
 
     All parts have been read `reads` times so far, `opening_reads` of these to open them. `sample`
     holds checked data of a random sample of the rows, for the weighted program, and `sample_rows`
-    their ascending row numbers.
+    their ascending row numbers. `names` say what codes, columns and their counts stand for.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class StoredRows(Mapping[str, Any]):
         sample: tuple[NDArray[np.int64], Rows],
         executor: Executor,
         reads: int,
+        names: Mapping[str, Names],
     ) -> None:
+        self.names = dict(names)
         self._program = program
         self._reader = reader
         self._parts = parts
@@ -237,7 +241,8 @@ class StoredRows(Mapping[str, Any]):
                 columns[name][start : start + length] = values
             start += length
         counted = {**self._values, self._program.obs: self.n_obs}
-        return LoadedRows({**counted, **_moved(self._axes, columns)}, self.describe())
+        rows = {**counted, **_moved(self._axes, columns)}
+        return LoadedRows(rows, self.describe(), self.names)
 
 
 def content_hash(data: Mapping[str, Any]) -> str:

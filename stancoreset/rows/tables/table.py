@@ -19,6 +19,7 @@ from stancoreset.rows.tables.columns import (
     RowVariable,
     is_categorical,
     levels_in_order,
+    names_in,
     plain_value,
 )
 from stancoreset.rows.tables.files import Part, find_parts, require_columns
@@ -74,6 +75,9 @@ class Table:
         categorical too.
     counts : mapping of str to str, optional
         Stan integers that hold the number of categories of a column.
+
+        Categories and a matrix's columns label the parameters that have an element for each of
+        them: ``a[JFK]``, ``beta[hour]``; see `stancoreset.stan.labels`.
     chunk_rows : int, optional
         Rows in memory at a time; default: about 16 MB of them.
     memory : int
@@ -171,6 +175,7 @@ class Table:
             sample=(numbers, sample),
             executor=here,
             reads=reads + 1,
+            names=names_in(variables, self.counts),
         )
         if executor is None and stored.n_obs * width * 8 <= self.memory:
             return stored.load()

@@ -1,0 +1,227 @@
+"""Names for the dimensions of a program's variables, from the names that its data go by.
+
+A table knows what numbers of the data stand for: code 3 of `g` is the level ``JFK`` of the column
+``origin``, and the columns of `X` have names. The program says which variables have an element for
+each of them: ``a[g[n]]`` indexes an axis of `a` by `g`, ``array[N] int<upper=J> g`` bounds the
+codes by `J`, ``matrix[N, D] X`` has `D` columns; and every other axis of the size `J` or `D` has
+the same elements, as in ``a = mu + tau * z``. ArviZ then shows ``a[JFK]`` and ``z[JFK]``.
+
+An axis is named only if its size is the number of names, and if no other names fit as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stancoreset.stan.data import Scope, evaluate_int
+from stancoreset.stan.syntax import StanProgram, bare, expression
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Labels", "NamedData", "Names", "labels_of", "names_of"]
+
+_RESERVED = ("chain", "draw")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the numbers of a data variable stand for.
+
+    `labels` are the levels of codes 1, 2, …, or the columns of a matrix; `dim` is the name of the
+    dimension that they label.
+
+    >>> Names("origin", ("EWR", "JFK"))
+    Names(dim='origin', labels=('EWR', 'JFK'))
+    """
+
+    dim: str
+    labels: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, dim: str, labels: Sequence[Any]) -> Names:
+        """Names whose labels are whole numbers or text, which NetCDF can hold."""
+        whole = all(isinstance(label, int) and not isinstance(label, bool) for label in labels)
+        return cls(dim, tuple(labels if whole else map(str, labels)))
+
+    @property
+    def differ(self) -> bool:
+        """Whether no label occurs twice."""
+        return len(set(self.labels)) == len(self.labels)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names for the dimensions of variables, as ArviZ takes them."""
+
+    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    dims: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def given(
+        cls,
+        coords: Mapping[str, Sequence[Any]] | None,
+        dims: Mapping[str, Sequence[str]] | None,
+    ) -> Labels:
+        """The user's, either of which may be None."""
+        return cls(dict(coords or {}), dict(dims or {}))
+
+    def over(self, other: Labels) -> Labels:
+        """Both; where they name the same, these win."""
+        return Labels({**other.coords, **self.coords}, {**other.dims, **self.dims})
+
+
+class NamedData(dict[str, Any]):
+    """Data that know what their numbers stand for: `names` by data variable.
+
+    A data integer has names if it counts them. Every step of `CoresetModel` that returns draws
+    labels them so.
+
+    >>> data = NamedData({"N": 3, "J": 2, "g": [1, 2, 1]}, {"g": Names("origin", ("EWR", "JFK"))})
+    >>> data["J"], data.names["g"].labels
+    (2, ('EWR', 'JFK'))
+    """
+
+    def __init__(self, data: Mapping[str, Any], names: Mapping[str, Names]) -> None:
+        super().__init__(data)
+        self.names = dict(names)
+
+
+def names_of(data: object) -> Mapping[str, Names]:
+    """What the numbers of data stand for; empty if the data do not know."""
+    found = getattr(data, "names", None)
+    return found if isinstance(found, Mapping) else {}
+
+
+def labels_of(program: StanProgram, data: Mapping[str, Any]) -> Labels:
+    """Names for the dimensions of a program's variables, from those that its data know.
+
+    >>> program = StanProgram.from_code(
+    ...     "data { int N; int J; array[N] int g; vector[N] y; } parameters { vector[J] a; }"
+    ...     "model { y ~ normal(a[g], 1); }"
+    ... )
+    >>> levels = {"g": Names("origin", ("EWR", "JFK"))}
+    >>> labels_of(program, NamedData({"N": 3, "J": 2, "g": [1, 2, 1]}, levels))
+    Labels(coords={'origin': ('EWR', 'JFK')}, dims={'a': ('origin',)})
+    """
+    names = {name: found for name, found in names_of(data).items() if found.differ}
+    if not names:
+        return Labels()
+    variables = _variables(program)
+    indexed = _indexed(program, names, variables)
+    sizes = _sizes(program, names, indexed, variables)
+    scope = Scope(data, program.tree.transformed_data)
+    taken = {*variables, *_RESERVED}
+    coords: dict[str, Sequence[Any]] = {}
+    dims: dict[str, Sequence[str]] = {}
+    for name, declared in variables.items():
+        axes: list[str] = []
+        for axis, size in enumerate(declared.size.dims):
+            candidates = indexed.get((name, axis)) or sizes.get(expression(size), set())
+            found = _only(candidates)
+            if found is None or evaluate_int(scope, size) != len(found.labels):
+                axes.append(f"{name}_dim_{axis}")
+                continue
+            dim = _free(found.dim, {*taken, *axes})
+            axes.append(dim)
+            coords[dim] = found.labels
+        if any(dim in coords for dim in axes):
+            dims[name] = tuple(axes)
+    return Labels(coords, dims)
+
+
+def _variables(program: StanProgram) -> dict[str, n.Decl]:
+    blocks = (program.parameters, program.transformed_parameters, program.generated_quantities)
+    return {declared.name: declared for block in blocks for declared in block}
+
+
+def _only(candidates: set[Names]) -> Names | None:
+    """The names of an axis; None if there are none, or several with different labels."""
+    several = {names.labels for names in candidates}
+    return min(candidates, key=lambda names: names.dim) if len(several) == 1 else None
+
+
+def _free(dim: str, taken: set[str]) -> str:
+    """A name that no variable and no other axis has: ``g``, ``g_2``, …"""
+    names = (dim if number == 1 else f"{dim}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def _indexed(
+    program: StanProgram, names: Mapping[str, Names], variables: Mapping[str, n.Decl]
+) -> dict[tuple[str, int], set[Names]]:
+    """The names by whose codes each axis of a variable is indexed."""
+    tree = program.tree
+    body = (*tree.transformed_parameters, *tree.model, *tree.generated_quantities)
+    nodes = [node for statement in body for node in n.walk(statement)]
+    codes = dict(names)
+    for node in nodes:  # int j = g[n];
+        if isinstance(node, n.Decl) and node.name not in variables:
+            source = _source(node.value)
+            if source in names:
+                codes[node.name] = names[source]
+    found: dict[tuple[str, int], set[Names]] = {}
+    for node in nodes:
+        if isinstance(node, n.Index):
+            for name, axis, index in _axes(node):
+                source = _source(index)
+                if source in codes:
+                    found.setdefault((name, axis), set()).add(codes[source])
+    return found
+
+
+def _source(e: n.Expr | None) -> str:
+    """The variable that an expression is, or is an element of: ``g`` for ``g[n]``."""
+    while isinstance(e, n.Paren | n.Index):
+        e = e.arg if isinstance(e, n.Paren) else e.base
+    return e.name if isinstance(e, n.Var) else ""
+
+
+def _axes(e: n.Index) -> Iterator[tuple[str, int, n.Expr]]:
+    """The variable, axis and index of each single index of ``a[i, j]`` or ``a[i][j]``."""
+    brackets: list[Sequence[n.Indexing]] = []
+    base: n.Expr = e
+    while isinstance(base, n.Index):
+        brackets.insert(0, base.indices)
+        base = bare(base.base)
+    if not isinstance(base, n.Var):
+        return
+    axis = 0
+    for bracket in brackets:
+        for index in bracket:
+            if isinstance(index, n.Single):
+                yield base.name, axis, index.index
+            axis += 1
+        if not all(isinstance(index, n.Single) and not index.index.type.rank for index in bracket):
+            return  # a further bracket indexes what is left of these axes
+
+
+def _sizes(
+    program: StanProgram,
+    names: Mapping[str, Names],
+    indexed: Mapping[tuple[str, int], set[Names]],
+    variables: Mapping[str, n.Decl],
+) -> dict[str, set[Names]]:
+    """The names that a size counts, by the size as it is written."""
+    found: dict[str, set[Names]] = {}
+
+    def add(size: n.Expr, counted: Names) -> None:
+        if not isinstance(bare(size), n.IntLit):  # two axes of three elements have little in common
+            found.setdefault(expression(size), set()).add(counted)
+
+    for (name, axis), several in indexed.items():
+        if name in variables and axis < len(variables[name].size.dims):
+            for counted in several:
+                add(variables[name].size.dims[axis], counted)
+    for declared in program.data:
+        if declared.name not in names:
+            continue
+        known, upper = names[declared.name], declared.constraint.upper
+        sizes = declared.size.dims
+        if not sizes:  # int J, which counts them
+            found.setdefault(declared.name, set()).add(known)
+        elif len(sizes) > 1:  # a matrix, whose columns have names
+            add(sizes[-1], known)
+        elif upper is not None:
+            add(upper, known)
+    return found
