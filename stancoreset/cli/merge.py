@@ -24,9 +24,9 @@ example with daily data:
       --size 100 --out both
 
 The files are in the order of the runs. If all files are given, they certify the merged
-posterior. A merged run keeps its rows' data and can be merged again without its file: give -
-instead (or omit --data if every run has kept its rows); the certificate then compares with
-the parts' coresets, and says so. With --columns every DATA is a file of rows, a folder, or a
+posterior. Every run keeps its coreset's rows and can be merged without its file: give -
+instead (or omit --data altogether); the certificate then compares with the parts'
+coresets, and says so. With --columns every DATA is a file of rows, a folder, or a
 quoted pattern.
 """
 
@@ -69,7 +69,7 @@ def merge(
     if len(data) != len(args.runs):
         raise OptionError(
             f"--data names {len(data)} file(s) for {len(args.runs)} run(s); give one for each, in "
-            "the same order, or - for a run that has kept its rows"
+            "the same order, or - for a run whose file is gone"
         )
     places = [Path(run).resolve() for run in args.runs]
     for number, place in enumerate(places):
@@ -81,7 +81,10 @@ def merge(
     fits = [load_fit(run) for run in args.runs]
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
-            raise OptionError(f"{run} has not kept its rows: name its data file in --data")
+            raise OptionError(
+                f"{run} has not kept its rows, because an earlier version wrote it: name its data "
+                "file in --data"
+            )
     parts = [
         fit if file == "-" else (described(file, args.columns), fit)
         for fit, file in zip(fits, data, strict=True)

@@ -79,8 +79,8 @@ class CoresetFit:
         CmdStan, with the difference between them; ``distinct_rows`` is the number of distinct
         rows, if at most half are: equal rows are evaluated once.
     data : dict or None
-        The coreset's rows as data of the weighted program, if the full data are not in
-        memory; saved as ``coreset_data.json``.
+        The coreset's rows as data of the weighted program, so that the fit may be merged without
+        the full data; saved as ``coreset_data.json``. None for a fit of an earlier version.
     native : object
         The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
         in this session.
@@ -181,7 +181,9 @@ class CoresetFit:
             check_whole("resample", resample, 1)
         return corrected_posterior(self.posterior, self.certificate, resample)
 
-    def summary(self, var_names: Sequence[str] | None = None, *, prob: float = 0.9) -> pd.DataFrame:
+    def summary(
+        self, var_names: Sequence[str] | None = None, *, prob: float = 0.9, **options: Any
+    ) -> pd.DataFrame:
         """ArviZ's summary table, of the `corrected` posterior if that is the verdict.
 
         Parameters
@@ -190,10 +192,20 @@ class CoresetFit:
             All parameters by default.
         prob : float
             Mass of the central interval; 0.9 gives the columns ``q5`` and ``q95``.
+        **options
+            Of the installed ``arviz.summary``: ``kind``, ``round_to``, ``filter_vars``, …; with
+            ``hdi_prob`` (ArviZ 0.23), ``ci_kind`` (1.x) and other options of the interval or the
+            statistics, their columns are ArviZ's own. By default nothing is rounded, and the
+            columns are the same with every version.
+
+        Raises
+        ------
+        OptionError
+            If ArviZ does not have an option, or refuses its value.
         """
         wanted = self.certificate.verdict == "corrected"
         posterior = self.corrected() if wanted else self.posterior
-        return arviz.summary(posterior, var_names, prob=prob)
+        return arviz.summary(posterior, var_names, prob=prob, **options)
 
     def write_csv(
         self,

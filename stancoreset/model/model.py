@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 
-import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import (
@@ -378,8 +377,8 @@ class CoresetModel(Closing):
         ----------
         parts : sequence
             One entry per part, in order: ``(data, coreset)`` or ``(data, fit)``, where `data` are
-            the part's full data or, if they are gone, the coreset's rows alone; or a fit that has
-            kept its rows (see `keep`; a merged fit always has).
+            the part's full data or, if they are gone, the coreset's rows alone; or a fit, which has
+            kept these rows.
         size : int or "auto"
             Largest number of rows, k; ``"auto"``: the smallest number whose held-out error is small
             enough.
@@ -411,7 +410,8 @@ class CoresetModel(Closing):
         ------
         DataError
             If data are neither a part's nor its coreset's, if the parts differ in data that are
-            not rows, or if the program computes something from all rows and some are not given.
+            not rows or in the levels of a column, or if the program computes something from all
+            rows and some are not given.
         OptionError
             If there are no parts, or their coresets belong to different programs.
         OutputError
@@ -421,7 +421,7 @@ class CoresetModel(Closing):
         --------
         >>> import stancoreset as sc
         >>> model = sc.CoresetModel("model.stan")                                 # doctest: +SKIP
-        >>> fits = [model.keep(day, model.fit(day, size=100)) for day in days]    # doctest: +SKIP
+        >>> fits = [model.fit(day, size=100) for day in days]                     # doctest: +SKIP
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
@@ -452,7 +452,7 @@ class CoresetModel(Closing):
         )
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
-        """Add its coreset's rows to a fit, so that the full data are no longer needed.
+        """Add its coreset's rows to a fit of an earlier version; fits of this one have them.
 
         Parameters
         ----------
@@ -868,7 +868,7 @@ class CoresetModel(Closing):
         *,
         draws: int | None = None,
         seed: int = 0,
-    ) -> dict[str, np.ndarray]:
+    ) -> Container:
         """Evaluate the program's generated quantities on the full data, at coreset draws.
 
         NUTS leaves them out, because they would see the coreset's rows only. `fit.posterior` has
@@ -883,15 +883,15 @@ class CoresetModel(Closing):
         names : sequence of str, optional
             Names of the quantities; default: all that the program defines.
         draws : int, optional
-            Number of draws, evenly spaced; default: all. A quantity with one value per row
-            takes 8 · rows · draws bytes.
+            Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
+            (8 bytes for each number; a quantity may have one for each row).
         seed : int
             Random seed of quantities that use random numbers.
 
         Returns
         -------
-        dict of str to ndarray, shape (1, draws, *shape)
-            One chain, as ``arviz.from_dict`` takes it.
+        arviz.InferenceData or xarray.DataTree
+            The quantities as its posterior (chain, draw, *shape), for ``arviz.summary`` and plots.
 
         Raises
         ------
@@ -899,6 +899,11 @@ class CoresetModel(Closing):
             If the program lacks one of these generated quantities, or has none.
         CertificateError
             If the fit was rejected.
+
+        Examples
+        --------
+        >>> made = model.generate_quantities(data, fit, ["y_rep"])         # doctest: +SKIP
+        >>> made.posterior["y_rep"].mean(("chain", "draw"))                # doctest: +SKIP
         """
         _check_draws(posterior, draws, seed)
         original = self._adopted.original

@@ -8,7 +8,7 @@ shown to represent the full one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,15 +24,21 @@ from stancoreset.posterior.arviz import (
     add_group,
     attrs_of,
     build,
+    dataset_of,
     ess,
     groups_of,
     is_container,
+    posterior_container,
+    variables_of,
 )
 from stancoreset.progress import Stages
-from stancoreset.stan import StanProgram
+from stancoreset.stan import Labels, StanProgram
 from stancoreset.stan.syntax import names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import suffix
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = [
     "generated_quantities",
@@ -44,7 +50,7 @@ __all__ = [
     "with_replications",
 ]
 
-# Largest size of the log likelihoods in bytes, if the number of draws is not given.
+# Largest size of log likelihoods or generated quantities in bytes, if draws are not given.
 _BYTES = 1_000_000_000
 _MIN_DRAWS = 100
 
@@ -158,19 +164,19 @@ def with_replications(
     container = _container(posterior)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
-    values = generated_quantities(
-        session, original, checked, container, wanted, draws=None, seed=seed
+    total = drawn.sizes["chain"] * drawn.sizes["draw"]
+    values = variables_of(
+        generated_quantities(session, original, checked, container, wanted, draws=total, seed=seed)
     )
     copies: dict[str, Float] = {}
     for name, quantity in replicated.items():
-        shape, value = np.shape(checked[name]), values[quantity][0]
-        if value.shape[1:] != shape:
+        shape, value = np.shape(checked[name]), values[quantity]
+        if value.shape[2:] != shape:
             raise DataError(
-                f"{quantity!r} has shape {value.shape[1:]}, but {name!r} has {shape}: it cannot "
+                f"{quantity!r} has shape {value.shape[2:]}, but {name!r} has {shape}: it cannot "
                 "replicate it"
             )
-        value = np.moveaxis(value, 1 + axes[name], 1)
-        copies[name] = value.reshape(drawn.sizes["chain"], drawn.sizes["draw"], *value.shape[1:])
+        copies[name] = np.moveaxis(value, 2 + axes[name], 2)
     container = _by_row(container, "posterior_predictive", copies, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, tuple(copies))
 
@@ -229,19 +235,32 @@ def generated_quantities(
     *,
     draws: int | None,
     seed: int,
-) -> dict[str, np.ndarray]:
-    """Evaluate generated quantities on the full data, each (1, draws, *shape).
+) -> Container:
+    """Evaluate generated quantities on the full data, as a posterior of their own.
 
     Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
     user's program, because the weighted one lacks its generated quantities.
     """
-    if isinstance(posterior, CoresetFit):
-        posterior = _container(posterior)
-    theta, _ = session.unconstrained(checked, posterior, draws)
+    drawn = dataset_of(_container(posterior) if isinstance(posterior, CoresetFit) else posterior)
     compiled = session.engine.compile(original.code, name=original.name)
     with bind_original(compiled, original, checked, seed) as bound:
-        values = bound.generated(theta, names, seed)
-    return {name: value[None] for name, value in values.items()}
+
+        def at(some: xr.Dataset) -> dict[str, Float]:
+            theta, _ = session.unconstrained(checked, some, None)
+            sizes = some.sizes["chain"], some.sizes["draw"]
+            found = bound.generated(theta, names, seed)
+            return {name: value.reshape(*sizes, *value.shape[1:]) for name, value in found.items()}
+
+        first = at(drawn.isel(chain=[0], draw=[0]))
+        numbers = sum(value.size for value in first.values())
+        kept = drawn.isel(draw=_spaced(drawn, _few(draws, drawn, numbers)))
+        values = at(kept)
+    labels = session.labels(checked, Labels())
+    about = {"program": original.name, "seed": seed, "n_obs": session.program.n_obs(checked)}
+    which = {dim: kept[dim].to_numpy() for dim in ("chain", "draw") if dim in kept.coords}
+    return posterior_container(
+        values, attrs=about, coords={**labels.coords, **which}, dims=labels.dims
+    )
 
 
 def _container(posterior: Any) -> Container:
@@ -262,15 +281,28 @@ def _container(posterior: Any) -> Container:
 
 
 def _draws(draws: int | None, n_obs: int, container: Container) -> int:
-    sizes = groups_of(container)["posterior"].sizes
-    total = sizes["chain"] * sizes["draw"]
-    if draws is not None:
-        check_whole("draws", draws, 0)
-        if draws < sizes["chain"]:
-            raise OptionError(f"draws is {draws}, expected at least one per chain")
-        return min(draws, total)
-    fit = max(_MIN_DRAWS, _BYTES // (8 * n_obs))
-    return min(total, fit)
+    """The number of draws asked for, or as many log likelihoods of all rows as memory allows."""
+    drawn = groups_of(container)["posterior"]
+    return _few(draws, drawn, n_obs, least=_MIN_DRAWS)
+
+
+def _few(draws: int | None, drawn: xr.Dataset, numbers: int, least: int = 1) -> int:
+    """The number of draws asked for, or as many as fit in memory with so many numbers each."""
+    total = drawn.sizes["chain"] * drawn.sizes["draw"]
+    if draws is None:
+        return min(total, max(least, _BYTES // (8 * max(1, numbers))))
+    check_whole("draws", draws, 0)
+    if draws < drawn.sizes["chain"]:
+        raise OptionError(f"draws is {draws}, expected at least one per chain")
+    return min(draws, total)
+
+
+def _spaced(drawn: xr.Dataset, draws: int) -> np.ndarray:
+    """At most so many draws of all chains, evenly spaced: their places in every chain."""
+    each = max(1, draws // drawn.sizes["chain"])
+    return (
+        np.linspace(0, drawn.sizes["draw"] - 1, min(each, drawn.sizes["draw"])).round().astype(int)
+    )
 
 
 def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
@@ -290,11 +322,9 @@ def thinned(container: Container, draws: int) -> Container:
     (4, 50)
     """
     groups = groups_of(container)
-    sizes = groups["posterior"].sizes
-    keep = max(1, draws // sizes["chain"])
-    if keep >= sizes["draw"]:
+    index = _spaced(groups["posterior"], draws)
+    if len(index) == groups["posterior"].sizes["draw"]:
         return container
-    index = np.linspace(0, sizes["draw"] - 1, keep).round().astype(int)
     fewer = {
         name: dataset.isel(draw=index) if "draw" in dataset.dims else dataset
         for name, dataset in groups.items()

@@ -527,9 +527,10 @@ class Session:
             )
         return replace(coreset, control=control)
 
-    def kept(self, checked: StanData, coreset: Coreset) -> StanData | None:
-        """The coreset's rows, if the full data are not in memory."""
-        return self.rows(checked, coreset) if isinstance(checked, StoredRows) else None
+    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+        """The coreset's rows, so that it may be merged without the full data."""
+        rows, names = self.rows(checked, coreset), names_of(checked)
+        return NamedData(rows, names) if names else rows
 
     def sample(
         self,

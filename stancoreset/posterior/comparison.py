@@ -69,8 +69,8 @@ def compare(
         ``wasserstein``
             Wasserstein-1 distance of the marginals, in sds of the reference. Two perfect
             samples of effective size n each have about 0.8 · √(2/n).
-        ``ess_bulk``, ``rhat``, ``ess_per_second``
-            Computed by ArviZ; ``rhat`` needs two chains, ``ess_per_second`` needs the seconds.
+        ``ess_bulk``, ``r_hat``, ``ess_per_second``
+            Computed by ArviZ; ``r_hat`` needs two chains, ``ess_per_second`` needs the seconds.
 
         ``table.attrs["reference"]`` holds the name of the reference.
 
@@ -132,7 +132,7 @@ def compare(
     columns = [
         "mean", "sd", *(f"q{100 * q:.4g}" for q in levels),
         "delta_mean", "mcse_delta", "sd_ratio", "wasserstein",
-        "ess_bulk", "rhat", "ess_per_second",
+        "ess_bulk", "r_hat", "ess_per_second",
     ]  # fmt: skip
     order = [posterior.name for posterior in read]
     keys = sorted(rows, key=lambda key: order.index(key[0]))
@@ -222,7 +222,7 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
         ),
         "mcse_mean": error,
         "ess_bulk": bulk,
-        "rhat": float(rhat(draws)),
+        "r_hat": float(rhat(draws)),
         "ess_per_second": bulk / time if time else np.nan,
     }
 

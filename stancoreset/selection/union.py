@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,12 +17,19 @@ from stancoreset.selection.coreset import Coreset
 __all__ = ["joined_controls", "merge"]
 
 
-def merge(coresets: Sequence[Coreset]) -> Coreset:
+class _Fit(Protocol):
+    """A fit, which has a coreset."""
+
+    @property
+    def coreset(self) -> Coreset: ...
+
+
+def merge(coresets: Sequence[Coreset | _Fit]) -> Coreset:
     """Join the coresets of several parts into one for the parts' concatenated data.
 
     Parameters
     ----------
-    coresets : sequence of Coreset
+    coresets : sequence of Coreset or CoresetFit
         One per part, in the order of the parts, selected with the same Stan program.
 
     Returns
@@ -50,8 +57,13 @@ def merge(coresets: Sequence[Coreset]) -> Coreset:
     if isinstance(coresets, Coreset):
         raise OptionError("coresets are one Coreset, expected a list of them")
     with understood("coresets", coresets, "a list of Coreset to merge"):
-        coresets = list(coresets)
-    _require_alike(coresets)
+        given: list[Any] = list(coresets)
+        found: list[Coreset] = [getattr(part, "coreset", part) for part in given]
+    _require_alike(found)
+    return _joined(found)
+
+
+def _joined(coresets: Sequence[Coreset]) -> Coreset:
     starts = np.cumsum([0, *(c.n_obs for c in coresets)])
     parts = zip(coresets, starts, strict=False)
     norms = _norms(coresets)

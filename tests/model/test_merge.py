@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,6 +86,14 @@ def parts(model, data):
 
 
 @pytest.mark.fit
+def test_fits_are_joined_as_their_coresets(parts):
+    fits = [fit for _, fit in parts]
+    joined, expected = sc.merge(fits), sc.merge([fit.coreset for fit in fits])
+    np.testing.assert_array_equal(joined.indices, expected.indices)
+    np.testing.assert_array_equal(joined.weights, expected.weights)
+    assert joined.describe() == expected.describe()
+
+
 def test_the_union_keeps_rows_and_weights(parts, data):
     union = sc.merge([fit.coreset for _, fit in parts])
     assert union.n_obs == 12_000
@@ -246,8 +255,11 @@ def test_four_parts_of_a_logistic_regression_are_certified_on_all_data(model, da
 
 @pytest.mark.fit
 def test_without_the_data_the_error_is_a_bound_and_the_certificate_says_so(model, data, parts):
-    kept = [model.keep(piece, fit) for piece, fit in parts]
-    merged = model.merge(kept, size=40, seed=reseeded(1), **QUICK)
+    fits = [fit for _, fit in parts]  # with their rows, as a fit of an earlier version is given
+    for piece, fit in parts:
+        kept = model.keep(piece, replace(fit, data=None)).data
+        assert all(np.array_equal(fit.data[name], kept[name]) for name in {*kept, *fit.data})
+    merged = model.merge(fits, size=40, seed=reseeded(1), **QUICK)
     assert "not all 12000 rows" in merged.certificate.reasons[-1]
     assert "bound" in merged.provenance["certified_against"]
     with_data = model.merge(parts, size=40, seed=reseeded(1), **QUICK)
@@ -279,7 +291,7 @@ def test_a_tree_of_eight_parts(model):
     """A stream: each part is fitted and forgotten, pairs are merged, and pairs of pairs."""
     data = logistic_data(16_000, seed=5)
     fits = [
-        model.keep(piece, model.fit(piece, size=30, seed=reseeded(1), **QUICK))
+        model.fit(piece, size=30, seed=reseeded(1), **QUICK)
         for piece in cut(data, range(0, 16_001, 2_000))
     ]
     while len(fits) > 1:
@@ -337,7 +349,7 @@ def test_one_part_alone(model, parts):
     alone = model.merge([(piece, fit)], size=30, seed=reseeded(1), **QUICK)
     assert alone.certificate.verdict == "certified"
     assert alone.coreset.n_obs == 2_000
-    more = model.merge([model.keep(piece, fit)], size=500, seed=reseeded(1), **QUICK)
+    more = model.merge([fit], size=500, seed=reseeded(1), **QUICK)
     assert set(more.coreset.indices) <= set(fit.coreset.indices)
 
 
@@ -359,10 +371,10 @@ def test_parts_that_cannot_be_merged(model, parts):
     for nothing in ([], ()):
         with pytest.raises(OptionError, match="nothing to merge"):
             sc.merge(nothing)
-    with pytest.raises(OptionError, match="part 1 is a CoresetFit, expected a Coreset"):
-        sc.merge([fit])
+    with pytest.raises(OptionError, match="part 1 is a dict, expected a Coreset"):
+        sc.merge([piece])
     with pytest.raises(OptionError, match=r"part 2 is a fit without its rows.*model\.keep"):
-        model.merge([(piece, fit), second], **QUICK)
+        model.merge([(piece, fit), replace(second, data=None)], **QUICK)
     with pytest.raises(OptionError, match="part 1 is a dict"):
         model.merge([piece], **QUICK)
     with pytest.raises(DataError, match=r"part 2 has 2000 rows .* from 3000 rows and has 30"):
@@ -415,8 +427,13 @@ def test_on_the_command_line(tmp_path, capsys):
     (a, a_data), (b, b_data), (c, c_data) = names
     two = str(tmp_path / "two")
     command = ["merge", str(LOGISTIC), a, b, "--out", two, *quick]
+    rows = Path(a, "coreset_data.json").read_bytes()
+    Path(a, "coreset_data.json").unlink()
     assert main([*command]) == 2
-    assert "has not kept its rows: name its data file" in capsys.readouterr().err
+    assert "has not kept its rows, because an earlier version" in capsys.readouterr().err
+    Path(a, "coreset_data.json").write_bytes(rows)
+    assert main(["merge", str(LOGISTIC), a, b, "--out", str(tmp_path / "rows"), *quick]) == 0
+    assert "Certified against the union of 2 coresets (50 rows)" in capsys.readouterr().out
     assert main([*command, "--data", a_data]) == 2
     assert "1 file(s) for 2 run(s)" in capsys.readouterr().err
     assert main(["merge", str(LOGISTIC), a, f"{a}/../{a.rsplit('/')[-1]}", "--out", two]) == 2

@@ -20,7 +20,14 @@ import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.model import pointwise
 from stancoreset.posterior import arviz as arviz_compat
-from stancoreset.posterior.arviz import attrs_of, group_of, groups_of, variables_of
+from stancoreset.posterior.arviz import (
+    attrs_of,
+    dataset_of,
+    group_of,
+    groups_of,
+    is_container,
+    variables_of,
+)
 from stancoreset.posterior.certificate import certify
 from stancoreset.rows import log_lik as row_log_lik
 
@@ -121,7 +128,7 @@ def test_arviz_reads_what_we_hand_out(model, data, fit):
     assert constant["coreset_row"].dims == constant["coreset_weight"].dims
     predictive = model.generate_quantities(data, fit, ["y_rep"], draws=50)
     both = arviz_compat.add_group(
-        model.log_likelihood(data, fit, draws=50), "posterior_predictive", predictive
+        model.log_likelihood(data, fit, draws=50), "posterior_predictive", dataset_of(predictive)
     )
     rate = group_of(both, "posterior_predictive")["y_rep"].to_numpy().mean()
     assert rate == pytest.approx(data["y"].mean(), abs=0.02)
@@ -182,6 +189,42 @@ def test_predictive_checks_say_what_is_wrong(model, data, fit):
 
 
 @pytest.mark.fit
+def test_generated_quantities_are_a_posterior_with_chains(model, data, fit, monkeypatch):
+    made = model.generate_quantities(data, fit, draws=61, seed=reseeded(2))
+    assert is_container(made)
+    copies = group_of(made, "posterior")["y_rep"]
+    assert copies.dims[:2] == ("chain", "draw")
+    assert copies.shape == (2, 30, 2_500)
+    own = group_of(fit.posterior, "posterior")
+    chosen = np.linspace(0, own.sizes["draw"] - 1, 30).round().astype(int)
+    np.testing.assert_array_equal(copies["draw"], own["draw"][chosen])
+    assert attrs_of(made)["n_obs"] == 2_500
+    assert az.summary(made).shape[0] == 2_500
+    # Twenty of all rows in memory, and at least one of each chain.
+    for numbers, draws in ((20, 10), (1, 1)):
+        monkeypatch.setattr(pointwise, "_BYTES", 8 * 2_500 * numbers)
+        made = model.generate_quantities(data, fit, seed=reseeded(2))
+        assert group_of(made, "posterior")["y_rep"].shape == (2, draws, 2_500)
+    with pytest.raises(OptionError, match="draws is 1, expected at least one per chain"):
+        model.generate_quantities(data, fit, draws=1)
+
+
+@pytest.mark.fit
+def test_generated_quantities_take_any_draws(model, data, fit):
+    """Draws as arrays, of one chain or of several, give what the fit's container gives."""
+    draws = variables_of(fit.posterior)
+    code = CODE.replace(
+        "array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta)", "real b = beta[1]"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as other:
+        chains = variables_of(other.generate_quantities(data, draws))["b"]
+        flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.items()}
+        one = variables_of(other.generate_quantities(data, flat))["b"]
+    np.testing.assert_allclose(chains, draws["beta"][..., 0])
+    np.testing.assert_allclose(one, draws["beta"][..., 0].reshape(1, -1))
+
+
+@pytest.mark.fit
 def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit):
     """Weights that pull beta[0] up: what is generated moves with the parameters."""
     slope = variables_of(fit.posterior)["beta"][..., 0].ravel()
@@ -192,8 +235,8 @@ def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit)
         "array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta)", "real b = beta[1]"
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as other:
-        plain = other.generate_quantities(data, fit)["b"]
-        moved = other.generate_quantities(data, corrected)["b"]
+        plain = variables_of(other.generate_quantities(data, fit))["b"]
+        moved = variables_of(other.generate_quantities(data, corrected))["b"]
         rejected = replace(fit, certificate=certify(log_weights, 0.01, rhat=2.0))
         with pytest.raises(CertificateError, match="rejected"):
             other.generate_quantities(data, rejected)

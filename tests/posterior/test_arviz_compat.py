@@ -421,6 +421,36 @@ class TestDiagnostics:
         with pytest.raises(OptionError, match="prob"):
             compat.summary(container, prob=1)
 
+    def test_summary_takes_the_options_of_arviz(self, container):
+        whole = compat.summary(container)
+        rounded = compat.summary(container, round_to=2)
+        assert list(rounded.columns) == list(whole.columns)
+        np.testing.assert_allclose(rounded["q95"], whole["q95"].round(2), atol=1e-9)
+        assert list(compat.summary(container, kind="stats").columns) == ["mean", "sd", "q5", "q95"]
+        diagnostics = compat.summary(container, kind="diagnostics")
+        assert set(diagnostics.columns) == set(list(whole.columns)[4:])
+        some = compat.summary(container, ["bet"], filter_vars="like")
+        assert set(some.index) == {label for label in whole.index if label.startswith("beta")}
+        stats = compat.summary(container, ["lp"], group="sample_stats", kind="stats")
+        assert list(stats.index) == ["lp"]
+        for options in ({"rounds": 2}, {"kind": "everything"}):
+            with pytest.raises(OptionError, match=r"arviz\.summary refuses these options: "):
+                compat.summary(container, **options)
+
+    def test_an_interval_of_arviz_takes_the_place_of_ours(self, container):
+        options = {"ci_kind": "hdi", "ci_prob": 0.5} if is_v1() else {"hdi_prob": 0.5}
+        table = compat.summary(container, **options, round_to="none")
+        expected = arviz().summary(compat.dataset_of(container), **options, round_to="none")
+        assert list(table.columns) == list(expected.columns)
+        np.testing.assert_array_equal(table, expected)
+        assert not {"q5", "q95"} & set(table.columns)
+
+    def test_every_table_calls_rhat_the_same(self, container):
+        from stancoreset.posterior import compare
+
+        assert "r_hat" in compat.summary(container)
+        assert "r_hat" in compare({"a": container})
+
 
 class TestPSIS:
     @pytest.mark.parametrize("k", [0.2, 0.5, 0.9])

@@ -50,7 +50,7 @@ class TestTable:
         assert row["sd_ratio"] == pytest.approx(x.std(ddof=1) / unit)
         assert row["wasserstein"] == pytest.approx(stats.wasserstein_distance(x, y) / unit)
         assert row["ess_bulk"] == pytest.approx(arviz_compat.ess(near["mu"]))
-        assert row["rhat"] == pytest.approx(arviz_compat.rhat(near["mu"]))
+        assert row["r_hat"] == pytest.approx(arviz_compat.rhat(near["mu"]))
         errors = [arviz_compat.mcse(v["mu"]) for v in (full, near)]
         assert row["mcse_delta"] == pytest.approx(np.hypot(*errors) / unit, rel=1e-3)
         assert np.isnan(row["ess_per_second"])

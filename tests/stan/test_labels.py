@@ -135,15 +135,15 @@ FLIGHTS = """
 data { int N; int J; int D; array[N] int<lower=1> g; matrix[N, D] X; vector[N] y; }
 parameters { vector[J] z; real<lower=0> tau; vector[D] beta; real<lower=0> s; }
 transformed parameters { vector[J] a = tau * z; }
-model { z ~ std_normal(); tau ~ normal(0, 1); beta ~ normal(0, 1); s ~ normal(0, 1);
+model { z ~ std_normal(); tau ~ lognormal(0, 0.3); beta ~ normal(0, 1); s ~ normal(0, 1);
   y ~ normal(a[g] + X * beta, s); }
 generated quantities { vector[J] shifted = a + 1; }
 """
 LABELLED = ["a[EWR]", "a[JFK]", "a[LGA]", "beta[hour]", "beta[wind]"]
 
 
-def flights(**options: object) -> sc.Table:
-    rng = np.random.default_rng(3)
+def flights(seed: int = 3, **options: object) -> sc.Table:
+    rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(6_000, 2)), columns=["hour", "wind"])
     frame["origin"] = rng.choice(["EWR", "JFK", "LGA"], 6_000)
     frame["y"] = frame["hour"] + (frame["origin"] == "JFK") + rng.normal(size=6_000)
@@ -181,6 +181,23 @@ def test_levels_and_columns_label_the_posterior(memory, tmp_path):
     means = arviz.summary(fit.posterior, ["a"])["mean"]
     assert means["a[JFK]"] > means["a[EWR]"] + 0.5
     assert ("coreset", "z[JFK]") in sc.compare(fit.posteriors).index
+
+
+@pytest.mark.fit
+def test_labels_go_through_quantities_and_merges(tmp_path):
+    model = sc.CoresetModel(stan_code=FLIGHTS, engine="stanli")
+    quick = {"size": 60, "max_rounds": 1, "chains": 2}
+    days = [model.fit(flights(seed=day), seed=reseeded(1), **quick) for day in (3, 4)]
+    made = model.generate_quantities(flights(seed=3), days[0].posterior, draws=20)
+    assert list(arviz.summary(made).index) == ["shifted[EWR]", "shifted[JFK]", "shifted[LGA]"]
+    days[1].save(tmp_path / "day")
+    week = model.merge([days[0], sc.load_fit(tmp_path / "day")], **quick)
+    assert set(LABELLED) <= set(arviz.summary(week.posterior).index)
+    other = flights(seed=4, levels={"origin": ["JFK", "EWR", "LGA"]})
+    with pytest.raises(
+        sc.errors.DataError, match=r"origin is .* in part 1 and .* in part 2: the same"
+    ):
+        model.merge([days[0], (other, days[1])], **quick)
 
 
 def test_the_users_own_labels_win():

@@ -161,7 +161,7 @@ def main(folder: Path) -> None:
         left_out: sc.Loo = model.loo(data, fit, subsample=100)
         print(sc.loo_compare({"flights": left_out}), left_out.elpd + left_out.se)
         quantities = model.generate_quantities(data, fit, ["log_lik"], draws=50)
-        print(quantities["log_lik"].mean())
+        print(quantities.posterior["log_lik"].mean())
         print(step_by_step(model, data))
         print(merged(model).markdown())
     print(from_files(data, folder))

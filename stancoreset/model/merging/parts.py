@@ -8,31 +8,46 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import shown
 from stancoreset.engines import StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.session import Session
+from stancoreset.posterior.arviz import Container, dataset_of
 from stancoreset.rows.tables import StoredRows, content_hash
 from stancoreset.selection import Coreset
-from stancoreset.stan import WeightedProgram
+from stancoreset.stan import Labels, WeightedProgram
 
-__all__ = ["Part", "laid_end_to_end", "read_part", "require_same_data", "union_rows"]
+__all__ = [
+    "Part",
+    "labels_of_parts",
+    "laid_end_to_end",
+    "read_part",
+    "require_same_data",
+    "union_rows",
+]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part, with checked data of all its rows or only of its coreset's rows."""
+    """One part, with checked data of all its rows or only of its coreset's rows.
+
+    `labels` name the dimensions of its parameters.
+    """
 
     coreset: Coreset
     data: StanData = field(repr=False)
     full: bool
+    labels: Labels = field(default_factory=Labels, repr=False)
 
 
 def read_part(session: Session, part: Any, number: int) -> Part:
     """Read and check a part, as given to `CoresetModel.merge`; errors give its number."""
     data, coreset = part if isinstance(part, tuple) and len(part) == 2 else (None, part)
+    labels = Labels()
     if isinstance(coreset, CoresetFit):
         data = coreset.data if data is None else data
+        labels = _labels_in(coreset.posterior)
         coreset = coreset.coreset
     if not isinstance(coreset, Coreset) or data is None:
         raise OptionError(
@@ -57,7 +72,36 @@ def read_part(session: Session, part: Any, number: int) -> Part:
             f"computes {', '.join(frozen[:3])} from all rows of the data: give the full data of "
             "every part, or compute it once for all parts and pass it as data"
         )
-    return Part(coreset, checked, full)
+    return Part(coreset, checked, full, session.labels(checked, Labels()).over(labels))
+
+
+def _labels_in(posterior: Container) -> Labels:
+    """Names for dimensions that a posterior has, besides ArviZ's own ``a_dim_0``, …"""
+    dims, coords = {}, {}
+    for name, values in dataset_of(posterior).items():
+        axes = [str(dim) for dim in values.dims[2:]]
+        named = [dim for axis, dim in enumerate(axes) if dim != f"{name}_dim_{axis}"]
+        if named:
+            dims[str(name)] = axes
+            coords.update({dim: values[dim].to_numpy().tolist() for dim in named})
+    return Labels(coords, dims)
+
+
+def labels_of_parts(parts: Sequence[Part]) -> Labels:
+    """Names for dimensions; an error if parts differ, since codes stand for other levels then."""
+    all_of_them = Labels()
+    first: dict[str, tuple[int, list[Any]]] = {}
+    for number, part in enumerate(parts, 1):
+        for dim, labels in part.labels.coords.items():
+            before, known = first.setdefault(dim, (number, list(labels)))
+            if known != list(labels):
+                raise DataError(
+                    f"{dim} is {shown(known)} in part {before} and {shown(list(labels))} in part "
+                    f"{number}: the same codes stand for different levels; give every part the "
+                    "same levels, Table(levels=…), and fit it again"
+                )
+        all_of_them = all_of_them.over(part.labels)
+    return all_of_them
 
 
 def require_same_data(coreset: Coreset, data: StanData) -> None:

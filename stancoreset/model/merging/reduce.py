@@ -43,6 +43,7 @@ from stancoreset.model.fit import CoresetFit
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.merging.parts import (
     Part,
+    labels_of_parts,
     laid_end_to_end,
     read_part,
     require_same_data,
@@ -71,7 +72,7 @@ def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
             f"the data have {count} rows, but the fit is of {fit.coreset.n_obs}: expected its data"
         )
     require_same_data(fit.coreset, checked)
-    return replace(fit, data=session.rows(checked, fit.coreset))
+    return replace(fit, data=session.kept(checked, fit.coreset))
 
 
 def merge_parts(
@@ -91,6 +92,8 @@ def merge_parts(
         union = merge([part.coreset for part in read])
         _require_program(session, union)
         plan.require(union.n_obs)
+        labels = plan.labels.over(labels_of_parts(read))
+        plan = replace(plan, coords=labels.coords, dims=labels.dims)
         join = _in_one_place if session.program.frozen else _where_they_are
         joined = join(session, read, union, plan, stages)
     require_csv_folder(plan.engine_output_dir, "engine_output_dir", session.engine.name)

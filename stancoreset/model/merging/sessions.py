@@ -36,10 +36,6 @@ class _Derived(Session):
         self._compiled = session._compiled
         self.union = union
 
-    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
-        """The coreset's rows, so that it may be merged again."""
-        return self.rows(checked, coreset)
-
 
 class UnionSession(_Derived):
     """The union of the parts' coresets as data, with the parts' quadratics taken as exact."""

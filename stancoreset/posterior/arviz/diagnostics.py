@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.errors import DataError, OptionError
-from stancoreset.posterior.arviz.reading import select, variables_of
+from stancoreset.posterior.arviz.reading import dataset_of, is_container, select, variables_of
 from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ _BATCHES = 10
 # Number of scalars processed together.
 _BLOCK = 500
 _TAILS = (0.05, 0.95)
+# Options of either line of ArviZ that choose the statistics of a summary.
+_STATISTICS = {"stat_funcs", "stat_focus", "extend", "hdi_prob", "ci_prob", "ci_kind"}
+_DIAGNOSTICS = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 # A scalar is constant if its standard deviation is below this share of its magnitude.
 _STILL = 1e-13
 
@@ -256,36 +259,59 @@ def psislw_rows(log_weights: Float, relative_efficiency: float = 1.0) -> tuple[F
 
 
 def summary(
-    posterior: Any, var_names: Sequence[str] | None = None, *, prob: float = 0.9
+    posterior: Any,
+    var_names: Sequence[str] | None = None,
+    *,
+    prob: float = 0.9,
+    **options: Any,
 ) -> pd.DataFrame:
-    """ArviZ's summary, unrounded and with the same columns on both lines.
+    """ArviZ's summary, by default unrounded and with the same columns on both lines.
 
     ``mean, sd, q5, q95, mcse_mean, mcse_sd, ess_bulk, ess_tail, r_hat``, one row per scalar,
     labelled as ArviZ labels them. `prob` is the mass of the central interval; 0.9 gives the columns
-    ``q5`` and ``q95``.
+    ``q5`` and ``q95``. The `options` are those of the installed ``arviz.summary``; if they choose
+    the statistics or another interval, these columns are ArviZ's own.
 
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
     >>> list(summary({"beta": draws}).index)
     ['beta[0]', 'beta[1]']
+    >>> list(summary({"beta": draws}, kind="stats", round_to=2).columns)
+    ['mean', 'sd', 'q5', 'q95']
     """
     import pandas as pd
 
     if not 0 < prob < 1:
         raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
-    dataset = select(posterior, var_names)
-    low, high = (1 - prob) / 2, (1 + prob) / 2
-    names = {q: f"q{100 * q:.4g}" for q in (low, high)}
-    kept = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat"]
-    with quiet():
-        if is_v1():
-            table = arviz().summary(dataset, ci_prob=prob, ci_kind="eti", round_to="none")
-            bounds = [column for column in table.columns if column.startswith("eti")]
-            table = table.rename(columns=dict(zip(bounds, names.values(), strict=True)))
-        else:
-            functions = {name: partial(np.quantile, q=q) for q, name in names.items()}
-            table = arviz().summary(dataset, stat_funcs=functions, round_to="none")
-    table = pd.DataFrame(table[["mean", "sd", *names.values(), *kept]]).astype(float)
-    if dataset.sizes["chain"] == 1:
+    names = {q: f"q{100 * q:.4g}" for q in ((1 - prob) / 2, (1 + prob) / 2)}
+    ours = options.get("kind") != "diagnostics" and not _STATISTICS & options.keys()
+    interval = _interval(prob, names) if ours else {}
+    # These choose among variables by themselves, in other groups or by patterns.
+    itself = {"group", "filter_vars"} & options.keys()
+    chosen = posterior if itself and is_container(posterior) else None
+    dataset = dataset_of(posterior) if itself else select(posterior, var_names)
+    try:
+        with quiet():
+            table = arviz().summary(
+                dataset if chosen is None else chosen,
+                **({"var_names": var_names} if itself else {}),
+                **{"round_to": "none", **interval, **options},
+            )
+    except (TypeError, ValueError, KeyError) as error:
+        raise OptionError(f"arviz.summary refuses these options: {error}") from None
+    if not isinstance(table, pd.DataFrame) or options.get("fmt", "wide") != "wide":
+        return table
+    if "r_hat" in table and dataset.sizes["chain"] == 1:
         table["r_hat"] = np.nan
-    return table
+    if interval:
+        bounds = [column for column in table.columns if column.startswith("eti")]
+        table = table.rename(columns=dict(zip(bounds, names.values(), strict=False)))
+        table = table[[c for c in ("mean", "sd", *names.values(), *_DIAGNOSTICS) if c in table]]
+    return table if "round_to" in options else table.astype(float)
+
+
+def _interval(prob: float, names: Mapping[float, str]) -> dict[str, Any]:
+    """Options of ArviZ for a central interval, whose bounds have these names on line 0.23."""
+    if is_v1():
+        return {"ci_prob": prob, "ci_kind": "eti"}
+    return {"stat_funcs": {name: partial(np.quantile, q=q) for q, name in names.items()}}
