@@ -19,7 +19,7 @@ from stancoreset.engines.base import (
     SampleResult,
     StanData,
 )
-from stancoreset.engines.climbing import Climbable, Step, climb, stan_init
+from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
@@ -58,6 +58,7 @@ __all__ = [
     "include_paths",
     "initial_points",
     "inverse_metric",
+    "mode_of",
     "recorded_inits",
     "refuse",
     "refuse_arguments",

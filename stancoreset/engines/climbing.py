@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from stancoreset.engines.base import Float
+from stancoreset.errors import EngineError
 from stancoreset.parallel import single_threaded
 
-__all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "stan_init"]
+__all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "mode_of", "stan_init"]
 
 #: Number of random inits that Stan tries.
 INIT_TRIES = 100
@@ -61,6 +62,36 @@ def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = 
         if np.isfinite(model.log_density(start[None])[0]):
             break
     return start
+
+
+def mode_of(
+    model: Climbable,
+    *,
+    name: str,
+    init: Float | None = None,
+    seed: int = 0,
+    max_iter: int = 2000,
+) -> Float:
+    """The mode at the end of a climb from `init`, or from a random point, (P,).
+
+    Raises
+    ------
+    EngineError
+        If no starting point has a finite log density.
+    """
+
+    def density(theta: Float) -> tuple[float, Float]:
+        value, gradient = model.log_density_gradient(theta[None])
+        return float(value[0]), gradient[0]
+
+    start = stan_init(model, np.random.default_rng(seed), init)
+    summit = climb(density, start, max_iter=max_iter)
+    if not np.isfinite(summit.value):
+        raise EngineError(
+            f"no starting point with a finite log density was found for '{name}' in "
+            f"{INIT_TRIES} tries"
+        )
+    return summit.theta
 
 
 @single_threaded

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Closing, Float, SampleResult, StanData, as_points
-from stancoreset.engines.climbing import INIT_TRIES, climb, stan_init
+from stancoreset.engines.climbing import mode_of
 from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
@@ -283,18 +283,7 @@ class StanliBound(Closing):
         It does not use stanli's own optimizer, which crashes the process when called from
         another thread than the one that first imported stanli (seen with 0.24).
         """
-        start = stan_init(self, np.random.default_rng(seed), init)
-        summit = climb(self._value_and_gradient, start, max_iter=max_iter)
-        if not np.isfinite(summit.value):
-            raise EngineError(
-                f"no starting point with a finite log density was found for "
-                f"'{self._compiled.name}' in {INIT_TRIES} tries"
-            )
-        return summit.theta
-
-    def _value_and_gradient(self, theta: Float) -> tuple[float, Float]:
-        value, gradient = self.log_density_gradient(theta[None])
-        return float(value[0]), gradient[0]
+        return mode_of(self, name=self._compiled.name, init=init, seed=seed, max_iter=max_iter)
 
     def sample(
         self,

@@ -308,7 +308,7 @@ class Session:
         """The likelihood as a matrix product, if it is one and there are enough rows."""
         if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
             return None
-        if self._glm is None or self._glm[0] is not checked:
+        if self._glm is None or not _is_same(self._glm[0], checked):
             data = _in_memory(checked)
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             self._glm = (checked, self._confirmed(found, checked))
@@ -671,6 +671,11 @@ class Session:
         if self._witness is not None:
             self._witness[1].close()
         self._witness = None
+
+
+def _is_same(one: StanData, other: StanData) -> bool:
+    """Whether data are the same, if perhaps read twice."""
+    return one is other or content_hash(one) == content_hash(other)
 
 
 def _in_memory(checked: StanData) -> StanData:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
@@ -19,7 +18,7 @@ from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference, evaluated
 from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
-from stancoreset.rows import STEP, FullData, Hessians
+from stancoreset.rows import STEP, FullData
 
 __all__ = ["curvature_width", "gaussian_at", "hessian_width", "laplace"]
 
@@ -158,19 +157,17 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
     The first is the highest mode, the others are the ends of other optimisations.
     """
     size = min(full.n_obs, max(5_000, 100 * full.n_params))
-    with full.subsample(size, np.random.default_rng(seed)) as small:
+    with full.sampled(size, np.random.default_rng(seed)) as small:
         ends, message = ends_of_climbs(small, seed, _CLIMBS, _TRIES)
         if not len(ends):
             raise ReferenceFitError(
                 f"no posterior mode was found from {_TRIES} random starts: {message}; {_ADVICE}"
             )
 
-        hessian = partial(Hessians(full.param_names).at, small.log_density_gradient)
-
         def at_end(mode: Float) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
-            scale = hessian_width(hessian, mode)
-            return gaussian_at(mode, -hessian(mode, scale), full.param_names)
+            scale = hessian_width(small.hessian, mode)
+            return gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
 
         best = at_end(ends[0])
         away = np.linalg.solve(best.chol, (ends - best.mean).T)

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
+from stancoreset.rows import FullData
 
 __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "start_seed"]
 
@@ -28,7 +29,7 @@ _APART = 5.0
 
 
 def ends_of_climbs(
-    model: BoundModel, seed: int, wanted: int, tries: int, max_iter: int = 2000
+    model: BoundModel | FullData, seed: int, wanted: int, tries: int, max_iter: int = 2000
 ) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Compiled, Float, StanData
+from stancoreset.engines import BoundModel, Compiled, Float, StanData, mode_of
 from stancoreset.errors import DataError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
@@ -338,6 +338,11 @@ class FullData:
         self.passes.gradients += 1
         prior = self._hessians.at(self.prior.log_density_gradient, theta, scale)
         return np.asarray(likelihood + prior)
+
+    def mode(self, *, seed: int, max_iter: int = 2000) -> Float:
+        """Find a mode by L-BFGS from a random start, (P,)."""
+        name = self._weighted.program.name
+        return mode_of(self, name=name, seed=seed, max_iter=max_iter)
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
         """Find the mode by the engine's own optimizer, which receives all rows at once."""
