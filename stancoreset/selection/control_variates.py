@@ -8,7 +8,9 @@ unconstrained coordinates of the parameters, or of what the rows see of them; ψ
 posterior. Along the axes a_j in which
 R is diagonal the quadratic is −½ Σ_j r_j t_j², with t_j = a_jᵀ (ψ − ψ₀). Where r_j < 0 it
 would grow without bound, and far from ψ₀ it would exceed the rows' log likelihood; there t²
-is replaced by h² (1 − exp(−t²/h²)), which equals it to third order and is bounded by h².
+is replaced by h² (1 − exp(−u − u²/2 − u³/3)) with u = t²/h². It is bounded by h², and equals t² to
+seventh order, for the exponent is the beginning of log(1 − u): a sum over a hundred directions
+shows terms of fourth order.
 
 With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
 by Lanczos' method: p² numbers would cost NUTS more than the rows do. The omitted part is
@@ -122,8 +124,8 @@ class ControlVariate:
     def value(self, draws: Float) -> Float:
         """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
-        square = self.width**2
-        bent = -square * np.expm1(-((delta @ self.axes.T - self.offset) ** 2) / square)
+        u = ((delta @ self.axes.T - self.offset) / self.width) ** 2
+        bent = -(self.width**2) * np.expm1(-u * (1 + u * (0.5 + u / 3)))
         return delta @ self.gradient - 0.5 * (bent @ self.curvature + delta**2 @ self.diagonal)
 
     @property

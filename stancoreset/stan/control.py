@@ -1,6 +1,7 @@
 """The program that an engine compiles: a weighted program plus a quadratic term.
 
-    log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² (1 − exp(−t_j²/h_j²)),   t = A δ − o
+    log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² b(t_j²/h_j²),      t = A δ − o
+    b(u) = 1 − exp(−u − u²/2 − u³/3)
 
 with δ = ψ − ψ₀ and ψ the unconstrained coordinates of the parameters, or of what the rows see of
 them (`stancoreset.stan.likelihood`); see `stancoreset.selection.control_variates`. ψ₀, g, d, A, r,
@@ -38,7 +39,7 @@ Float = NDArray[np.float64]
 
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
-    "diagonal", "psi", "log_lik", "seen", "values",
+    "diagonal", "psi", "bent", "log_lik", "seen", "values",
 )  # fmt: skip
 
 #: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
@@ -236,9 +237,10 @@ _TERM = """
 {lifted}    vector[{size}] {psi};
     {coordinates}
     {psi} -= {centre};
+    vector[{rank}] {bent} = square(({axes} * {psi} - {offset}) ./ {width});
     target += dot_product({gradient} - 0.5 * {diagonal} .* {psi}, {psi})
               + 0.5 * dot_product({curvature} .* square({width}),
-                                  expm1(-square(({axes} * {psi} - {offset}) ./ {width})));
+                                  expm1(-{bent} .* (1 + {bent} .* (0.5 + {bent} / 3))));
   }}
 """
 

@@ -14,7 +14,7 @@ from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
 from stancoreset.model.rounds import influential_rows
-from stancoreset.selection.control_variates import LEAST_CURVATURE
+from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
 from stancoreset.stan.transforms.bijectors import ILR_SIMPLEX
@@ -96,11 +96,11 @@ def added_by_stan(declarations, engine):
         after, gradient_after = bound.log_density_gradient(u)
     psi = u.copy()
     t = (psi - centre) @ axes.T - 0.1
-    expected = (psi - centre) @ gradient + 0.5 * (
-        width**2 * np.expm1(-(t**2) / width**2)
-    ) @ curvature
+    far = (t / width) ** 2
+    lower = -(far + far**2 / 2 + far**3 / 3)
+    expected = (psi - centre) @ gradient + 0.5 * (width**2 * np.expm1(lower)) @ curvature
     expected -= 0.1 * np.sum((psi - centre) ** 2, axis=1)
-    pulled = gradient - (curvature * t * np.exp(-(t**2) / width**2)) @ axes
+    pulled = gradient - (curvature * t * (1 + far + far**2) * np.exp(lower)) @ axes
     pulled = pulled - 0.2 * (psi - centre)
     return after - before, expected, gradient_after - gradient_before, pulled
 
@@ -110,6 +110,29 @@ def test_coordinates_of_every_constrained_type(declaration):
     added, expected, gradient, pulled = added_by_stan(declaration, resolve_engine("stanli"))
     np.testing.assert_allclose(added, expected, rtol=1e-10, atol=1e-9)
     np.testing.assert_allclose(gradient, pulled, rtol=1e-8, atol=1e-7)
+
+
+def test_negative_directions_are_quadratic_to_seventh_order():
+    one = np.ones(1)
+    control = ControlVariate(
+        centre=0 * one,
+        columns=np.array([0]),
+        param_names=("a",),
+        gradient=0 * one,
+        scale=one,
+        axes=np.eye(1),
+        curvature=-one,
+        width=8 * one,
+        offset=0 * one,
+        diagonal=0 * one,
+        least_eigenvalue=-1.0,
+    )
+    t = np.array([[0.5], [1.0], [2.0], [4.0]])
+    lacks = (0.5 * t[:, 0] ** 2 - control.value(t)) / t[:, 0] ** 8
+    np.testing.assert_allclose(lacks[-2:], 0.5 / (4 * 8.0**6), rtol=0.3)
+    far = control.value(np.array([[8.0], [16.0], [1e3]]))
+    assert np.all(np.diff(far) >= 0)
+    assert far[-1] == pytest.approx(0.5 * 8**2)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="this stanc is older than the type")
