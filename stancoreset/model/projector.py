@@ -14,6 +14,7 @@ from stancoreset.model.plan import BEYOND, HERMITE, TAYLOR
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
+    AllRows,
     Expansion,
     HermiteProjection,
     Projection,
@@ -30,7 +31,7 @@ from stancoreset.selection import (
     row_function,
 )
 
-__all__ = ["Projector", "require_series"]
+__all__ = ["Projector", "require_series", "series_of"]
 
 Tick = Callable[[int], object]
 
@@ -44,14 +45,22 @@ def require_series(reason: str) -> None:
         raise OptionError(f"projection is {HERMITE!r}, but {reason}; use projection={TAYLOR!r}")
 
 
+def series_of(full: FullData, expansion: Expansion) -> AllRows:
+    """All rows as Hermite series under the Gaussian of an expansion with exact expectations."""
+    expected = expansion.expected
+    assert expected is not None
+    q = of_coefficients(expected.kernel, expected.q)
+    return AllRows.of(full.glm_rows(), row_function(expected.kernel), q)
+
+
 @dataclass(frozen=True)
 class Projector:
     """Candidate rows and the draws on which they are projected.
 
     `rows` (M,) are the candidates' numbers, and `pool` is the program bound to them. The kinds
     ``"taylor"`` and ``"hermite"`` project what the `expansion` of the full log likelihood leaves,
-    the latter under the Gaussian of its exact expectations; an `OptionError` is raised if it is
-    None.
+    the latter under the Gaussian of its exact expectations, for which it needs the `series` of all
+    rows; an `OptionError` is raised if the expansion is None.
     """
 
     kind: str
@@ -61,6 +70,7 @@ class Projector:
     reference: Reference = field(repr=False)
     expansion: Expansion | None = field(repr=False)
     seed: int = 0
+    series: AllRows | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind in BEYOND and self.expansion is None:
@@ -82,15 +92,12 @@ class Projector:
         return make(full, pool, rows, reference, heldout=heldout, progress=tick)
 
     def _without_draws(self) -> HermiteProjection:
-        assert self.expansion is not None
-        expected, full = self.expansion.expected, self.full
-        assert expected is not None
+        full = self.full
+        assert self.series is not None
         return project_hermite(
-            full.glm_rows(),
+            self.series,
             full.glm_pool(self.rows),
             self.rows,
-            row_function(expected.kernel),
-            of_coefficients(expected.kernel, expected.q),
             n_obs=full.n_obs,
             seed=self.seed,
             sample=_SAMPLE,

@@ -14,14 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from stancoreset.engines import Float, SampleResult, StanData
+from stancoreset.engines import Float, RowModel, SampleResult, StanData
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
 from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import select_in_the_loop
 from stancoreset.model.plan import HELDOUT_DRAWS, HERMITE, TAYLOR, Plan, is_in_the_loop
-from stancoreset.model.projector import Projector, require_series
+from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, Settling
@@ -40,6 +40,7 @@ from stancoreset.reference import Reference, fit_reference
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     MAX_CANDIDATES,
+    AllRows,
     Coreset,
     Expansion,
     Projection,
@@ -245,18 +246,14 @@ class Pipeline:
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
-        # Options of a method may refer to candidates by number.
-        different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
+        series = None
         with stages("bind candidates"):
-            rows, pool = view.session.pool(
-                self.checked,
-                self._candidates(full, gap, few=kind == HERMITE),
-                plan.seed,
-                self.extra,
-                different=different,
-            )
+            count = self._candidates(full, gap, few=kind == HERMITE)
+            if kind == HERMITE and expansion is not None:
+                series = series_of(full, expansion)
+            rows, pool = self._pool(view, count, series)
         with pool:
-            projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed)
+            projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed, series)
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
@@ -272,6 +269,21 @@ class Pipeline:
                 if not has_helped(coreset, before):
                     break
         return best
+
+    def _pool(self, view: View, count: int, series: AllRows | None) -> tuple[np.ndarray, RowModel]:
+        """Candidates: random ones, likelier the larger their remainders if their series are known.
+
+        Methods that draw rows by chance need candidates that are equally likely.
+        """
+        plan, session = self.plan, view.session
+        numbers = view.full.row_numbers
+        if series is not None and numbers is not None and plan.method not in BY_CHANCE:
+            rows = numbers[series.candidates(count, plan.seed)]
+            rows = rows if self.extra is None else np.union1d(rows, self.extra)
+            return rows, session.bind_rows(self.checked, rows)
+        # Options of a method may refer to candidates by number.
+        different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
+        return session.pool(self.checked, count, plan.seed, self.extra, different=different)
 
     def _more_draws(self, view: View, have: int) -> Float | None:
         """Draws to add to those of a projection; None if there are none, or none are wanted."""

@@ -134,6 +134,8 @@ class FullData:
         #: The kernel that evaluates chunks; None if they are bound to the engine.
         self.kernel = kernel
         self._bound: BoundChunks | None = None
+        #: Numbers of the rows that `glm_rows` has, one of each set of equal ones; None on disk.
+        self.row_numbers: np.ndarray | None = None
         self._sums: RowSums
         if stored is not None:
             # Sums over chunks whatever the engine: no engine is asked to hold all rows.
@@ -147,6 +149,7 @@ class FullData:
             return
         self.in_process = in_process
         self._weights = np.asarray(data[weighted.weights], dtype=np.float64)
+        self.row_numbers = np.arange(self.n_obs)
         self._evaluated = self._without_repeats()
         rows = weighted.n_obs(self._evaluated)
         count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
@@ -252,7 +255,7 @@ class FullData:
         found = repeats(self._weighted, self._data)
         if found is None:
             return self._data
-        self.passes.distinct = len(found)
+        self.passes.distinct, self.row_numbers = len(found), found.first
         return self._weighted.subset(self._data, found.first, found.summed(self._weights))
 
     def _bind(self, rows: slice) -> BoundModel:

@@ -18,6 +18,7 @@ from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expecta
 from stancoreset.selection.fisher import extend_fisher, project_fisher
 from stancoreset.selection.hermite import (
     MAX_CANDIDATES,
+    AllRows,
     HermiteProjection,
     of_coefficients,
     project_hermite,
@@ -38,6 +39,7 @@ __all__ = [
     "MAX_CANDIDATES",
     "PAIRS",
     "PENALTIES",
+    "AllRows",
     "ControlVariate",
     "Coreset",
     "Expansion",

@@ -19,7 +19,7 @@ import pytest
 from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
-from stancoreset.selection.hermite import expected_rows, project_hermite, row_function
+from stancoreset.selection.hermite import AllRows, expected_rows, project_hermite, row_function
 from stancoreset.selection.hermite.quadrature import one_predictor
 from stancoreset.selection.solvers import solve
 
@@ -49,7 +49,8 @@ class Logistic:
             numbers = np.sort(chosen)
         pool = self.rows[numbers]
         n = len(self.rows)
-        return project_hermite([self.rows], pool, numbers, self.function, self.q, n_obs=n)
+        rows = AllRows.of([self.rows], self.function, self.q)
+        return project_hermite(rows, pool, numbers, n_obs=n)
 
     def remainders(self, rows, draws):
         """Each row's values at draws of q, without its projection on the quadratics."""

@@ -290,9 +290,9 @@ def test_rows_that_are_not_kept_are_made_again(monkeypatch):
     rows, q = make_rows(200, 3), gaussian(3, 0.4)
     chunks = [rows[:90], rows[90:]]
     numbers = np.arange(0, 200, 2)
-    kept = project_hermite(chunks, rows[numbers], numbers, LOGISTIC, q, n_obs=200)
+    kept = project_hermite(AllRows.of(chunks, LOGISTIC, q), rows[numbers], numbers, n_obs=200)
     monkeypatch.setattr(all_rows, "_KEPT", 0)
-    again = project_hermite(chunks, rows[numbers], numbers, LOGISTIC, q, n_obs=200)
+    again = project_hermite(AllRows.of(chunks, LOGISTIC, q), rows[numbers], numbers, n_obs=200)
     assert AllRows.of(chunks, LOGISTIC, q).kept is None
     np.testing.assert_array_equal(again.phi, kept.phi)
     np.testing.assert_array_equal(again.target, kept.target)
@@ -313,7 +313,7 @@ def test_orders_without_effect_are_left_out():
 def problem():
     rows, q = make_rows(400, 6), gaussian(6, 0.25)
     numbers = np.arange(0, 400, 4)
-    projection = project_hermite([rows], rows[numbers], numbers, LOGISTIC, q, n_obs=400)
+    projection = project_hermite(AllRows.of([rows], LOGISTIC, q), rows[numbers], numbers, n_obs=400)
     return rows, q, numbers, projection
 
 
@@ -340,7 +340,7 @@ def test_predicted_variance_equals_the_variance_on_a_million_draws(glm):
     """Var_q of L − L_w and its projection's quadratic, by the kernel."""
     rows, q = make_rows(80, len(glm.coefficients.columns)), gaussian(3, 0.15)
     function, numbers = row_function(glm), np.arange(80)
-    projection = project_hermite([rows], rows, numbers, function, q, n_obs=80)
+    projection = project_hermite(AllRows.of([rows], function, q), rows, numbers, n_obs=80)
     chosen, weights = np.arange(0, 80, 8), np.linspace(5.0, 20.0, 10)
     difference = replace(rows, weights=rows.weights - np.bincount(chosen, weights, 80))
     quadratic, rng = expected_rows(difference, function, q), np.random.default_rng(5)
@@ -372,7 +372,9 @@ def test_norm_is_the_spread_of_the_log_likelihood(problem):
 def test_random_rows_estimate_the_gap(problem):
     rows, q, numbers, exact = problem
     found = [
-        project_hermite([rows], rows[numbers], numbers, LOGISTIC, q, n_obs=400, seed=s, budget=0.0)
+        project_hermite(
+            AllRows.of([rows], LOGISTIC, q), rows[numbers], numbers, n_obs=400, seed=s, budget=0.0
+        )
         for s in range(8)
     ]
     assert exact.gap_error == 0.0
@@ -383,6 +385,51 @@ def test_random_rows_estimate_the_gap(problem):
     mean = np.mean([one.target[-1] ** 2 for one in found])
     error = np.mean([one.gap_error for one in found]) / np.sqrt(8)
     assert abs(mean - exact.target[-1] ** 2) < 4 * error
+
+
+def small_groups():
+    """One group of nearly all rows, and 40 of three rows each, under their posterior's spread."""
+    rng = np.random.default_rng(8)
+    code = np.concatenate([np.zeros(20_000, int), np.repeat(np.arange(1, 41), 3)])
+    rows = make_rows(len(code), 1)
+    effects = sparse.csr_array((np.ones(len(code)), code, np.arange(len(code) + 1)))
+    rows = replace(rows, z=Design(np.zeros((len(code), 0)), effects))
+    sd = 1 / np.sqrt(1 + 0.2 * np.bincount(code))
+    q = GaussianFit(rng.normal(size=41) * 0.3, np.diag(sd))
+    return code, AllRows.of([rows], LOGISTIC, q), rows
+
+
+def test_candidates_come_from_small_groups_too():
+    code, whole, _ = small_groups()
+    chosen = whole.candidates(400, seed=1)
+    assert np.array_equal(chosen, np.unique(chosen))
+    assert len(chosen) == 400
+    assert len(np.unique(code[chosen])) == 41
+    at_random = np.random.default_rng(1).choice(len(code), 400, replace=False)
+    assert len(np.unique(code[at_random])) < 10
+
+
+def test_chances_of_rows_follow_weights_and_remainders():
+    rows, q = make_rows(200, 3), gaussian(3, 0.4)
+    whole = AllRows.of([rows[:90], rows[90:]], LOGISTIC, q)
+    series = hermite_series(rows, LOGISTIC, q)
+    norms = series.weights * np.sqrt(np.diag(gram(series, BEYOND)))
+    expected = 0.5 * (rows.weights / rows.weights.sum() + norms / norms.sum())
+    np.testing.assert_allclose(whole.chances, expected, rtol=1e-6)
+    some, factors = whole.sample(50_000, seed=1)
+    mean = float(np.mean(factors * some.values[0]))
+    error = float(np.std(factors * some.values[0])) / np.sqrt(50_000)
+    assert abs(mean - series.weights @ series.values[0]) < 4 * error
+
+
+def test_the_gap_of_small_groups_is_seen_by_random_rows():
+    """Candidates of the large group alone leave the remainders of the others."""
+    code, whole, rows = small_groups()
+    numbers = np.flatnonzero(code == 0)[:50]
+    exact = project_hermite(whole, rows[numbers], numbers, n_obs=len(code), budget=1e15)
+    found = project_hermite(whole, rows[numbers], numbers, n_obs=len(code), budget=0.0)
+    assert exact.gap_error == 0 < found.gap_error < 0.2 * found.target[-1] ** 2
+    assert abs(found.target[-1] ** 2 - exact.target[-1] ** 2) < 4 * found.gap_error
 
 
 def test_second_order_is_penalised_by_its_own_norm(problem):
@@ -427,7 +474,7 @@ def test_selection_reports_the_predicted_error(problem, method):
 
 def test_all_rows_leave_nothing():
     rows, q = make_rows(50, 2), gaussian(2, 0.5)
-    projection = project_hermite([rows], rows, np.arange(50), LOGISTIC, q, n_obs=50)
+    projection = project_hermite(AllRows.of([rows], LOGISTIC, q), rows, np.arange(50), n_obs=50)
     assert projection.predicted_variance(np.arange(50), rows.weights) < 1e-12
     assert projection.n_draws < 100  # two dimensions have 22 polynomials of degree three to six
     np.testing.assert_array_equal(projection.came, rows.weights)
@@ -436,7 +483,7 @@ def test_all_rows_leave_nothing():
 def test_a_normal_with_unknown_scale_has_as_many_dimensions_as_its_statistics():
     """e^(−2λ) times 1, c and c cᵀ: six functions of two coefficients."""
     rows, q = make_rows(50, 2, family="normal"), gaussian(3, 0.2)
-    projection = project_hermite([rows], rows, np.arange(50), SCALED, q, n_obs=50)
+    projection = project_hermite(AllRows.of([rows], SCALED, q), rows, np.arange(50), n_obs=50)
     sizes = np.linalg.svd(projection.phi, compute_uv=False)
     assert np.sum(sizes > 1e-6 * sizes[0]) <= 6 * 4  # of each order from three to six
     coreset = select(projection, 30)
@@ -445,7 +492,7 @@ def test_a_normal_with_unknown_scale_has_as_many_dimensions_as_its_statistics():
 
 def test_a_normal_likelihood_leaves_nothing_to_rows():
     rows, q = make_rows(30, 2), gaussian(2, 0.5)
-    projection = project_hermite([rows], rows, np.arange(30), NORMAL, q, n_obs=30)
+    projection = project_hermite(AllRows.of([rows], NORMAL, q), rows, np.arange(30), n_obs=30)
     assert projection.variance == 0.0
     assert projection.norm > 0
     assert select(projection, 5).heldout_error == 0.0
@@ -455,10 +502,10 @@ def test_refusals():
     rows, q = make_rows(30, 2), gaussian(2, 0.5)
     nowhere = GaussianFit(q.mean, np.zeros((2, 2)))
     with pytest.raises(ReferenceFitError, match="no spread"):
-        project_hermite([rows], rows, np.arange(30), LOGISTIC, nowhere, n_obs=30)
+        project_hermite(AllRows.of([rows], LOGISTIC, nowhere), rows, np.arange(30), n_obs=30)
     many = rows[np.zeros(10_001, dtype=int)]
     with pytest.raises(OptionError, match="candidates is 10001"):
-        project_hermite([rows], many, np.arange(10_001), LOGISTIC, q, n_obs=10_001)
+        project_hermite(AllRows.of([rows], LOGISTIC, q), many, np.arange(10_001), n_obs=10_001)
 
 
 def test_which_programs_have_series():
@@ -525,7 +572,9 @@ def test_a_program_is_projected_in_its_own_parameters(name):
         q, function = of_coefficients(full.glm, gaussian), row_function(full.glm)
         numbers = np.array([3, 7, 50])
         pool = full.glm_pool(numbers)
-        projection = project_hermite(full.glm_rows(), pool, numbers, function, q, n_obs=300)
+        projection = project_hermite(
+            AllRows.of(full.glm_rows(), function, q), pool, numbers, n_obs=300
+        )
         draws = gaussian.draw(20_000, rng)
         assert projection.norm == pytest.approx(np.std(full.log_likelihood(draws)), rel=0.05)
         weights = np.array([20.0, 40.0, 10.0])

@@ -18,9 +18,11 @@ from stancoreset.selection.hermite.projection import (
     HermiteProjection,
     project_hermite,
 )
+from stancoreset.selection.hermite.rows import AllRows
 
 __all__ = [
     "MAX_CANDIDATES",
+    "AllRows",
     "Expected",
     "ExpectedRows",
     "HermiteProjection",

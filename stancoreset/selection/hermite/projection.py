@@ -16,12 +16,11 @@ R − Σ_m c_m r_m is orthogonal to all candidates, so that
 
     gap = ⟨R − Σ_m c_m r_m, R⟩ = Σ_n w_n ⟨R − Σ_m c_m r_m, r_n⟩,
 
-whose summands are nearly equal: a few hundred of them suffice.
+of which a few hundred rows suffice if those with large remainders are likelier to be drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -31,9 +30,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
-from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm import GlmRows
-from stancoreset.selection.hermite.functions import RowFunction
 from stancoreset.selection.hermite.products import (
     BUDGET,
     SumOfRows,
@@ -184,11 +181,9 @@ class HermiteProjection:
 
 
 def project_hermite(
-    chunks: Iterable[GlmRows],
+    rows: AllRows,
     pool: GlmRows,
     candidates: NDArray[np.int64],
-    function: RowFunction,
-    q: GaussianFit,
     *,
     n_obs: int,
     seed: int = 0,
@@ -197,11 +192,9 @@ def project_hermite(
 ) -> HermiteProjection:
     """Project all rows and the candidates on Hermite polynomials under q.
 
-    `chunks` are all rows with their weights, as `FullData.glm_rows` gives them, which are iterated
-    two or three times; `pool` are the candidates, as `FullData.glm_pool` gives them, with their row
-    numbers `candidates`, ascending. `function` and q, the distribution of the coefficients, are
-    those of `row_function` and `of_coefficients`. If the cost of an exact ‖R‖² exceeds the
-    `budget`, `sample` random rows estimate the gap.
+    `pool` are the candidates, as `FullData.glm_pool` gives them, with their row numbers
+    `candidates`, ascending. If the cost of an exact ‖R‖² exceeds the `budget`, `sample` random
+    rows estimate the gap.
 
     Raises
     ------
@@ -215,8 +208,7 @@ def project_hermite(
             f"candidates is {len(pool)}, expected at most {_MOST} for projection='hermite', which "
             f"forms their Gram matrix; {MAX_CANDIDATES} are enough"
         )
-    rows = AllRows.of(chunks, function, q)
-    own = hermite_series(pool, function, q)
+    own = hermite_series(pool, rows.function, rows.q)
     parts = rows.remainder
     way = plan(rows.count, len(pool), own.directions.shape[1], parts, budget)
     total = SumOfRows.of(rows, way)
@@ -224,13 +216,12 @@ def project_hermite(
         phi, target, _ = _factored(gram(own, parts), total.products(own))
         gap, error = total.squared_norm() - float(target @ target), 0.0
     else:
-        some = rows.sample(sample, seed)
+        some, factors = rows.sample(sample, seed)
         products = total.products(joined([own, some]))
         phi, target, combination = _factored(gram(own, parts), products[: len(own)])
         nearest = replace(own, weights=combination)
-        left = products[len(own) :] - between(nearest, some, parts)
-        gap = rows.weight * float(left.mean())
-        error = rows.weight * float(left.std()) / np.sqrt(len(left))
+        left = factors * (products[len(own) :] - between(nearest, some, parts))
+        gap, error = float(left.mean()), float(left.std()) / np.sqrt(len(left))
     gap = max(gap, 0.0)  # up to rounding
     norm = rows.squared_norm + gap + float(target @ target)
     require_spread(norm)

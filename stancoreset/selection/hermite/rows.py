@@ -1,4 +1,10 @@
-"""All rows as Hermite series: kept between passes if they fit in memory, else made again."""
+"""All rows as Hermite series: kept between passes if they fit in memory, else made again.
+
+Rows' remainders differ by orders of magnitude where groups do: with n rows a group's predictor has
+a variance of about 1/n, and each row a remainder of about n^−3/2. So rows are drawn at random, as
+candidates and to estimate sums, with probabilities half in proportion to their weights and half to
+the norms of their remainders; rows drawn by weight alone miss most small groups.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
@@ -26,9 +33,9 @@ _KEPT = 20_000_000
 class AllRows:
     """The rows of the full data, and the sums of their parts of orders one and two.
 
-    `kept` are the rows' series, if they fit in memory; `weight` is Σ_n w_n, and `sizes` are
+    `kept` are the rows' series, if they fit in memory; `sizes` are
     Σ_n w_n |v_np| of every part, bounds on its norm. `quadratic` holds the tensors of the parts of
-    orders one and two.
+    orders one and two. `chances` (n,) are the probabilities with which rows are drawn.
     """
 
     chunks: Iterable[GlmRows] = field(repr=False)
@@ -36,30 +43,33 @@ class AllRows:
     q: GaussianFit = field(repr=False)
     kept: tuple[HermiteSeries, ...] | None = field(repr=False)
     count: int
-    weight: float
     sizes: dict[Part, float] = field(repr=False)
     quadratic: dict[Part, Float] = field(repr=False)
+    chances: Float = field(repr=False)
 
     @classmethod
     def of(cls, chunks: Iterable[GlmRows], function: RowFunction, q: GaussianFit) -> AllRows:
         """Pass over the rows once."""
         kept: list[HermiteSeries] | None = []
-        count, weight = 0, 0.0
+        count = 0
         sizes: dict[Part, float] = {}
         quadratic: dict[Part, Float] = {}
+        sizes_of_rows: list[tuple[Float, Float]] = []
         for chunk in chunks:
             series = hermite_series(chunk, function, q)
             count += len(series)
-            weight += float(series.weights.sum())
             bounds = np.abs(series.values) @ series.weights
             for part, bound in zip(series.parts, bounds, strict=True):
                 sizes[part] = sizes.get(part, 0.0) + float(bound)
             add_tensors(quadratic, series, [p for p in series.parts if p.order <= 2])
+            beyond = np.sqrt(np.sum(series.of(p for p in series.parts if p.order > 2) ** 2, axis=0))
+            sizes_of_rows.append((series.weights, series.weights * beyond))
             if kept is not None:
                 kept.append(series)
                 kept = kept if count * q.chol.shape[1] <= _KEPT else None
         known = None if kept is None else tuple(kept)
-        return cls(chunks, function, q, known, count, weight, sizes, quadratic)
+        chances = _chances(*(np.concatenate(one) for one in zip(*sizes_of_rows, strict=True)))
+        return cls(chunks, function, q, known, count, sizes, quadratic, chances)
 
     def __iter__(self) -> Iterator[HermiteSeries]:
         if self.kept is not None:
@@ -81,13 +91,32 @@ class AllRows:
         """Variance under q of the projection of L on the quadratics."""
         return sum(float(np.sum(tensor**2)) for tensor in self.quadratic.values())
 
-    def sample(self, count: int, seed: int) -> HermiteSeries:
-        """Rows drawn with replacement, with probabilities proportional to their weights."""
-        places = np.sort(np.random.default_rng([seed, 37]).random(count)) * self.weight
-        before, chosen = 0.0, []
+    def sample(self, count: int, seed: int) -> tuple[HermiteSeries, Float]:
+        """Rows drawn with replacement, and their weights divided by their probabilities.
+
+        The mean of the latter times values x_n is an unbiased estimate of Σ_n w_n x_n.
+        """
+        rng = np.random.default_rng([seed, 37])
+        places = np.sort(rng.choice(self.count, size=count, p=self.chances))
+        before, chosen = 0, []
         for series in self:
-            edges = before + np.cumsum(series.weights)
-            here = (places >= before) & (places < edges[-1])
-            chosen.append(series[np.searchsorted(edges, places[here], side="right")])
-            before = float(edges[-1])
-        return joined(chosen)
+            here = places[(places >= before) & (places < before + len(series))]
+            chosen.append(series[here - before])
+            before += len(series)
+        some = joined(chosen)
+        return some, some.weights / self.chances[places]
+
+    def candidates(self, count: int, seed: int) -> NDArray[np.int64]:
+        """Positions of `count` different rows, drawn one after the other, ascending."""
+        rng = np.random.default_rng([seed, 41])
+        # The largest of log p + Gumbel's noise are such a sample.
+        with np.errstate(divide="ignore"):
+            keys = np.log(self.chances) + rng.gumbel(size=self.count)
+        return np.sort(np.argpartition(-keys, min(count, self.count) - 1)[:count])
+
+
+def _chances(weights: Float, norms: Float) -> Float:
+    """Probabilities half in proportion to weights and half to norms, if these are not all zero."""
+    by_weight = weights / weights.sum()
+    total = float(norms.sum())
+    return np.asarray(0.5 * (by_weight + norms / total) if total > 0 else by_weight)
