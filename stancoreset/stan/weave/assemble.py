@@ -103,13 +103,20 @@ class NoLikelihoodError(WeaveError):
 
 
 class Weaver:
-    """Weaves one program along one axis."""
+    """Weaves one program along one axis.
 
-    def __init__(self, program: n.Program, obs: str, merged: Iterable[str] = ()) -> None:
+    Its first `own` statements of transformed data are the author's; all of them by default.
+    """
+
+    def __init__(
+        self, program: n.Program, obs: str, merged: Iterable[str] = (), own: int | None = None
+    ) -> None:
         self.merged = tuple(sorted(merged))
         self.selections = spread_selections(program, obs)
         #: What transformed data have that the author's have not.
-        self.added = self.selections.program.transformed_data[len(program.transformed_data) :]
+        own = len(program.transformed_data) if own is None else own
+        self.added = self.selections.program.transformed_data[own:]
+        self.numbered = bool(self.selections.counts) or len(program.transformed_data) > own
         self.program = program = self.selections.program
         self.obs = obs
         self.names = Names(program)
@@ -266,7 +273,7 @@ class Weaver:
             log_lik=self.names.log_lik,
             tree=tree,
             shared=frozenset(self.merged),
-            numbered=bool(self.selections.counts),
+            numbered=self.numbered,
             outcome_statistics=conditioned,
         )
 

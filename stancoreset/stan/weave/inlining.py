@@ -25,16 +25,15 @@ from itertools import count
 from stancoreset.stan.syntax import Names, assigned_names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.integers import INT, ONE, plain_sum
 from stancoreset.stan.weave.library import suffix
 
 __all__ = ["THREADED", "without_densities", "without_partial_sums"]
 
 THREADED = ("reduce_sum", "reduce_sum_static")
-_INT = n.Type("int")
 _Call = n.Call | n.VoidCall
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 _DEEPEST = 5  # calls within calls
-_ONE = n.IntLit("1", type=_INT, data_only=True)
 
 
 def without_partial_sums(program: n.Program) -> n.Program:
@@ -136,7 +135,7 @@ class _Inline:
         if call.name in THREADED:  # one slice that is all rows
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
-            given, name = (rows, _ONE, self.length(rows), *shared), first.name
+            given, name = (rows, ONE, self.length(rows), *shared), first.name
         function = self.function(name, len(given))
         if function is None or not isinstance(function.body, n.Block):
             return None
@@ -164,7 +163,7 @@ class _Inline:
         """The number of rows: the declared one where `rows` is a variable."""
         if isinstance(rows, n.Var) and rows.name in self.declared:
             return self.declared[rows.name].size.dims[0]
-        return n.Call("size", (rows,), type=_INT, data_only=True)
+        return n.Call("size", (rows,), type=INT, data_only=True)
 
     def renamed(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         """`body` with new names for its own variables where the program has such names."""
@@ -190,7 +189,7 @@ class _Inline:
             d.name: d.value
             for s in body
             for d in n.walk(s)
-            if isinstance(d, n.Decl) and d.type == _INT and d.name not in changed
+            if isinstance(d, n.Decl) and d.type == INT and d.name not in changed
             if isinstance(d.value, n.Var | n.IntLit)
         }
         if not aliases:
@@ -200,8 +199,8 @@ class _Inline:
 
     def shorter(self, node: n.Node) -> n.Node | None:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
-        if isinstance(node, n.Binary) and node.type == _INT:
-            return _sum(node)
+        if isinstance(node, n.Binary) and node.type == INT:
+            return plain_sum(node)
         if not (isinstance(node, n.Index) and isinstance(node.base, n.Var)):
             return None
         declaration = self.declared.get(node.base.name)
@@ -294,30 +293,6 @@ def _is_all(index: n.Indexing, size: n.Expr) -> bool:
         case n.Between(lower, upper):
             return text(bare(lower)) == "1" and text(bare(upper)) == text(bare(size))
     return isinstance(index, n.All)
-
-
-def _sum(e: n.Binary) -> n.Expr | None:
-    """A sum of integers that leaves one name or number; None for any other."""
-    atoms: dict[str, tuple[n.Expr, int]] = {}
-    constant = 0
-    for atom, sign in _terms(e, 1):
-        if isinstance(atom, n.IntLit):
-            constant += sign * int(atom.text)
-        else:
-            atoms[text(atom)] = (atom, atoms.get(text(atom), (atom, 0))[1] + sign)
-    left = [(atom, times) for atom, times in atoms.values() if times]
-    if not left and constant >= 0:
-        return n.IntLit(str(constant), type=_INT, data_only=True)
-    return left[0][0] if len(left) == 1 and left[0][1] == 1 and not constant else None
-
-
-def _terms(e: n.Expr, sign: int) -> Iterator[tuple[n.Expr, int]]:
-    e = bare(e)
-    if isinstance(e, n.Binary) and e.op in ("+", "-"):
-        yield from _terms(e.left, sign)
-        yield from _terms(e.right, sign if e.op == "+" else -sign)
-    else:
-        yield e, sign
 
 
 def _without_unused(program: n.Program, done: Sequence[n.FunDef]) -> n.Program:

@@ -30,6 +30,7 @@ from stancoreset.stan.weave.counts import (
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
+from stancoreset.stan.weave.segments import without_segments
 from stancoreset.stan.weave.separate import Entry
 from stancoreset.stan.weave.spelling import in_one_spelling
 
@@ -84,30 +85,34 @@ def weave(
     try:
         return replace(_weave(program, obs), written=written)
     except WeaveError:
-        plain = without_densities(program)
+        plain = without_segments(without_densities(program))
         if plain is not program:
             with suppress(WeaveError):  # the reason against the program as it was written is told
-                return replace(_weave(plain, obs), written=written)
+                own = len(program.transformed_data)
+                return replace(_weave(plain, obs, own), written=written)
         raise
 
 
-def _weave(program: n.Program, obs: str | None) -> Woven:
-    """The program woven along one count, or along several that are the same."""
+def _weave(program: n.Program, obs: str | None, own: int | None = None) -> Woven:
+    """The program woven along one count, or along several that are the same.
+
+    Its first `own` statements of transformed data are the author's.
+    """
     try:
-        return _along(program, obs)
+        return _along(program, obs, own)
     except WeaveError as error:
         telling = error
         for count, others in shared_counts(program).items():
             if obs not in (None, count):
                 continue
             try:
-                return Weaver(merged(program, count, others), count, others).woven()
+                return Weaver(merged(program, count, others), count, others, own).woven()
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
 
 
-def _along(program: n.Program, obs: str | None) -> Woven:
+def _along(program: n.Program, obs: str | None, own: int | None) -> Woven:
     """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
@@ -117,7 +122,7 @@ def _along(program: n.Program, obs: str | None) -> Woven:
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
             )
-        return Weaver(program, obs).woven()
+        return Weaver(program, obs, own=own).woven()
     if not possible:
         raise WeaveError(
             0,
@@ -128,7 +133,7 @@ def _along(program: n.Program, obs: str | None) -> Woven:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            weaver = Weaver(program, name)
+            weaver = Weaver(program, name, own=own)
             weaver.walk()
             found[name] = weaver
         except WeaveError as error:
@@ -159,10 +164,17 @@ def _choose(
         if covered and (not same or fewer) and not _across(program, found[best], other):
             continue
         first, second = (d for d in program.data if d.name in (best, name))
+        both = ""
+        if not found[best].weighted & other.weighted:
+            both = (
+                "; to weight both, as of observed and censored times, put them in one table with "
+                "a column that says which density a row has, and branch on it in a loop over all "
+                "rows"
+            )
         raise WeaveError(
             second.line,
             f"both `{first.name}` and `{second.name}` can count the observations; say which with "
-            f'obs="{first.name}" or obs="{second.name}"',
+            f'obs="{first.name}" or obs="{second.name}" (the others are kept as they are){both}',
         )
     _refuse_if_another_is_meant(program, found[best], refused)
     return found[best]

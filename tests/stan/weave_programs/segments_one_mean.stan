@@ -1,4 +1,4 @@
-// refuse: \d+ .
+// data: {"K": 11, "N": 3, "len": [4, 2, 5]}
 data { int N; int K; array[N] int len; vector[K] y; }
 parameters { real mu; }
 model {

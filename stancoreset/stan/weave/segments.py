@@ -1,0 +1,315 @@
+"""Rows in segments, as people write groups of different sizes, with a number for each row instead.
+
+    int pos = 1;
+    for (j in 1:J) {
+      segment(y, pos, s[j]) ~ normal(mu[j], sigma);        // or y[first[j]:last[j]] ~ …
+      pos = pos + s[j];
+    }
+
+Row n is in the segment of one j, which transformed data find once from the full data by the same
+loop; then each row has its own term:
+
+    for (n in 1:N) y[n] ~ normal(mu[j_of_row[n]], sigma);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names, assigned_names, assignments, bare, names_in, sources
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.integers import INT, ONE, minus, sum_of
+from stancoreset.stan.weave.library import UNARY, density, suffix
+
+__all__ = ["without_segments"]
+
+_ZERO = n.IntLit("0", type=INT, data_only=True)
+_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
+
+
+def without_segments(program: n.Program) -> n.Program:
+    """The program with a term for each row in place of terms of segments.
+
+    Loops that hold more than univariate densities of segments stay as they are.
+    """
+    rows = _RowData(program)
+    if not any(rows.slices(s) for s in program.model):
+        return program
+    split = _Split(rows, Names(program))
+    model = split.statements(program.model)
+    if not split.found:
+        return program
+    return replace(program, transformed_data=(*program.transformed_data, *split.found), model=model)
+
+
+class _NotSplitError(Exception):
+    """The loop stays as it is."""
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """``base[lower:upper]``, or ``segment(base, lower, …)``, and what follows in the index."""
+
+    base: n.Var
+    lower: n.Expr
+    upper: n.Expr
+    further: tuple[n.Indexing, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[object, object]:
+        return sum_of(self.lower), sum_of(self.upper)
+
+
+class _RowData:
+    """Data by rows, and slices of them."""
+
+    def __init__(self, program: n.Program) -> None:
+        integers = {d.name for d in program.data if d.type == INT}
+        known = (*program.data, *program.transformed_data)
+        self.known = {d.name for d in known if isinstance(d, n.Decl)}
+        self.counts = {
+            d.name: size.name
+            for d in program.data
+            if d.size.dims and isinstance(size := bare(d.size.dims[0]), n.Var)
+            if size.name in integers
+        }
+
+    def slice(self, e: n.Node) -> _Slice | None:
+        match e:
+            case n.Index(base=n.Var() as base, indices=(n.Between(lower, upper), *further)):
+                found = _Slice(base, lower, upper, tuple(further))
+            case n.Call(name="segment", args=(n.Var() as base, lower, length)):
+                last = n.Binary(lower, "+", minus(length, ONE), type=INT, data_only=True)
+                found = _Slice(base, lower, last)
+            case _:
+                return None
+        return found if base.name in self.counts else None
+
+    def slices(self, node: n.Node) -> list[_Slice]:
+        return [found for e in n.walk(node) if (found := self.slice(e)) is not None]
+
+
+@dataclass
+class _Split:
+    """Splits the loops over segments of a list of statements.
+
+    `found` are the statements of transformed data that number the rows.
+    """
+
+    rows: _RowData
+    names: Names
+    found: list[n.Stmt] = field(default_factory=list)
+
+    def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        out: list[n.Stmt] = []
+        for k, s in enumerate(body):
+            match s:
+                case n.For() if self.rows.slices(s):
+                    try:
+                        out += _Loop(self.rows, self.names).split(s, body[:k], self.found)
+                    except _NotSplitError:
+                        out.append(s)
+                case n.Block(body=inner):
+                    out.append(replace(s, body=self.statements(inner)))
+                case n.If(yes=n.Block(body=inner) as yes, no=None):
+                    out.append(replace(s, yes=replace(yes, body=self.statements(inner))))
+                case _:
+                    out.append(s)
+        return tuple(out)
+
+
+class _Loop:
+    """One loop over segments: its statements, taken apart."""
+
+    def __init__(self, rows: _RowData, names: Names) -> None:
+        self.rows = rows
+        self.names = names
+        self.loops: list[str] = []  # variables of the loops around a statement
+        self.conditional = False
+        self.numbers: list[n.Stmt] = []  # declarations of the numbers of rows
+        self.terms: list[n.Stmt] = []
+        self.local: set[str] = set()
+
+    def split(self, s: n.For, before: Sequence[n.Stmt], found: list[n.Stmt]) -> list[n.Stmt]:
+        """What stands for the loop; `found` is lengthened by what numbers the rows."""
+        wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in self.rows.slices(s)))
+        pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
+        self.counting = sources(pairs, wanted)
+        self.local = {d.name for d in n.walk(s) if isinstance(d, n.Decl)} - self.counting
+        start = [x for x in before if self.counts(x)]
+        inner = (x.name for x in n.walk(s) if isinstance(x, n.For | n.Decl))
+        given = self.rows.known | {x.name for x in start if isinstance(x, n.Decl)} | {*inner}
+        if self.counting - given:  # declared further outside
+            raise _NotSplitError
+        numbering = self.numbering(s)
+        rest = self.rest(s)
+        found += [*self.numbers, n.Block((*start, numbering))]
+        return [*([rest] if rest is not None else []), *self.terms]
+
+    def counts(self, s: n.Stmt) -> bool:
+        """Whether a statement only computes the bounds of segments."""
+        if isinstance(s, n.Decl):
+            return s.name in self.counting
+        return isinstance(s, n.Assign) and assigned_names(s) <= self.counting
+
+    def numbering(self, s: n.Stmt) -> n.Stmt:
+        """`s` with numbers of rows in place of densities, and nothing but what those need."""
+        match s:
+            case n.For(name=name, lower=n.IntLit("1"), body=body):
+                self.loops.append(name)
+                inner = self.numbering(body)
+                self.loops.pop()
+                return replace(s, body=inner)
+            case n.Block(body=body):
+                return replace(s, body=tuple(self.numbering(x) for x in body))
+            case n.If(yes=yes, no=no):
+                outside, self.conditional = self.conditional, True
+                branches = self.numbering(yes), no and self.numbering(no)
+                self.conditional = outside
+                return replace(s, yes=branches[0], no=branches[1])
+            case n.Tilde() | n.TargetAdd() if self.rows.slices(s):
+                return self.numbered(s)
+        if self.rows.slices(s):
+            raise _NotSplitError
+        return s if self.counts(s) else n.Skip(line=s.line)
+
+    def rest(self, s: n.Stmt) -> n.Stmt | None:
+        """`s` without densities of segments; None if nothing but counting is left."""
+
+        def change(node: n.Node) -> n.Node | None:
+            cut = isinstance(node, n.Tilde | n.TargetAdd) and self.rows.slices(node)
+            return n.Skip() if cut else None
+
+        left: n.Stmt = n.transform(s, change)
+        added = [x for x in n.walk(left) if isinstance(x, n.Tilde | n.TargetAdd | n.VoidCall)]
+        outer = assigned_names(left) - self.counting - self.local
+        return left if added or outer else None
+
+    def numbered(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+        """Numbers for the rows of a density's segment; its term goes to `terms`."""
+        name, arguments = _density(s)
+        slices = self.rows.slices(s)
+        outcome = self.rows.slice(arguments[0])
+        if outcome is None or name is None or names_in(s) & self.local:
+            raise _NotSplitError
+        count = self.rows.counts[outcome.base.name]
+        same = {x.bounds for x in slices} == {outcome.bounds}
+        if not same or any(self.rows.counts[x.base.name] != count for x in slices):
+            raise _NotSplitError
+        size = n.Var(count, type=INT, data_only=True)
+        row = n.Var(self.names.fresh("n"), type=INT, data_only=True)
+        numbers = {loop: n.Var(self.names.fresh(f"{loop}_of_row"), type=n.Type("int", 1),
+                               data_only=True) for loop in self.loops}  # fmt: skip
+        # A row in two segments gets -1, one in none 0; the declared bound then names the row.
+        term = _Element(self.rows, row, {k: _at(v, row) for k, v in numbers.items()}).statement(s)
+        used = names_in(term) & {v.name for v in numbers.values()}
+        lowest = _ZERO if self.conditional else ONE
+        size_of_all = n.SizedType("int", array=(size,))
+        zeros = n.Call("rep_array", (_ZERO, size), type=n.Type("int", 1))
+        for number in numbers.values():
+            bounds = n.Constraint("bounds", lower=lowest)
+            self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=s.line))
+        if self.conditional or not used:
+            term = n.If(_differs(_at(next(iter(numbers.values())), row)), term, line=s.line)
+        self.terms.append(n.For(row.name, ONE, size, n.Block((term,)), line=s.line))
+        body = n.Block(
+            tuple(_numbered(_at(v, row), n.Var(k, type=INT)) for k, v in numbers.items())
+        )
+        return n.For(row.name, outcome.lower, outcome.upper, body, line=s.line)
+
+
+def _differs(number: n.Expr) -> n.Expr:
+    """``number != 0``"""
+    return n.Binary(number, "!=", _ZERO, type=INT, data_only=True)
+
+
+def _numbered(number: n.Expr, value: n.Expr) -> n.Stmt:
+    """``number = number != 0 ? -1 : value;``"""
+    twice = n.Unary("-", ONE, type=INT, data_only=True)
+    return n.Assign(number, "=", n.Ternary(_differs(number), twice, value, type=INT))
+
+
+def _at(number: n.Var, row: n.Var) -> n.Expr:
+    return n.Index(number, (n.Single(row),), type=INT, data_only=True)
+
+
+def _density(s: n.Tilde | n.TargetAdd) -> tuple[str | None, tuple[n.Expr, ...]]:
+    """Name and arguments of a density of scalars, the outcome first; None for other terms."""
+    if isinstance(s, n.Tilde):
+        name, arguments = s.distribution, (s.arg, *s.args)
+        if s.truncated:
+            raise _NotSplitError
+    else:
+        call = bare(s.value)
+        if not isinstance(call, n.Call) or call.user:
+            raise _NotSplitError
+        name, arguments = suffix(call.name)[0], call.args
+    known = density(name)
+    if known is None or known.glm is not None or known.rank(0):
+        raise _NotSplitError
+    return name, arguments
+
+
+@dataclass(frozen=True)
+class _Element:
+    """The term of one row, of a density of a segment."""
+
+    rows: _RowData
+    row: n.Var
+    numbers: dict[str, n.Expr]
+
+    def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+        name, _ = _density(s)
+        known = density(name or "")
+        assert known is not None
+        if isinstance(s, n.Tilde):
+            arguments = tuple(
+                self.argument(a, known.rank(k)) for k, a in enumerate((s.arg, *s.args))
+            )
+            return replace(s, arg=arguments[0], args=arguments[1:], origin=s.as_written)
+        call = bare(s.value)
+        assert isinstance(call, n.Call)
+        arguments = tuple(self.argument(a, known.rank(k)) for k, a in enumerate(call.args))
+        return replace(s, value=replace(call, args=arguments), origin=s.as_written)
+
+    def argument(self, e: n.Expr, rank: int) -> n.Expr:
+        """An argument that has `rank` for one row."""
+        return self.value(e) if e.type.rank <= rank else self.element(e)
+
+    def value(self, e: n.Expr) -> n.Expr:
+        """What all rows of a segment share."""
+        if self.rows.slices(e):
+            raise _NotSplitError
+
+        def change(node: n.Node) -> n.Node | None:
+            return self.numbers.get(node.name) if isinstance(node, n.Var) else None
+
+        return n.transform(e, change)  # type: ignore[no-any-return]
+
+    def element(self, e: n.Expr) -> n.Expr:
+        """The entry of the row, in a container that has one for each row of the segment."""
+        kind = e.type.element()
+        found = self.rows.slice(e)
+        if found is not None:
+            if any(names_in(i) & self.numbers.keys() for i in found.further):
+                raise _NotSplitError
+            indices = (n.Single(self.row), *found.further)
+            return n.Index(found.base, indices, type=kind, data_only=True)
+        match e:
+            case n.Paren(arg=arg):
+                return n.Paren(self.element(arg), type=kind)
+            case n.Unary(op=op, arg=arg):
+                return n.Unary(op, self.element(arg), type=kind)
+            case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
+                return n.Binary(self.element(left), "*", self.value(right), type=kind)
+            case n.Binary(left=left, op=op, right=right):
+                one, two = (
+                    self.element(x) if x.type.rank else self.value(x) for x in (left, right)
+                )
+                return n.Binary(one, _SCALAR_OPS.get(op, op), two, type=kind)
+            case n.Call(name="rep_vector", args=(arg, _)):
+                return self.value(arg)
+            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
+                return replace(e, args=(self.element(arg),), type=kind)
+        raise _NotSplitError
