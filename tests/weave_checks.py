@@ -121,6 +121,8 @@ def identities(
     """Worst relative error of each identity."""
     woven = weave(code, obs) if woven is None else woven
     rng = np.random.default_rng(seed)
+    for name, sizes in woven.counted.items():
+        data = {**data, name: int(np.prod([data[size] for size in sizes]))}
     full = {**data, **frozen_data(code, woven, data)}
     size = int(data[woven.obs])
     every = np.arange(size)

@@ -142,5 +142,6 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         shared=woven.shared,
         outcome_statistics=woven.outcome_statistics,
         written=woven.written,
+        counted=woven.counted,
     )
     return Adopted(program, weighted, woven, source)

@@ -8,6 +8,7 @@ declarations alone; `stancoreset.model.identities` checks by numbers that it beh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,6 +72,8 @@ class WeightedProgram:
         pointwise likelihood.
     written : mapping of str to int
         `obs` and its value, where the user's program has a number instead.
+    counted : mapping of str to tuple of str
+        `obs` and the data integers whose product it is, where observations are cells of a table.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class WeightedProgram:
     shared: frozenset[str] = frozenset()
     outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", dict(self.rows))
@@ -126,6 +130,9 @@ class WeightedProgram:
         observations, or if a weight is negative.
         """
         raw = {**self.written, **raw_data(data)}
+        for name, sizes in self.counted.items():
+            if all(isinstance(raw.get(size), int | np.integer) for size in sizes):
+                raw.setdefault(name, math.prod(int(raw[size]) for size in sizes))
         for name in sorted(self.shared & raw.keys()):
             if self.obs in raw and raw[name] != raw[self.obs]:
                 raise DataError(

@@ -65,6 +65,9 @@ class Woven:
     written : mapping of str to int
         `obs` and its value, where the original program has a number instead
         (``vector[504] y``); empty otherwise.
+    counted : mapping of str to tuple of str
+        `obs` and the data integers whose product it is, where observations are the cells of a
+        table; empty otherwise.
     """
 
     code: str
@@ -80,6 +83,7 @@ class Woven:
     numbered: bool = False
     outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))
@@ -105,18 +109,23 @@ class NoLikelihoodError(WeaveError):
 class Weaver:
     """Weaves one program along one axis.
 
-    Its first `own` statements of transformed data are the author's; all of them by default.
+    `added` are statements of transformed data that the author's program has not; they number rows.
     """
 
     def __init__(
-        self, program: n.Program, obs: str, merged: Iterable[str] = (), own: int | None = None
+        self,
+        program: n.Program,
+        obs: str,
+        merged: Iterable[str] = (),
+        added: Sequence[n.Stmt] = (),
     ) -> None:
         self.merged = tuple(sorted(merged))
         self.selections = spread_selections(program, obs)
+        selected = self.selections.program.transformed_data[len(program.transformed_data) :]
         #: What transformed data have that the author's have not.
-        own = len(program.transformed_data) if own is None else own
-        self.added = self.selections.program.transformed_data[own:]
-        self.numbered = bool(self.selections.counts) or len(program.transformed_data) > own
+        self.added = (*added, *selected)
+        self.numbering = {s.name for s in added if isinstance(s, n.Decl)}
+        self.numbered = bool(self.selections.counts or added)
         self.program = program = self.selections.program
         self.obs = obs
         self.names = Names(program)
@@ -187,7 +196,8 @@ class Weaver:
         frozen = {
             d.name
             for d in globals_
-            if env[d.name].stat
+            if d.name in self.numbering
+            or env[d.name].stat
             or env[d.name].kind in ("coupled", "sum", "row")
             or any(flow.rows.value(size).stat == BY_DATA for size in d.size.dims)
         } | self.selections.counts

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import Names, assigned_names, assignments, bare, names_in, sources
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import INT, ONE, minus, sum_of
-from stancoreset.stan.weave.library import UNARY, density, suffix
 
 __all__ = ["without_segments"]
 
 _ZERO = n.IntLit("0", type=INT, data_only=True)
-_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
 
 
 def without_segments(program: n.Program) -> n.Program:
@@ -41,10 +40,6 @@ def without_segments(program: n.Program) -> n.Program:
     if not split.found:
         return program
     return replace(program, transformed_data=(*program.transformed_data, *split.found), model=model)
-
-
-class _NotSplitError(Exception):
-    """The loop stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,7 @@ class _Split:
                 case n.For() if self.rows.slices(s):
                     try:
                         out += _Loop(self.rows, self.names).split(s, body[:k], self.found)
-                    except _NotSplitError:
+                    except NotSplitError:
                         out.append(s)
                 case n.Block(body=inner):
                     out.append(replace(s, body=self.statements(inner)))
@@ -141,7 +136,7 @@ class _Loop:
         inner = (x.name for x in n.walk(s) if isinstance(x, n.For | n.Decl))
         given = self.rows.known | {x.name for x in start if isinstance(x, n.Decl)} | {*inner}
         if self.counting - given:  # declared further outside
-            raise _NotSplitError
+            raise NotSplitError
         numbering = self.numbering(s)
         rest = self.rest(s)
         found += [*self.numbers, n.Block((*start, numbering))]
@@ -171,7 +166,7 @@ class _Loop:
             case n.Tilde() | n.TargetAdd() if self.rows.slices(s):
                 return self.numbered(s)
         if self.rows.slices(s):
-            raise _NotSplitError
+            raise NotSplitError
         return s if self.counts(s) else n.Skip(line=s.line)
 
     def rest(self, s: n.Stmt) -> n.Stmt | None:
@@ -188,21 +183,33 @@ class _Loop:
 
     def numbered(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
         """Numbers for the rows of a density's segment; its term goes to `terms`."""
-        name, arguments = _density(s)
         slices = self.rows.slices(s)
-        outcome = self.rows.slice(arguments[0])
-        if outcome is None or name is None or names_in(s) & self.local:
-            raise _NotSplitError
+        outcome = self.rows.slice(arguments(s)[0])
+        if outcome is None or names_in(s) & self.local:
+            raise NotSplitError
         count = self.rows.counts[outcome.base.name]
         same = {x.bounds for x in slices} == {outcome.bounds}
         if not same or any(self.rows.counts[x.base.name] != count for x in slices):
-            raise _NotSplitError
+            raise NotSplitError
         size = n.Var(count, type=INT, data_only=True)
         row = n.Var(self.names.fresh("n"), type=INT, data_only=True)
         numbers = {loop: n.Var(self.names.fresh(f"{loop}_of_row"), type=n.Type("int", 1),
                                data_only=True) for loop in self.loops}  # fmt: skip
         # A row in two segments gets -1, one in none 0; the declared bound then names the row.
-        term = _Element(self.rows, row, {k: _at(v, row) for k, v in numbers.items()}).statement(s)
+
+        def entry(e: n.Expr) -> n.Expr | None:
+            found = self.rows.slice(e)
+            if found is None:
+                return None
+            if any(names_in(i) & numbers.keys() for i in found.further):
+                raise NotSplitError
+            indices = (n.Single(row), *found.further)
+            return n.Index(found.base, indices, type=e.type.element(), data_only=True)
+
+        def whole(e: n.Expr) -> bool:
+            return bool(self.rows.slices(e))
+
+        term = Element(entry, {k: _at(v, row) for k, v in numbers.items()}, whole).statement(s)
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = _ZERO if self.conditional else ONE
         size_of_all = n.SizedType("int", array=(size,))
@@ -232,84 +239,3 @@ def _numbered(number: n.Expr, value: n.Expr) -> n.Stmt:
 
 def _at(number: n.Var, row: n.Var) -> n.Expr:
     return n.Index(number, (n.Single(row),), type=INT, data_only=True)
-
-
-def _density(s: n.Tilde | n.TargetAdd) -> tuple[str | None, tuple[n.Expr, ...]]:
-    """Name and arguments of a density of scalars, the outcome first; None for other terms."""
-    if isinstance(s, n.Tilde):
-        name, arguments = s.distribution, (s.arg, *s.args)
-        if s.truncated:
-            raise _NotSplitError
-    else:
-        call = bare(s.value)
-        if not isinstance(call, n.Call) or call.user:
-            raise _NotSplitError
-        name, arguments = suffix(call.name)[0], call.args
-    known = density(name)
-    if known is None or known.glm is not None or known.rank(0):
-        raise _NotSplitError
-    return name, arguments
-
-
-@dataclass(frozen=True)
-class _Element:
-    """The term of one row, of a density of a segment."""
-
-    rows: _RowData
-    row: n.Var
-    numbers: dict[str, n.Expr]
-
-    def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
-        name, _ = _density(s)
-        known = density(name or "")
-        assert known is not None
-        if isinstance(s, n.Tilde):
-            arguments = tuple(
-                self.argument(a, known.rank(k)) for k, a in enumerate((s.arg, *s.args))
-            )
-            return replace(s, arg=arguments[0], args=arguments[1:], origin=s.as_written)
-        call = bare(s.value)
-        assert isinstance(call, n.Call)
-        arguments = tuple(self.argument(a, known.rank(k)) for k, a in enumerate(call.args))
-        return replace(s, value=replace(call, args=arguments), origin=s.as_written)
-
-    def argument(self, e: n.Expr, rank: int) -> n.Expr:
-        """An argument that has `rank` for one row."""
-        return self.value(e) if e.type.rank <= rank else self.element(e)
-
-    def value(self, e: n.Expr) -> n.Expr:
-        """What all rows of a segment share."""
-        if self.rows.slices(e):
-            raise _NotSplitError
-
-        def change(node: n.Node) -> n.Node | None:
-            return self.numbers.get(node.name) if isinstance(node, n.Var) else None
-
-        return n.transform(e, change)  # type: ignore[no-any-return]
-
-    def element(self, e: n.Expr) -> n.Expr:
-        """The entry of the row, in a container that has one for each row of the segment."""
-        kind = e.type.element()
-        found = self.rows.slice(e)
-        if found is not None:
-            if any(names_in(i) & self.numbers.keys() for i in found.further):
-                raise _NotSplitError
-            indices = (n.Single(self.row), *found.further)
-            return n.Index(found.base, indices, type=kind, data_only=True)
-        match e:
-            case n.Paren(arg=arg):
-                return n.Paren(self.element(arg), type=kind)
-            case n.Unary(op=op, arg=arg):
-                return n.Unary(op, self.element(arg), type=kind)
-            case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
-                return n.Binary(self.element(left), "*", self.value(right), type=kind)
-            case n.Binary(left=left, op=op, right=right):
-                one, two = (
-                    self.element(x) if x.type.rank else self.value(x) for x in (left, right)
-                )
-                return n.Binary(one, _SCALAR_OPS.get(op, op), two, type=kind)
-            case n.Call(name="rep_vector", args=(arg, _)):
-                return self.value(arg)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-                return replace(e, args=(self.element(arg),), type=kind)
-        raise _NotSplitError

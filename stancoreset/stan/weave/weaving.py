@@ -20,6 +20,7 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
+from stancoreset.stan.weave.cells import in_long_form
 from stancoreset.stan.weave.counts import (
     candidates,
     data_dependences,
@@ -84,35 +85,51 @@ def weave(
     program, written = with_count(without_partial_sums(in_one_spelling(program)))
     try:
         return replace(_weave(program, obs), written=written)
-    except WeaveError:
-        plain = without_segments(without_densities(program))
-        if plain is not program:
-            with suppress(WeaveError):  # the reason against the program as it was written is told
-                own = len(program.transformed_data)
-                return replace(_weave(plain, obs, own), written=written)
+    except WeaveError:  # the reason against the program as it was written is told
+        for other in (_rewritten, _by_cells):
+            with suppress(WeaveError):
+                woven = other(program, obs)
+                if woven is not None:
+                    return replace(woven, written=written)
         raise
 
 
-def _weave(program: n.Program, obs: str | None, own: int | None = None) -> Woven:
+def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
+    """The program woven with its functions and segments written out; None if it has none."""
+    plain = without_segments(without_densities(program))
+    added = plain.transformed_data[len(program.transformed_data) :]
+    return None if plain is program else _weave(plain, obs, added)
+
+
+def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
+    """The program woven by the cells of its tables; None if it models none."""
+    long = in_long_form(without_densities(program)) if obs is None else None
+    if long is None:
+        return None
+    woven = Weaver(long.program, long.obs, added=long.added).woven()
+    return replace(woven, counted={long.obs: long.sizes})
+
+
+def _weave(program: n.Program, obs: str | None, added: Sequence[n.Stmt] = ()) -> Woven:
     """The program woven along one count, or along several that are the same.
 
-    Its first `own` statements of transformed data are the author's.
+    `added` are statements of its transformed data that the author's program has not.
     """
     try:
-        return _along(program, obs, own)
+        return _along(program, obs, added)
     except WeaveError as error:
         telling = error
         for count, others in shared_counts(program).items():
             if obs not in (None, count):
                 continue
             try:
-                return Weaver(merged(program, count, others), count, others, own).woven()
+                return Weaver(merged(program, count, others), count, others, added).woven()
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
 
 
-def _along(program: n.Program, obs: str | None, own: int | None) -> Woven:
+def _along(program: n.Program, obs: str | None, added: Sequence[n.Stmt]) -> Woven:
     """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
@@ -122,7 +139,7 @@ def _along(program: n.Program, obs: str | None, own: int | None) -> Woven:
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
             )
-        return Weaver(program, obs, own=own).woven()
+        return Weaver(program, obs, added=added).woven()
     if not possible:
         raise WeaveError(
             0,
@@ -133,7 +150,7 @@ def _along(program: n.Program, obs: str | None, own: int | None) -> Woven:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            weaver = Weaver(program, name, own=own)
+            weaver = Weaver(program, name, added=added)
             weaver.walk()
             found[name] = weaver
         except WeaveError as error:

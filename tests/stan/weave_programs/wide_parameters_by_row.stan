@@ -1,4 +1,5 @@
-// refuse: 3 .*observations in rows and columns.*`alpha` has one element.*obs="T".*
+// data: {"N": 5, "T": 4}
+// The rats: a line for each of N animals, weighed at the same T times.
 data { int N; int T; array[T] real x; array[N, T] real y; real xbar; }
 parameters { array[N] real alpha; array[N] real beta; real mu_alpha; real mu_beta; real<lower=0> s; }
 model {

@@ -1,0 +1,291 @@
+"""Wide tables, with parameters for rows and for columns: each cell is an observation.
+
+    array[I, J] int y;  …  for (i in 1:I) y[i] ~ bernoulli_logit(theta[i] - beta);
+
+The numbers of row and column and the value of each cell are data of one observation, which
+transformed data compute once from the table:
+
+    for (n in 1:N_cells) y_cell[n] ~ bernoulli_logit(theta[i_cell[n]] - beta[j_cell[n]]);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stancoreset.stan.syntax import Names, bare, increments, names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
+from stancoreset.stan.weave.integers import INT, ONE
+
+__all__ = ["Long", "in_long_form"]
+
+_INTS = n.Type("int", 1)
+
+
+@dataclass(frozen=True)
+class Long:
+    """A program whose observations are the cells of its tables.
+
+    Attributes
+    ----------
+    program : Program
+    obs : str
+        Its data integer that counts cells.
+    sizes : tuple of str
+        Data integers whose product it is.
+    added : tuple of Statement
+        What transformed data have that the author's have not, without mention of `obs`.
+    """
+
+    program: n.Program
+    obs: str
+    sizes: tuple[str, str]
+    added: tuple[n.Stmt, ...]
+
+
+def in_long_form(program: n.Program) -> Long | None:
+    """The program with a term for each cell; None if it has no table that is modelled by cells."""
+    for sizes, tables in _tables(program).items():
+        with_cells = _Cells(program, sizes, tables)
+        try:
+            model = with_cells.statements(program.model, {})
+        except NotSplitError:
+            continue
+        if with_cells.terms and not any(
+            with_cells.outcome(s) for x in model for s in increments(x)
+        ):
+            return with_cells.long(program, model)
+    return None
+
+
+def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
+    """Data of two dimensions that two data integers count, by these."""
+    integers = {d.name for d in program.data if d.type == INT}
+    found: dict[tuple[str, str], dict[str, n.Decl]] = {}
+    for d in program.data:
+        sizes = [s.name for s in map(bare, d.size.dims) if isinstance(s, n.Var)]
+        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= integers and sizes[0] != sizes[1]:
+            found.setdefault((sizes[0], sizes[1]), {})[d.name] = d
+    return found
+
+
+class _Cells:
+    """Takes the loops over rows and columns of tables apart."""
+
+    def __init__(
+        self, program: n.Program, sizes: tuple[str, str], tables: dict[str, n.Decl]
+    ) -> None:
+        names = Names(program)
+        self.sizes = sizes
+        self.tables = tables
+        self.count = n.Var(names.fresh("N_cells"), type=INT, data_only=True)
+        self.cell = n.Var(names.fresh("n"), type=INT, data_only=True)
+        self.numbers = tuple(
+            n.Var(names.fresh(f"{name}_cell"), type=_INTS, data_only=True) for name in ("i", "j")
+        )
+        self.values = {
+            name: n.Var(names.fresh(f"{name}_cell"), type=_value_type(d), data_only=True)
+            for name, d in tables.items()
+        }
+        self.used: set[str] = set()
+        self.terms = 0
+
+    def statements(self, body: Sequence[n.Stmt], loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        """What stands for `body`; `loops` are variables of loops around it, and their axes."""
+        return tuple(new for s in body for new in self.statement(s, loops))
+
+    def statement(self, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        if not any(self.outcome(x) for x in increments(s)):
+            return (s,)
+        match s:
+            case n.Block(body=body):
+                if loops and any(isinstance(x, n.Decl) for x in body):
+                    raise NotSplitError  # terms leave the loop
+                return (replace(s, body=self.statements(body, loops)),)
+            case n.If(yes=yes, no=no) if not loops:
+                branches = [n.Block(self.statement(x, loops)) for x in (yes, no) if x is not None]
+                return (replace(s, yes=branches[0], no=branches[1] if no else None),)
+            case n.For(name=name, body=body) if (axis := self.axis(s)) not in (
+                None,
+                *loops.values(),
+            ):
+                assert axis is not None
+                within = {**loops, name: axis}
+                if len(within) == 2:
+                    return (self.loop(self.of_cell(body, within), s),)
+                return self.outer(s, within)
+            case n.Tilde() | n.TargetAdd() if len(loops) == 1:
+                return (self.loop(self.entry(s, loops), s),)
+        raise NotSplitError
+
+    def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
+        body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
+        cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
+        if any(isinstance(x, n.Decl | n.Assign) for x in body):
+            raise NotSplitError
+        rest = tuple(x for x in body if x not in cells)
+        kept = (replace(s, body=n.Block(rest)),) if rest else ()
+        return (*kept, *self.statements(cells, loops))
+
+    def axis(self, s: n.For) -> int | None:
+        """Which dimension of the tables a loop is over."""
+        low, high = bare(s.lower), bare(s.upper)
+        if isinstance(low, n.IntLit) and low.text == "1" and isinstance(high, n.Var):
+            return self.sizes.index(high.name) if high.name in self.sizes else None
+        return None
+
+    def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
+        """Whether a density is of a table, or of a part of it."""
+        if isinstance(s, n.Tilde):
+            return bool(names_in(s.arg) & self.tables.keys())
+        return bool(names_in(s) & self.tables.keys())
+
+    def loop(self, body: n.Stmt, s: n.Stmt) -> n.Stmt:
+        self.terms += 1
+        return n.For(self.cell.name, ONE, self.count, n.Block((body,)), line=s.line)
+
+    # ---- one cell -------------------------------------------------------------------------
+
+    def number(self, axis: int) -> n.Expr:
+        return n.Index(self.numbers[axis], (n.Single(self.cell),), type=INT, data_only=True)
+
+    def value(self, table: str) -> n.Expr:
+        self.used.add(table)
+        kind = self.tables[table].type.element().element()
+        return n.Index(self.values[table], (n.Single(self.cell),), type=kind, data_only=True)
+
+    def of_cell(self, s: n.Stmt, loops: dict[str, int]) -> n.Stmt:
+        """The body of both loops, for a cell."""
+        names = {name: self.number(axis) for name, axis in loops.items()}
+
+        def change(node: n.Node) -> n.Node | None:
+            table = self.is_cell(node, loops)
+            if table is not None:
+                return self.value(table)
+            if isinstance(node, n.Tilde | n.TargetAdd):
+                new = replace(node, origin=node.as_written)
+                return n.transform(new, lambda x: None if x is new else change(x))  # type: ignore[no-any-return]
+            return names.get(node.name) if isinstance(node, n.Var) else None
+
+        return n.transform(s, change)  # type: ignore[no-any-return]
+
+    def is_cell(self, e: n.Node, loops: dict[str, int]) -> str | None:
+        """The table of ``y[i, j]`` or ``y[i][j]``."""
+        if not isinstance(e, n.Index):
+            return None
+        base: n.Expr = e.base
+        indices = e.indices
+        if isinstance(base, n.Index) and len(indices) == len(base.indices) == 1:
+            indices = (*base.indices, *indices)
+            base = base.base
+        if not isinstance(base, n.Var) or base.name not in self.tables or len(indices) != 2:
+            return None
+        return base.name if all(_is(i, k, loops) for k, i in enumerate(indices)) else None
+
+    def entry(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.Stmt:
+        """The cell's term, of a density of a row or column of a table."""
+        ((name, axis),) = loops.items()
+        free = self.number(1 - axis)
+        if self.slice(arguments(s)[0], loops) is None:
+            raise NotSplitError
+
+        def entry(e: n.Expr) -> n.Expr | None:
+            table = self.slice(e, loops)
+            if table is not None:
+                return self.value(table)
+            if isinstance(e, n.Var):
+                return n.Index(e, (n.Single(free),), type=e.type.element())
+            if isinstance(e, n.Index) and isinstance(e.base, n.Var):
+                return self.indexed(e, {name: self.number(axis)}, free)
+            return None
+
+        def whole(e: n.Expr) -> bool:
+            return bool(names_in(e) & self.tables.keys())
+
+        return Element(entry, {name: self.number(axis)}, whole).statement(s)
+
+    def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
+        """The table of ``y[i]``, ``y[i, ]`` or ``y[, j]``, in the loop over i or j."""
+        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
+            return None
+        ((_, axis),) = loops.items()
+        own = e.indices[axis : axis + 1]
+        other = [i for k, i in enumerate(e.indices) if k != axis]
+        known = e.base.name in self.tables and len(own) == 1 and _is(own[0], axis, loops)
+        return e.base.name if known and all(isinstance(i, n.All) for i in other) else None
+
+    def indexed(self, e: n.Index, names: dict[str, n.Expr], free: n.Expr) -> n.Expr:
+        """``a[g]`` as ``a[g[j]]``, ``m[i]`` as ``m[i, j]``: the entry of what indices leave."""
+
+        def named(node: n.Node) -> n.Node | None:
+            return names.get(node.name) if isinstance(node, n.Var) else None
+
+        many = [k for k, i in enumerate(e.indices) if not _one(i)]
+        indices = [n.transform(i, named) for i in e.indices]
+        if not many:
+            indices.append(n.Single(free))
+        elif len(many) == 1 and isinstance(e.indices[many[0]], n.All):
+            indices[many[0]] = n.Single(free)
+        elif len(many) == 1 and isinstance(inner := e.indices[many[0]], n.Single):
+            picked = n.Index(inner.index, (n.Single(free),), type=INT)
+            indices[many[0]] = n.Single(n.transform(picked, named))
+        else:
+            raise NotSplitError
+        return n.Index(e.base, tuple(indices), type=e.type.element())
+
+    # ---- the program ----------------------------------------------------------------------
+
+    def long(self, program: n.Program, model: tuple[n.Stmt, ...]) -> Long:
+        first, second = (n.Var(name, type=INT, data_only=True) for name in self.sizes)
+        size = n.Binary(first, "*", second, type=INT, data_only=True)
+        filling = self.filling(first, second)
+        counted = n.Decl(self.count.name, n.SizedType("int"), line=program.data[0].line)
+        new = replace(
+            program,
+            data=(counted, *program.data),
+            transformed_data=(*program.transformed_data, *self.declarations(self.count), filling),
+            model=model,
+        )
+        return Long(new, self.count.name, self.sizes, (*self.declarations(size), filling))
+
+    def declarations(self, count: n.Expr) -> list[n.Stmt]:
+        sized = n.SizedType("int", array=(count,))
+        found: list[n.Stmt] = [n.Decl(number.name, sized) for number in self.numbers]
+        for name in sorted(self.used):
+            whole = self.values[name].type == _INTS
+            size = sized if whole else n.SizedType("vector", sizes=(count,))
+            found.append(n.Decl(self.values[name].name, size))
+        return found
+
+    def filling(self, first: n.Var, second: n.Var) -> n.Stmt:
+        """Loops over rows and columns that give each cell its numbers and values."""
+        i, j = (n.Var(f"{number.name}_", type=INT) for number in self.numbers)
+        values: list[n.Expr] = [i, j]
+        targets = list(self.numbers)
+        for name in sorted(self.used):
+            table = n.Var(name, type=self.tables[name].type, data_only=True)
+            values.append(n.Index(table, (n.Single(i), n.Single(j)), type=INT))
+            targets.append(self.values[name])
+        filled: list[n.Stmt] = [
+            n.Assign(n.Index(target, (n.Single(self.cell),), type=INT), "=", value)
+            for target, value in zip(targets, values, strict=True)
+        ]
+        body = n.Block((*filled, n.Assign(self.cell, "+=", ONE)))
+        loop = n.For(i.name, ONE, first, n.Block((n.For(j.name, ONE, second, body),)))
+        return n.Block((n.Decl(self.cell.name, n.SizedType("int"), value=ONE), loop))
+
+
+def _value_type(d: n.Decl) -> n.Type:
+    return _INTS if d.type.base == "int" else n.Type("vector")
+
+
+def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:
+    """Whether an index is the variable of the loop over `axis`."""
+    inner = bare(index.index) if isinstance(index, n.Single) else None
+    return isinstance(inner, n.Var) and loops.get(inner.name) == axis
+
+
+def _one(index: n.Indexing) -> bool:
+    return isinstance(index, n.Single) and not index.index.type.array

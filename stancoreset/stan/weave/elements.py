@@ -1,0 +1,115 @@
+"""One entry of a vectorised expression, where the expression is written for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.library import UNARY, density, suffix
+
+__all__ = ["Element", "NotSplitError", "arguments"]
+
+_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
+
+
+class NotSplitError(Exception):
+    """A statement cannot be split into entries."""
+
+
+def arguments(s: n.Tilde | n.TargetAdd) -> tuple[n.Expr, ...]:
+    """Arguments of a density of scalars, the outcome first; NotSplitError for other terms."""
+    if isinstance(s, n.Tilde):
+        name, found = s.distribution, (s.arg, *s.args)
+        if s.truncated:
+            raise NotSplitError
+    else:
+        call = bare(s.value)
+        if not isinstance(call, n.Call) or call.user:
+            raise NotSplitError
+        name, found = suffix(call.name)[0], call.args
+    known = density(name)
+    if known is None or known.glm is not None or known.rank(0):
+        raise NotSplitError
+    return found
+
+
+@dataclass(frozen=True)
+class Element:
+    """Statements and expressions for one entry.
+
+    Attributes
+    ----------
+    entry : function
+        The entry of a container that has one for each of the many; None for what is no such
+        container itself.
+    names : dict of str to Expr
+        What stands for variables of the loops around a statement.
+    whole : function
+        Whether an expression is of many entries, so that it cannot stand in the term of one.
+    """
+
+    entry: Callable[[n.Expr], n.Expr | None]
+    names: dict[str, n.Expr]
+    whole: Callable[[n.Expr], bool]
+
+    def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+        """The term of one entry, of a vectorised density."""
+        name = s.distribution if isinstance(s, n.Tilde) else suffix(_call(s).name)[0]
+        known = density(name)
+        assert known is not None  # of `arguments`
+        new = tuple(self.argument(a, known.rank(k)) for k, a in enumerate(arguments(s)))
+        if isinstance(s, n.Tilde):
+            return replace(s, arg=new[0], args=new[1:], origin=s.as_written)
+        return replace(s, value=replace(_call(s), args=new), origin=s.as_written)
+
+    def argument(self, e: n.Expr, rank: int) -> n.Expr:
+        """An argument that has `rank` for one entry."""
+        return self.shared(e) if e.type.rank <= rank else self.of(e)
+
+    def shared(self, e: n.Expr) -> n.Expr:
+        """What is the same for all entries."""
+        if self.whole(e):
+            raise NotSplitError
+
+        def change(node: n.Node) -> n.Node | None:
+            return self.names.get(node.name) if isinstance(node, n.Var) else None
+
+        return n.transform(e, change)  # type: ignore[no-any-return]
+
+    def of(self, e: n.Expr) -> n.Expr:
+        """The entry of a container."""
+        kind = e.type.element()
+        found = self.entry(e)
+        if found is not None:
+            return found
+        match e:
+            case n.Paren(arg=arg):
+                return n.Paren(self.of(arg), type=kind)
+            case n.Unary(op=op, arg=arg):
+                return n.Unary(op, self.of(arg), type=kind)
+            case n.Transpose(arg=arg) if e.type.rank == 1:
+                return self.of(arg)
+            case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
+                return n.Binary(self.of(left), "*", self.shared(right), type=kind)
+            case n.Binary(left=left, op=op, right=right):
+                both = left.type.rank and right.type.rank
+                if both and op not in ("+", "-", ".*", "./", ".^"):
+                    raise NotSplitError
+                one, two = (self.of(x) if x.type.rank else self.shared(x) for x in (left, right))
+                return n.Binary(one, _SCALAR_OPS.get(op, op), two, type=kind)
+            case n.Call(name="rep_vector" | "rep_row_vector", args=(arg, _)):
+                return self.shared(arg)
+            case n.Call(name="to_vector" | "to_row_vector" | "to_array_1d", args=(arg,)):
+                if arg.type.rank == 1:
+                    return self.of(arg)
+            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
+                return replace(e, args=(self.of(arg),), type=kind)
+        raise NotSplitError
+
+
+def _call(s: n.TargetAdd) -> n.Call:
+    call = bare(s.value)
+    assert isinstance(call, n.Call)
+    return call
