@@ -306,3 +306,20 @@ model { vector[11] mu = zeros_vector(11); mu += a * x; y ~ normal(mu, 1); }"""
     woven = weave(code)
     assert woven.written == {"N": 11}
     assert "zeros_vector(N)" in woven.code
+
+
+def test_cells_are_observations_by_themselves_or_by_name():
+    code = read("wide_items")
+    woven = weave(code)
+    assert (woven.obs, dict(woven.counted)) == ("N_cells", {"N_cells": ("I", "J")})
+    assert weave(code, "N_cells") == woven
+    with pytest.raises(WeaveError, match="`theta` has one element per observation"):
+        weave(code, "I")
+    rows_or_columns = read("refuse_rows_or_columns")
+    assert weave(rows_or_columns, "N_cells").obs == "N_cells"
+    data = {**make_data(code), "I": 5}
+    with CoresetModel(stan_code=code, engine="stanli") as model:
+        checked = model.read(data)
+        assert checked["N_cells"] == 20
+        i, j = checked["i_cell"] - 1, checked["j_cell"] - 1
+        np.testing.assert_array_equal(checked["y_cell"], data["y"][i, j])

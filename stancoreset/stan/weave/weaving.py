@@ -102,9 +102,15 @@ def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
 
 
 def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
-    """The program woven by the cells of its tables; None if it models none."""
-    long = in_long_form(without_densities(program)) if obs is None else None
-    if long is None:
+    """The program woven by the cells of its tables; None if it models none.
+
+    Tables without a parameter for each row or column may have rows or columns as observations.
+    """
+    long = in_long_form(without_densities(program))
+    if long is None or obs not in (None, long.obs):
+        return None
+    sizes = set().union(*(names_in(d.size) for d in program.parameters))
+    if obs is None and not sizes & {*long.sizes}:
         return None
     woven = Weaver(long.program, long.obs, added=long.added).woven()
     return replace(woven, counted={long.obs: long.sizes})
