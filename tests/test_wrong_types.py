@@ -483,7 +483,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "data": nothing,
                 "names": either(missing, empty),
                 "engine": missing,
-                "seed": SEED,
+                "seed": optional(SEED),
                 "overwrite": flag,
             },
             {"path": "path|write|already", "names": "generated"},

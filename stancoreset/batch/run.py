@@ -77,7 +77,7 @@ def run_batch(
     ...     "jobs": [{"size": [50, 100, 200], "seed": [1, 2]}],
     ... }
     >>> table = sc.run_batch(spec, "work", jobs=2)              # doctest: +SKIP
-    >>> table[["verdict", "ess", "seconds"]]                    # doctest: +SKIP
+    >>> table[["verdict", "efficiency", "seconds"]]             # doctest: +SKIP
     """
     table, unwritten = run_and_tell(
         spec, work_dir, jobs=jobs, resume=resume, retry=retry, dry_run=dry_run, on_event=on_event

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["planned", "summarise_jobs", "write_summary"]
 
 _IN_MARKDOWN = (
-    "state", "verdict", "rows", "khat", "ess",
+    "state", "verdict", "rows", "khat", "efficiency",
     "heldout_error", "seconds", "speedup", "max_delta_mean",
 )  # fmt: skip
-_JUDGED = ("verdict", "khat", "ess", "n_draws", "heldout_error")
 _COUNTS = (
     "size", "seed", "draws", "candidates", "chains", "iter_warmup",
     "iter_sampling", "max_treedepth", "n_obs", "rows", "n_draws",
@@ -58,10 +57,11 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Index ``job``; ``model``, ``data``, ``engine``, ``state`` (done, failed, begun, new),
-        ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``ess``,
-        ``n_draws``, ``heldout_error``, ``mcse_mean``, ``mcse_sd``, ``relative_error``,
-        ``seconds``, ``full_seconds``, ``speedup``, ``max_delta_mean``, ``max_log_sd_ratio``
-        (against NUTS on the full data), ``seconds: <stage>`` for each stage, ``error``.
+        ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``efficiency``
+        (importance efficiency, from 0 to 1), ``n_draws``, ``heldout_error``, ``mcse_mean``,
+        ``mcse_sd``, ``relative_error``, ``seconds``, ``full_seconds``, ``speedup``,
+        ``max_delta_mean``, ``max_log_sd_ratio`` (against NUTS on the full data),
+        ``seconds: <stage>`` for each stage, ``error``.
     """
     import pandas as pd
 
@@ -111,11 +111,14 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
     if job.kind == "full":
         return {"seconds": report["seconds"], "n_obs": report["n_obs"]}
     certificate, coreset, settings = report["certificate"], report["coreset"], report["settings"]
+    ess = certificate["ess"]
     return {
         **{key: settings[key] for key in ("size", "method", "seed") if key in settings},
         "n_obs": coreset["n_obs"],
         "rows": coreset["size"],
-        **{key: certificate[key] for key in _JUDGED},
+        **{key: certificate[key] for key in ("verdict", "khat")},
+        "efficiency": None if ess is None else ess / certificate["n_draws"],
+        **{key: certificate[key] for key in ("n_draws", "heldout_error")},
         "mcse_mean": certificate.get("mcse_mean"),
         "mcse_sd": certificate.get("mcse_sd"),
         "relative_error": coreset["relative_error"],

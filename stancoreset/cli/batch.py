@@ -91,7 +91,7 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     finally:
         if live is not None:
             live.close()
-    columns = ("state", "verdict", "rows", "ess", "heldout_error", "seconds", "speedup")
+    columns = ("state", "verdict", "rows", "efficiency", "heldout_error", "seconds", "speedup")
     shown = [c for c in columns if c in table.columns and table[c].notna().any()]
     _say_table(table[shown], args, say)
     for name, error in table["error"].dropna().items():

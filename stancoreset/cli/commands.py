@@ -119,7 +119,7 @@ def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: 
         say("No CSV files are written, because the fit was rejected.")
         return
     started = time.perf_counter()
-    paths = fit.write_csv(args.out, data, engine=engine, seed=fit.settings["seed"], overwrite=True)
+    paths = fit.write_csv(args.out, data, engine=engine, overwrite=True)
     enlist(Path(args.out), [path.name for path in paths])
     say.stage("write csv", time.perf_counter() - started)
 

@@ -23,8 +23,6 @@ _METAVARS = {
     "inits": "FILE",
     "engine_output_dir": "DIR",
 }
-# Default seed of commands.
-_SEED = 1
 
 
 def _size(text: str) -> int | str:
@@ -84,7 +82,7 @@ def _add_all(
     add("--engine", default="auto", choices=ENGINES, help="Stan engine")
     for name, option in options.items():
         if name not in _PYTHON_ONLY:
-            _add(parser, option, {"seed": _SEED, **defaults}.get(name, option.default))
+            _add(parser, option, defaults.get(name, option.default))
     add("--no-refine", action=_Former, help=argparse.SUPPRESS)
     add("--resume", action="store_true", help="continue an interrupted run")
     add("--overwrite", action="store_true", help="replace an earlier run in DIR")

@@ -214,7 +214,7 @@ class CoresetFit:
         names: Sequence[str] | None = None,
         *,
         engine: EngineName | Engine | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         overwrite: bool = False,
     ) -> list[Path]:
         """Write the draws as CmdStan does, one CSV file for each chain, for R and other tools.
@@ -235,8 +235,8 @@ class CoresetFit:
             about 20 · rows · draws bytes.
         engine : {"auto", "cmdstan", "stanli"} or Engine, optional
             The engine that evaluates generated quantities; default: the one that fitted.
-        seed : int
-            Random seed of quantities that use random numbers.
+        seed : int, optional
+            Random seed of quantities that use random numbers; default: the fit's.
         overwrite : bool
             Whether to replace chains that the folder already holds.
 
@@ -268,6 +268,7 @@ class CoresetFit:
         """
         path = check_path("path", path)
         check_flag("overwrite", overwrite)
+        seed = int(self.settings.get("seed", 0)) if seed is None else seed
         check_seed(seed)
         if names is not None:
             check_names("names", names, "generated quantities")

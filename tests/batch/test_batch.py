@@ -554,7 +554,7 @@ def same_results(whole: Path, work: Path) -> None:
         past = history(work / ".stancoreset-batch" / "journal" / f"{folder.name}.jsonl")
         assert set(past.seconds) >= {"reference", "select", "sample", "certify"}
     tables = [pd.read_csv(f / "summary.csv", index_col="job") for f in (whole, work)]
-    equal = ["state", "verdict", "rows", "khat", "ess", "heldout_error", "relative_error"]
+    equal = ["state", "verdict", "rows", "khat", "efficiency", "heldout_error", "relative_error"]
     pd.testing.assert_frame_equal(*[table[equal] for table in tables])
     assert tables[1]["seconds: select"].notna().sum() == 5
 

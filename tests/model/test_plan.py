@@ -89,11 +89,22 @@ def test_the_command_line_has_every_option_with_its_default(command, listed, siz
     actions = {a.dest: a for a in commands[command]._actions}  # type: ignore[index]
     python_only = {"coords", "dims", "show_console", "refresh"}
     assert {*listed} - python_only <= {*actions}
-    for name in {*listed} - python_only - {"size", "seed"}:
+    for name in {*listed} - python_only - {"size"}:
         assert actions[name].default == listed[name].default, name
         about = listed[name].metadata
         assert (about["without"] or about["help"]) in str(actions[name].help)
     assert actions["size"].default == size
+
+
+def test_seeds_have_one_default():
+    steps = (getattr(sc.CoresetModel, name) for name in dir(sc.CoresetModel) if name[0] != "_")
+    seeds = {
+        step.__name__: inspect.signature(step).parameters["seed"].default
+        for step in (*filter(callable, steps), sc.select, sc.solvers.solve)
+        if "seed" in inspect.signature(step).parameters
+    }
+    assert len(seeds) > 10
+    assert set(seeds.values()) == {Plan.seed}
 
 
 def test_a_batch_has_every_option_with_its_default():
