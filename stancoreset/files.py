@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stancoreset.checks import check_path
 from stancoreset.errors import OutputError, StancoresetError
+from stancoreset.processes import is_alive, process_mark
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +28,8 @@ __all__ = [
     "atomic_folder",
     "atomic_path",
     "content_key",
-    "is_alive",
     "is_temporary",
     "make_folder",
-    "process_mark",
     "read_numbers",
     "reading",
     "remove_all_leftovers",
@@ -73,7 +72,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
     try:
         yield temporary
-        with temporary.open("rb") as stream:
+        with temporary.open("r+b") as stream:  # Windows writes out only what it may write
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
@@ -156,41 +155,6 @@ def remove_all_leftovers(folder: Path) -> None:
     for path in folder.rglob(".*-*"):
         if is_temporary(path):
             path.unlink(missing_ok=True)
-
-
-def process_mark() -> str:
-    """This process in the form of `_TEMPORARY`: its number and, if known, its start time."""
-    status = _status(os.getpid())
-    return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
-
-
-def is_alive(pid: int, birth: str | None) -> bool:
-    """Whether a process is still running.
-
-    A number alone does not tell: a killed process keeps it until it is reaped, which may never
-    happen, and afterwards another process may get it (after a restart of a container, the
-    next run of the same program).
-    """
-    status = _status(pid)
-    if status is not None:
-        state, began = status
-        return state not in "ZX" and birth in (None, began)
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # another user's process
-        return True
-    return True
-
-
-def _status(pid: int) -> tuple[str, str] | None:
-    """State and start time, in ticks since the system's start; None without /proc."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return fields[0], fields[19]
 
 
 @contextmanager

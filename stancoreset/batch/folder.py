@@ -1,19 +1,21 @@
-"""The work folder of a batch: one folder per job, journals, and a lock.
+"""The work folder of a batch: one folder per job, journals, and locks.
 
-The lock (``flock``) belongs to the batch and to the worker processes that inherit it, and
-the system releases it when they end: nothing stays locked after kill -9, and a new batch
-waits until the last worker of a killed one has ended.
+The folder's lock belongs to the batch, and each of its worker processes has one of its own. The
+system releases them when a process ends: nothing stays locked after kill -9. A worker is given work
+only while it holds its lock, so that a new batch, which waits for those of all workers, never meets
+the work of a killed one.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from filelock import FileLock, Timeout
 
 from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
@@ -26,6 +28,8 @@ __all__ = ["WorkFolder"]
 _STATE = ".stancoreset-batch"
 # A killed batch's workers end within moments.
 _PATIENCE = 20.0
+# Seconds between two attempts to take a lock.
+_POLL = 0.05
 
 
 class WorkFolder:
@@ -37,13 +41,13 @@ class WorkFolder:
     def __init__(self, path: str | Path, *, resume: bool) -> None:
         self.path = Path(path)
         self._resume = resume
-        self._lock: int | None = None
+        self._lock = FileLock(self._state / "lock")
 
     def check(self) -> None:
         """Raise if the folder cannot be used, without writing anything."""
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"{self.path} is a file; name a folder for the batch (--out)")
-        if (self.path / _STATE).is_dir():
+        if self._state.is_dir():
             if not self._resume:
                 raise OutputError(
                     f"{self.path} holds an earlier batch; continue it (resume=True, --resume) or "
@@ -56,12 +60,11 @@ class WorkFolder:
 
     def __enter__(self) -> WorkFolder:
         self.check()
-        state = self.path / _STATE
+        state = self._state
         try:
-            for folder in (state, state / "journal", state / "log"):
+            for folder in (state, state / "journal", state / "log", self.workers):
                 folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-            self._take(state)
+            self._take()
             shutil.rmtree(self.temporary, ignore_errors=True)
             remove_all_leftovers(self.path)
             self.temporary.mkdir(exist_ok=True)
@@ -73,27 +76,34 @@ class WorkFolder:
             raise
         return self
 
-    def _take(self, state: Path) -> None:
+    def _take(self) -> None:
+        """Wait until no other batch holds the folder, nor a worker of a killed one."""
         until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    owner = (state / "lock").read_text(encoding="utf-8").strip() or "unknown"
-                    raise OutputError(
-                        f"another batch (process {owner}) is using {self.path}"
-                    ) from None
-            time.sleep(0.05)
-        os.ftruncate(self.lock, 0)
+        owner = self._state / "owner"
+        try:
+            self._lock.acquire(timeout=_PATIENCE, poll_interval=_POLL)
+        except Timeout:
+            number = owner.read_text(encoding="utf-8") if owner.exists() else "unknown"
+            raise OutputError(f"another batch (process {number}) is using {self.path}") from None
+        except NotImplementedError:
+            raise OutputError(
+                f"cannot lock {self.path}: its file system has no locks; name a folder on another"
+            ) from None
         with suppress(OSError):  # only the message uses it
-            os.pwrite(self.lock, str(os.getpid()).encode(), 0)
+            owner.write_text(str(os.getpid()), encoding="utf-8")
+        for lock in self.workers.glob("*.lock"):
+            try:
+                left = max(0.0, until - time.monotonic())
+                with FileLock(lock).acquire(timeout=left, poll_interval=_POLL):
+                    pass
+            except Timeout:
+                raise OutputError(
+                    f"process {lock.stem} of an earlier batch is still using {self.path}; end it"
+                ) from None
+            lock.unlink(missing_ok=True)
 
     def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release(force=True)
 
     def __exit__(
         self,
@@ -101,19 +111,23 @@ class WorkFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self.temporary, ignore_errors=True)
+        for folder in (self.temporary, self.workers):
+            shutil.rmtree(folder, ignore_errors=True)
         self._release()
 
     @property
-    def lock(self) -> int:
-        """The lock's file descriptor, for workers to inherit."""
-        assert self._lock is not None
-        return self._lock
+    def _state(self) -> Path:
+        return self.path / _STATE
+
+    @property
+    def workers(self) -> Path:
+        """Folder for the workers' locks, each with the number of its process as name."""
+        return self._state / "workers"
 
     @property
     def temporary(self) -> Path:
         """Folder for the engines' files, emptied before and after."""
-        return self.path / _STATE / "tmp"
+        return self._state / "tmp"
 
     def of(self, job: Job) -> Path:
         """The job's folder."""
@@ -121,11 +135,11 @@ class WorkFolder:
 
     def journal(self, job: Job) -> Path:
         """The job's journal."""
-        return self.path / _STATE / "journal" / f"{job.name}.jsonl"
+        return self._state / "journal" / f"{job.name}.jsonl"
 
     def log(self, job: Job) -> Path:
         """Log of Stan's and Python's output during the job."""
-        return self.path / _STATE / "log" / f"{job.name}.log"
+        return self._state / "log" / f"{job.name}.log"
 
     def history(self, job: Job) -> History:
         """The job's history so far."""

@@ -9,21 +9,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
-import signal
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import Job
 from stancoreset.batch.journal import append
 from stancoreset.errors import OutputError
 from stancoreset.parallel import THREADS_VARIABLE, available_cores
+from stancoreset.processes import end_tree, leading_a_group
 
 __all__ = ["Event", "run_jobs"]
 
@@ -34,6 +35,8 @@ _BLAS_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
+# Seconds in which what a killed worker has said is read to its end.
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,45 @@ class Event:
     count: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Worker:
+    """A worker process, and its next order until it is ready for it.
+
+    `job` is the job that it has, `last` the subject of its latest one, and `since` the time at
+    which that began. A thread puts what it says into the pool's inbox.
+    """
+
     process: Any
     job: Job | None = None
     last: tuple[Any, ...] = ()
     since: float = 0.0
+    ready: bool = False
+    order: bytes = field(default=b"", repr=False)
     buffer: bytes = field(default=b"", repr=False)
+    listener: threading.Thread | None = field(default=None, repr=False)
+
+    def listen(self, inbox: _Inbox) -> None:
+        """Put all that the process says into the inbox, and nothing when it has ended."""
+
+        def forward() -> None:
+            while said := os.read(self.process.stdout.fileno(), 1 << 16):
+                inbox.put((self, said))
+            inbox.put((self, b""))
+
+        # A thread, because Windows cannot wait for several pipes.
+        self.listener = threading.Thread(target=forward, daemon=True)
+        self.listener.start()
+
+    def send(self) -> None:
+        """Give it its order once it is ready."""
+        if self.ready and self.order:
+            # A worker that has ended is noticed when its output ends.
+            with contextlib.suppress(OSError):
+                self.process.stdin.write(self.order)
+            self.order = b""
+
+
+_Inbox: TypeAlias = "queue.SimpleQueue[tuple[_Worker, bytes]]"
 
 
 def run_jobs(
@@ -72,43 +107,44 @@ def run_jobs(
     pending = list(jobs)
     on_event(Event("plan", count=len(pending)))
     threads = max(1, available_cores() // max(1, min(count, len(pending))))
-    workers: dict[int, _Worker] = {}
-    with selectors.DefaultSelector() as selector:
-        try:
-            while pending or workers:
-                while pending and len(workers) < count:
-                    worker = _Worker(launch(threads, folder))
-                    workers[worker.process.stdout.fileno()] = worker
-                    selector.register(worker.process.stdout, selectors.EVENT_READ)
+    inbox: _Inbox = queue.SimpleQueue()
+    workers: list[_Worker] = []
+    try:
+        while pending or workers:
+            while pending and len(workers) < count:
+                worker = _Worker(launch(threads, folder))
+                workers.append(worker)
+                worker.listen(inbox)
+                _give(worker, pending, folder, on_event)
+            with contextlib.suppress(queue.Empty):
+                worker, said = inbox.get(timeout=0.5)
+                if worker not in workers:
+                    continue
+                if not said:
+                    workers.remove(worker)
+                    _gone(worker, folder, on_event)
+                elif _hear(worker, said, on_event) and pending:
                     _give(worker, pending, folder, on_event)
-                for ready, _ in selector.select(timeout=0.5):
-                    worker = workers[ready.fd]
-                    if not _hear(worker, on_event):
-                        selector.unregister(ready.fileobj)
-                        _gone(workers.pop(ready.fd), folder, on_event)
-                    elif worker.job is None and pending:
-                        _give(worker, pending, folder, on_event)
-                    elif worker.job is None:
-                        selector.unregister(ready.fileobj)
-                        _end(workers.pop(ready.fd))
-                on_event(Event("tick"))
-        finally:
-            for worker in workers.values():
-                _end(worker)
+                elif worker.job is None:
+                    workers.remove(worker)
+                    _end(worker)
+            on_event(Event("tick"))
+    finally:
+        for worker in workers:
+            _end(worker)
 
 
 def launch(threads: int, folder: WorkFolder) -> Any:
-    """Start a worker process in its own process group, which holds the lock while it runs."""
+    """Start a worker process in its own process group."""
     share = {name: str(threads) for name in (*_BLAS_VARIABLES, THREADS_VARIABLE)}
     where = folder.temporary.resolve()
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _START, *_path()],
+        [sys.executable, "-P", "-c", _START, str(folder.workers.resolve()), *_path()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **share, "TMPDIR": str(where), "PYTHONSAFEPATH": "1"},
-        pass_fds=(folder.lock,),
-        start_new_session=True,
         bufsize=0,
+        **leading_a_group(),
     )
 
 
@@ -116,9 +152,9 @@ def launch(threads: int, folder: WorkFolder) -> Any:
 # last, so that no file in them replaces one of Python's own.
 _START = """\
 import sys
-sys.path += [entry for entry in sys.argv[1:] if entry not in sys.path]
+sys.path += [entry for entry in sys.argv[2:] if entry not in sys.path]
 from stancoreset.batch.worker import main
-main()
+main(sys.argv[1])
 """
 
 
@@ -144,30 +180,32 @@ def _give(
     }
     worker.job, worker.last, worker.since = job, _subject(job), time.monotonic()
     on_event(Event("start", job))
-    # A worker that has ended is noticed when its output is read.
-    with contextlib.suppress(BrokenPipeError):
-        worker.process.stdin.write((json.dumps(order) + "\n").encode())
+    worker.order = (json.dumps(order) + "\n").encode()
+    worker.send()
 
 
 def _subject(job: Job) -> tuple[Any, ...]:
     return (job.model, job.engine, job.obs, job.data, job.columns)
 
 
-def _hear(worker: _Worker, on_event: Callable[[Event], object]) -> bool:
-    """Pass on a worker's events; return False if it has ended."""
-    content = os.read(worker.process.stdout.fileno(), 1 << 16)
-    *lines, worker.buffer = (worker.buffer + content).split(b"\n")
+def _hear(worker: _Worker, said: bytes, on_event: Callable[[Event], object]) -> bool:
+    """Pass on a worker's events; return True if it needs another job."""
+    *lines, worker.buffer = (worker.buffer + said).split(b"\n")
     for line in lines:
-        said = _event(line)
-        if said is None:
+        told = _event(line)
+        if told is None:
             continue
-        if said["event"] == "free":
+        if told["event"] == "ready":
+            worker.ready = True
+            worker.send()
+            continue
+        if told["event"] == "free":
             worker.job = None
             continue
-        seconds = said.get("seconds", time.monotonic() - worker.since)
-        stage = said["stage"] if said["event"] in ("begin", "stage") else ""
-        on_event(Event(said["event"], worker.job, stage, seconds, said.get("error", "")))
-    return bool(content)
+        seconds = told.get("seconds", time.monotonic() - worker.since)
+        stage = told["stage"] if told["event"] in ("begin", "stage") else ""
+        on_event(Event(told["event"], worker.job, stage, seconds, told.get("error", "")))
+    return worker.job is None
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
@@ -198,10 +236,12 @@ def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], objec
 def _end(worker: _Worker) -> int:
     """End a worker and everything that it started; return its exit code."""
     process = worker.process
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         process.stdin.close()  # it ends on its own if it does not lead its group yet
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    end_tree(process.pid)
     code = int(process.wait())
-    process.stdout.close()
+    if worker.listener is not None:
+        worker.listener.join(_PATIENCE)
+    if worker.listener is None or not worker.listener.is_alive():
+        process.stdout.close()  # nobody reads it any more
     return code

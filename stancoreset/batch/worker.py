@@ -1,8 +1,8 @@
 """A process that runs jobs one after another; see `stancoreset.batch.pool.launch`.
 
-It reads one line of JSON per job and writes one line per event. When its input ends,
-because the batch is done, was interrupted or was killed, it ends at once, with every process
-that it started (it leads its own group); finished stages are on the disk.
+It takes a lock, says that it is ready, reads one line of JSON per job and writes one line per
+event. When its input ends, because the batch is done, was interrupted or was killed, it ends at
+once, with every process that it started (it leads its own group); finished stages are on the disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import threading
 import time
 import traceback
@@ -19,11 +18,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from filelock import FileLock
+
 from stancoreset.batch.journal import append
 from stancoreset.engines import EngineName
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
 from stancoreset.model import CoresetModel
+from stancoreset.processes import end_with_tree
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import described
 
@@ -125,13 +127,17 @@ def _full(
         temporary.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
 
 
-def main(stdin: int = 0, stdout: int = 1) -> None:
-    """Run jobs until the input ends."""
+def main(locks: str, stdin: int = 0, stdout: int = 1) -> None:
+    """Run jobs until the input ends, holding a lock in the folder `locks`."""
+    # While it is held, until the process ends, no other batch begins.
+    lock = FileLock(Path(locks, f"{os.getpid()}.lock"))
+    lock.acquire(timeout=0)
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     source = os.fdopen(os.dup(stdin), "rb")
     events = os.fdopen(os.dup(stdout), "wb", buffering=0)
     threading.Thread(target=_listen, args=(source, orders), daemon=True).start()
     models = _Models()
+    events.write(b'{"event": "ready"}\n')
     while True:
         job = json.loads(orders.get())
 
@@ -147,10 +153,7 @@ def main(stdin: int = 0, stdout: int = 1) -> None:
 def _listen(source: BinaryIO, orders: queue.SimpleQueue[bytes]) -> None:
     for line in source:
         orders.put(line)
-    # The batch has ended.
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)
+    end_with_tree()  # the batch has ended
 
 
 @contextmanager

@@ -347,7 +347,7 @@ def require_files(path: Path, names: Iterable[str]) -> None:
 def recorded_seed(path: str | Path | None) -> int | None:
     """The seed of the run in a folder; None without a run."""
     try:
-        found = json.loads((Path(path or "") / _MARKER).read_text()).get("seed")
+        found = json.loads((Path(path or "") / _MARKER).read_text("utf-8")).get("seed")
     except (OSError, ValueError, AttributeError):  # `RunFolder.open` reports the cause
         return None
     return found if isinstance(found, int) else None

@@ -40,7 +40,7 @@ class Forked:
             os.environ[THREADS_VARIABLE] = str(threads)
             os.environ["TMPDIR"] = str(folder.temporary)
             try:
-                worker.main(orders[0], events[1])
+                worker.main(str(folder.workers), orders[0], events[1])
             finally:
                 os._exit(3)
         os.close(orders[0])

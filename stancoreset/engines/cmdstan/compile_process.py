@@ -8,6 +8,7 @@ nothing of the package, so that it starts quickly.
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 
@@ -18,6 +19,8 @@ def follow_parent() -> None:
         pass
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
+    else:  # Windows
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(os.getpid())], check=False)
     os._exit(1)
 
 

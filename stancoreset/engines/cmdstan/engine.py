@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from stancoreset.engines.cmdstan.bound import CmdStanBound
 from stancoreset.errors import BrokenEngineError, CompileError, EngineNotFoundError, OutputError
 from stancoreset.files import atomic_folder, content_key, remove_leftovers
 from stancoreset.parallel import available_cores, ending_with_others
+from stancoreset.processes import end_tree, leading_a_group
 from stancoreset.stan import StanProgram
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.transforms import Transforms
@@ -202,7 +201,7 @@ def _wrong(folder: Path) -> tuple[str, str] | None:
         return "which is a file, not CmdStan's folder", other
     if not makefile.is_file():
         return "which has no makefile, so it is not CmdStan's folder", other
-    if "CMDSTAN_VERSION :=" not in makefile.read_text(errors="replace"):
+    if "CMDSTAN_VERSION :=" not in makefile.read_text(encoding="utf-8", errors="replace"):
         return "whose makefile names no CMDSTAN_VERSION, so it is not CmdStan's folder", other
     if not stanc.is_file():
         return f"which has no bin/{_STANC}", f"run  make build  there, or {again}"
@@ -241,17 +240,12 @@ def _compile(
             "TMPDIR": str(stan_file.parent),
         },
         text=True,
+        encoding="utf-8",
         errors="replace",
-        start_new_session=True,
+        **leading_a_group(),
     )
 
-    def end() -> None:
-        if not hasattr(os, "killpg"):  # Windows, which has no groups
-            process.kill()
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-
+    end = partial(end_tree, process.pid)
     assert process.stdout is not None
     with process, ending_with_others(end):
         try:

@@ -124,7 +124,7 @@ def _note_file(executable: Path) -> Path:
 
 def _noted(executable: Path, identity: str) -> Order | None:
     with suppress(OSError, ValueError, KeyError, TypeError):
-        note = json.loads(_note_file(executable).read_text())
+        note = json.loads(_note_file(executable).read_text(encoding="utf-8"))
         if note["executable"] == identity:
             return Order(note["order"])
     return None

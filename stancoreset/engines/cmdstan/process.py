@@ -27,6 +27,8 @@ __all__ = ["Ended", "failure", "run"]
 #: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 
+# Exit codes of Windows: of Ctrl-C, and the first of those that no program gives by itself.
+_INTERRUPTED, _EXCEPTIONS = 0xC000013A, 0xC0000000
 _MEMORY = (
     "most likely from lack of memory: free some, or keep the rows on disk with "
     "stancoreset.Table(chunk_rows=…), so that less is in memory at a time"
@@ -48,6 +50,7 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
             text=True,
+            encoding="utf-8",
             errors="replace",
         )
     except OSError as error:
@@ -65,20 +68,26 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
             process.kill()
             raise
     code = process.returncode
-    if code == -signal.SIGINT:
+    if code in (-signal.SIGINT, _INTERRUPTED):
         raise KeyboardInterrupt
-    if code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    if code < 0 or code >= _EXCEPTIONS:
         advice = (
             _MEMORY
-            if -code == signal.SIGKILL
+            if -code == getattr(signal, "SIGKILL", None)
             else f"compile the program again (remove {Path(command[0]).parent}); if that does not "
             "help, Stan itself crashes with these data"
         )
-        raise EngineError(f"{what} was ended by {name}, {advice}")
+        raise EngineError(f"{what} was ended by {_cause(code)}, {advice}")
     if "bad_alloc" in errors:
         raise EngineError(f"{what} ended with std::bad_alloc, {_MEMORY}")
     return subprocess.CompletedProcess(command, code, said, errors)
+
+
+def _cause(code: int) -> str:
+    """What ended a process: a signal, or an exception of Windows."""
+    if code > 0:
+        return f"exception {code:#x}"
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
 
 
 def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> str:

@@ -1,0 +1,93 @@
+"""Processes on every system: whether one runs, and how it ends with all that it started.
+
+POSIX has process groups, which end at one signal; Windows has trees of processes, which
+``taskkill`` ends. Linux tells when a process began, by ``/proc``, so that a number that another
+process got later is recognised.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["end_tree", "end_with_tree", "is_alive", "leading_a_group", "process_mark"]
+
+# Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
+# the error for a process of another user.
+_MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
+
+
+def leading_a_group() -> dict[str, Any]:
+    """Options of ``subprocess.Popen`` for a process that `end_tree` can end."""
+    apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)  # of Windows
+    return {"start_new_session": True} if apart is None else {"creationflags": apart}
+
+
+def end_tree(pid: int) -> None:
+    """End a process that leads its group, and everything that it started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        return
+    command = ["taskkill", "/F", "/T", "/PID", str(pid)]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def end_with_tree(code: int = 0) -> None:
+    """End this process at once, and everything that it started if it leads a group."""
+    if not hasattr(os, "getpgrp") or os.getpgrp() == os.getpid():
+        end_tree(os.getpid())
+    os._exit(code)
+
+
+def process_mark() -> str:
+    """This process: its number and, if known, its start time, as in ``4711_123456``."""
+    status = _status(os.getpid())
+    return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
+
+
+def is_alive(pid: int, birth: str | None) -> bool:
+    """Whether a process is still running.
+
+    A number alone does not tell: a killed process keeps it until it is reaped, which may never
+    happen, and afterwards another process may get it (after a restart of a container, the
+    next run of the same program).
+    """
+    status = _status(pid)
+    if status is not None:
+        state, began = status
+        return state not in "ZX" and birth in (None, began)
+    if os.name == "nt":  # where os.kill(pid, 0) is Ctrl-C
+        return _is_alive_on_windows(pid)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's process
+        return True
+    return True
+
+
+def _status(pid: int) -> tuple[str, str] | None:
+    """State and start time, in ticks since the system's start; None without /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], fields[19]
+
+
+def _is_alive_on_windows(pid: int) -> bool:
+    kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined]  # of Windows alone
+    handle = kernel.OpenProcess(_MAY_QUERY, False, pid)
+    if not handle:
+        return bool(kernel.GetLastError() == _ACCESS_DENIED)
+    code = ctypes.c_ulong()
+    known = kernel.GetExitCodeProcess(handle, ctypes.byref(code))
+    kernel.CloseHandle(handle)
+    return not known or code.value == _STILL_ACTIVE
