@@ -24,6 +24,7 @@ from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.stanli_notes import hear_notes, without_notes
 from stancoreset.engines.stanli_progress import heard
 from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores, map_rows
@@ -117,7 +118,8 @@ class StanliDensity:
         import stanli
 
         try:
-            self._model: Any = stanli.Model(mir=compiled.mir, data=json_text(data))
+            with without_notes():
+                self._model: Any = stanli.Model(mir=compiled.mir, data=json_text(data))
         except (RuntimeError, ValueError) as error:
             raise DataError(f"Stan refuses the data of '{compiled.name}': {error}") from None
 
@@ -166,9 +168,14 @@ class StanliBound(Closing):
         head = json.dumps({"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name})
         rest = json_text(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
+        hear_notes()
         try:
             return bridgestan.StanModel(
-                stanli._runtime_lib_path(), payload, seed=self._seed, warn=False
+                stanli._runtime_lib_path(),
+                payload,
+                seed=self._seed,
+                warn=False,
+                capture_stan_prints=False,
             )
         except RuntimeError as error:
             if "unsupported" in str(error):
@@ -275,7 +282,8 @@ class StanliBound(Closing):
         import stanli
 
         # Stan's constructor takes its own copy of the data; it is made only for fitting.
-        return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
+        with without_notes():
+            return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.

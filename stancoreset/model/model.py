@@ -1013,7 +1013,7 @@ class CoresetModel(Closing):
         ``y ~ normal(mu + sd * z[g], sigma)``, the product has a name made up of its factors',
         `sd_z`.
         """
-        return self._session.controlled.covered
+        return self._session.controlled.seen
 
     def explain_seen(self) -> str:
         """What the rows see of the parameters, in words.
@@ -1023,9 +1023,12 @@ class CoresetModel(Closing):
         """
         session = self._session
         lines = [f"The rows see the parameters through: {session.controlled.said}."]
-        if session.behind:
-            names = ", ".join(sorted(session.behind))
-            lines.append(f"Much larger than the parameters, and no coordinates: {names}.")
+        for names, what in (
+            (session.behind - session.infinite, "Much larger than the parameters"),
+            (session.infinite, "Not finite with these data"),
+        ):
+            if names:
+                lines.append(f"{what}, and no coordinates: {', '.join(sorted(names))}.")
         lines += [
             f"They see the factors of {product}, because {why}."
             for product, why in not_lifted(session.program, session.behind).items()

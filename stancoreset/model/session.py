@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -30,7 +31,7 @@ from stancoreset.engines import (
     inverse_metric,
     show_covariance,
 )
-from stancoreset.errors import ControlError, DataError, OptionError
+from stancoreset.errors import ControlError, DataError, EngineError, OptionError
 from stancoreset.files import content_key
 from stancoreset.model.adopt import Adopted
 from stancoreset.model.identities import SOLVER_TOLERANCE
@@ -68,10 +69,11 @@ from stancoreset.stan import (
     Labels,
     NamedData,
     labels_of,
+    may_be_infinite,
     names_of,
     too_large,
 )
-from stancoreset.stan.data import DataSource
+from stancoreset.stan.data import DataSource, data_hash
 from stancoreset.version import __version__
 
 __all__ = ["Data", "Session"]
@@ -89,6 +91,8 @@ _SCORED, _SCORES = 300, 2
 _CORESET_DIM = "coreset_dim"
 # With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
 _GLM_ROWS = 10_000
+# Points at which a coordinate of ψ is tried.
+_TRIED = 8
 # Number of points at which a GLM is compared with the author's program on all rows.
 _GLM_POINTS = 3
 
@@ -117,6 +121,7 @@ class Session:
         self.glm = glm
         self.passes = passes
         self.behind: frozenset[str] = frozenset()
+        self._infinite: tuple[str, frozenset[str]] = ("", frozenset())
         self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
@@ -142,6 +147,12 @@ class Session:
         """The program's density with room for a control variate."""
         return controlled_for(self.program, self.engine, behind=self.behind)
 
+    @property
+    def told(self) -> str:
+        """What the rows see, in words, and what they do not see because it is not finite."""
+        names = ", ".join(sorted(self.infinite))
+        return self.controlled.said + (f"; {names}: no coordinate, not finite" if names else "")
+
     @cached_property
     def likelihood(self) -> Session:
         """The session of the likelihood as a function of what the rows see.
@@ -161,8 +172,10 @@ class Session:
         return self._like(Adopted(cut.weighted.program, cut.weighted), engine)
 
     def _like(self, adopted: Adopted, engine: Engine) -> Session:
-        """A session with the same data for another program."""
-        return Session(adopted, engine, self.threads, self.glm, self.passes)
+        """A session with the same data for another program, which is cut at the same place."""
+        other = Session(adopted, engine, self.threads, self.glm, self.passes)
+        other.behind = self.behind
+        return other
 
     def seen(self, checked: StanData, draws: Float) -> Float:
         """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p).
@@ -174,18 +187,23 @@ class Session:
         """
         if self.likelihood is self:
             return draws
-        name, coordinates = self.controlled.names["values"], self._seen_names(checked)
-        values = self.controlled.values(coordinates)
-        with self.density().bind({**self._no_rows(checked), **values}) as bound:
-            psi = bound.generated(draws, (name,))[name]
+        psi = self._values_seen(checked, draws)
         bad = np.flatnonzero(~np.isfinite(psi).all(axis=0))
         if len(bad):
+            name = self._seen_names(checked)[bad[0]]
             raise ControlError(
-                f"{coordinates[bad[0]]}, through which the rows see the parameters, is not finite "
+                f"{name}, through which the rows see the parameters, is not finite "
                 f"in {np.sum(~np.isfinite(psi[:, bad[0]]))} of {len(psi)} draws; use "
                 "control_variate=False, or give it a finite value where no row reads it"
             )
         return psi
+
+    def _values_seen(self, checked: StanData, draws: Float) -> Float:
+        """ψ at unconstrained draws: (S, P) → (S, p)."""
+        name, values = self.controlled.names["values"], self._seen_names(checked)
+        data = {**self._no_rows(checked), **self.controlled.values(values)}
+        with self.density().bind(data) as bound:
+            return bound.generated(draws, (name,))[name]
 
     def seen_data(self, checked: StanData) -> FullData:
         """The full data of the likelihood in what the rows see; its passes count as this one's."""
@@ -221,13 +239,48 @@ class Session:
         return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
 
     def _cut_by_size(self, checked: StanData) -> None:
-        """Leave variables out of ψ that are much larger than the parameters."""
-        behind = too_large(self.program, self._no_rows(checked))
+        """Leave variables out of ψ that are much larger than the parameters, or not finite."""
+        none = self._no_rows(checked)
+        large = too_large(self.program, none)
+        key = data_hash(none)
+        if self._infinite[0] != key:
+            self._infinite = key, frozenset()
+            self._cut_at(large)
+            while found := self._not_finite(checked):
+                self._infinite = key, self.infinite | found
+                self._cut_at(large | self.infinite)
+        self._cut_at(large | self.infinite)
+
+    def _cut_at(self, behind: frozenset[str]) -> None:
         if behind != self.behind:
             self.close()
             self.behind = behind
             for name in ("controlled", "likelihood", "_compiled"):
                 vars(self).pop(name, None)
+
+    @property
+    def infinite(self) -> frozenset[str]:
+        """Variables that are no coordinates because they are not finite with these data.
+
+        The effect of an empty group, ``log(size[j]) + …``, is one: no row reads it.
+        """
+        return self._infinite[1]
+
+    def _not_finite(self, checked: StanData) -> frozenset[str]:
+        """Variables of ψ that have an element which is finite nowhere."""
+        likelihood = self.controlled.likelihood
+        if likelihood is None or not may_be_infinite(self.program, likelihood):
+            return frozenset()
+        with self.density().bind(self._no_rows(checked)) as bound:
+            width = bound.n_params
+        points = np.random.default_rng(31).uniform(-1, 1, (_TRIED, width))
+        try:
+            psi = self._values_seen(checked, points)
+        except EngineError:  # these points are invalid; any others will tell
+            return frozenset()
+        never = ~np.isfinite(psi).any(axis=0)
+        names = np.array(self._seen_names(checked))[never]
+        return frozenset(re.split(r"[.\[]", str(name))[0] for name in names)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
@@ -645,7 +698,7 @@ class Session:
         return {
             "program": self.program.program.name,
             "program_hash": content_key(self.program.code),
-            "rows_see": self.controlled.said,
+            "rows_see": self.told,
             "data_hash": content_hash(checked),
             **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
             "n_obs": self.program.n_obs(checked),

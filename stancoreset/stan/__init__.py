@@ -9,7 +9,13 @@ from __future__ import annotations
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
 from stancoreset.stan.labels import Labels, NamedData, Names, labels_of, names_of
-from stancoreset.stan.likelihood import Likelihood, likelihood_of, not_lifted, too_large
+from stancoreset.stan.likelihood import (
+    Likelihood,
+    likelihood_of,
+    may_be_infinite,
+    not_lifted,
+    too_large,
+)
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
@@ -33,6 +39,7 @@ __all__ = [
     "has_size",
     "labels_of",
     "likelihood_of",
+    "may_be_infinite",
     "names_of",
     "not_lifted",
     "stan_model_names",

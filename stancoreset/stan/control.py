@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import ProgramError
-from stancoreset.stan.likelihood import Likelihood, likelihood_of
+from stancoreset.stan.likelihood import Likelihood, likelihood_of, parameters_read
 from stancoreset.stan.syntax import Names, printer
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.transforms import statements
@@ -64,6 +64,8 @@ class Controlled:
         ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
         covered parameter; ``log_lik`` and ``seen``: whether rows' log likelihoods, and ψ as
         ``values``, are generated.
+    seen : tuple of str
+        Those of `covered` that the rows see; the prior alone has the others.
     likelihood : Likelihood or None
         The program in what the rows see; None if ψ are the parameters' coordinates.
     """
@@ -72,15 +74,16 @@ class Controlled:
     covered: tuple[str, ...]
     left_out: tuple[str, ...]
     names: Mapping[str, str] = field(repr=False)
+    seen: tuple[str, ...]
     likelihood: Likelihood | None = field(default=None, repr=False)
 
     @property
     def said(self) -> str:
         """ψ in words: its variables, and how those without a name in the program are computed."""
         if self.likelihood is None:
-            return f"{', '.join(self.covered) or 'none'} (the parameters themselves)"
+            return f"{', '.join(self.seen) or 'none'} (the parameters themselves)"
         lifts = "; ".join(map(str, self.likelihood.lifted))
-        return ", ".join(self.covered) + (f" (where {lifts})" if lifts else "")
+        return ", ".join(self.seen) + (f" (where {lifts})" if lifts else "")
 
     def data(
         self,
@@ -186,7 +189,9 @@ def add_control(
         generated += _VALUES.format(local=local, coordinates=coordinates, **names)
     generated = f"generated quantities {{\n{generated}}}\n"
     parts = (code[:start], data, code[start:end], term, code[end:], generated)
-    return Controlled("".join(parts), tuple(written), left_out, names, likelihood)
+    read = parameters_read(weighted) if likelihood is None else written.keys()
+    seen_by_rows = tuple(name for name in written if name in read)
+    return Controlled("".join(parts), tuple(written), left_out, names, seen_by_rows, likelihood)
 
 
 def _generated(weighted: WeightedProgram, asked: str) -> str:

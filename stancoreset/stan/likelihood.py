@@ -44,7 +44,14 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import around, needed
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = ["Likelihood", "likelihood_of", "not_lifted", "too_large"]
+__all__ = [
+    "Likelihood",
+    "likelihood_of",
+    "may_be_infinite",
+    "not_lifted",
+    "parameters_read",
+    "too_large",
+]
 
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
@@ -52,6 +59,13 @@ _CURVED = frozenset(
         *("exp", "expm1", "pow", "sqrt", "square", "inv", "inv_sqrt", "inv_square", "abs", "fabs"),
         *("inv_logit", "inv_cloglog", "Phi", "Phi_approx", "softmax", "log1p_exp"),
         *("cholesky_decompose", "quad_form_diag", "diag_pre_multiply"),
+    }
+)
+# Functions that are infinite or undefined somewhere, or everywhere.
+_WITH_POLES = frozenset(
+    {
+        *("negative_infinity", "positive_infinity", "not_a_number", "inv", "inv_square"),
+        *("log", "log1p", "log1m", "log2", "log10", "logit", "lgamma", "digamma", "inv_Phi"),
     }
 )
 # Most coordinates of ψ for one element of the parameters.
@@ -168,6 +182,37 @@ def _elements(decl: n.Decl, scope: Scope) -> int:
     return prod(evaluate_int(scope, size) or 0 for size in decl.size.dims)
 
 
+def parameters_read(weighted: WeightedProgram) -> frozenset[str]:
+    """The parameters that the rows' terms are computed from, and not the prior's alone.
+
+    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> code = '''
+    ... data { int<lower=0> N; vector[N] y; vector<lower=0>[N] weights; }
+    ... parameters { real a; real<lower=0> tau; }
+    ... model { a ~ normal(0, tau); target += dot_product(weights, square(y - a)); }
+    ... generated quantities { vector[N] log_lik = square(y - a); }'''
+    >>> sorted(parameters_read(weighted_program(StanProgram.from_code(code))))
+    ['a']
+    """
+    return frozenset(_Cut(weighted, weighted.program.tree).read)
+
+
+def may_be_infinite(weighted: WeightedProgram, likelihood: Likelihood) -> bool:
+    """Whether what is seen is computed by functions that may be infinite, whatever the parameters.
+
+    They are logarithms and their like, divisions, and infinities as they are written.
+    """
+    tree = weighted.program.tree
+    names = {d.name for d in likelihood.seen} - {d.name for d in tree.parameters}
+    body = (*tree.transformed_data, *tree.transformed_parameters, *likelihood.local)
+    nodes = [node for s in needed(body, names) for node in n.walk(s)]
+    return any(
+        (isinstance(node, n.Call) and node.name in _WITH_POLES)
+        or (isinstance(node, n.Binary) and node.op in ("/", "./"))
+        for node in nodes
+    )
+
+
 def not_lifted(weighted: WeightedProgram, behind: frozenset[str] = frozenset()) -> dict[str, str]:
     """Products of parameters that the rows compute and that stay as they are, each with why."""
     return _Cut(weighted, weighted.program.tree).lifted(behind)[1]
@@ -280,6 +325,14 @@ class _Cut:
         read = set().union(*(used for name, used in pairs if name in rows))
         read |= set().union(*(names for _, names in _terms(self.tree.model, rows)))
         return read & front
+
+    @property
+    def read(self) -> set[str]:
+        """Parameters that statements about rows depend on."""
+        rows = self._behind(frozenset())
+        wanted = set().union(*(names for _, names in _terms(self.tree.model, rows)))
+        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
+        return sources(pairs, wanted) & {d.name for d in self.tree.parameters}
 
     def _can_be_declared(self, decl: n.Decl | None) -> bool:
         """Whether a variable can be a parameter: real, of a size and bounds known from data."""

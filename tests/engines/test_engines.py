@@ -174,6 +174,31 @@ def test_mode_and_sampling_work_from_any_thread(engine):
         assert there.result().variables["mu"].shape == (1, 5)
 
 
+INTERPRETED = """
+data { int N; array[N] int g; vector[N] y; }
+parameters { real mu; }
+model { mu ~ std_normal(); y ~ normal(mu, 1); }
+generated quantities { print("the program's own words"); real z = size(g) * max(g) * 1.0 / sum(g); }
+"""
+
+
+def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
+    """What the program prints is printed; that a part of it is interpreted is not."""
+    data = {"N": 3, "g": np.array([1, 2, 3]), "y": np.zeros(3)}
+    with (
+        warnings.catch_warnings(),
+        caplog.at_level(logging.INFO, "stancoreset.engines.stanli_notes"),
+        stanli.compile(INTERPRETED).bind(data) as bound,
+    ):
+        warnings.simplefilter("error")
+        assert bound.generated(np.zeros((1, 1)), ("z",))["z"].tolist() == [1.5]
+        bound.sample(seed=1, chains=1, iter_warmup=10, iter_sampling=10)
+    said = capfd.readouterr()
+    assert "the program's own words" in said.out
+    assert "stanli" not in said.out + said.err
+    assert any("run through the MIR interpreter" in note for note in caplog.messages)
+
+
 def test_stanli_first_used_in_another_thread():
     """stanli's own optimizer would crash here; in a process of its own, to be the first."""
     code = """

@@ -118,8 +118,8 @@ def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts
 
 
 def test_values_that_are_not_finite_are_told_by_name(counts):
-    """The last group has no rows, and its effect is minus infinity."""
-    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = negative_infinity();")
+    """The last group has no rows, and its effect is minus infinity at some of the points."""
+    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = log(mu);")
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read({**counts, "J": 13})
         draws = np.zeros((2, 15))
@@ -128,6 +128,25 @@ def test_values_that_are_not_finite_are_told_by_name(counts):
         full = session.full_data(data)
         with pytest.raises(ControlError, match=r"r\.13"):
             Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
+
+
+@pytest.mark.fit
+def test_an_effect_that_is_finite_nowhere_is_no_coordinate(counts):
+    """The last group has no rows: the rows are then seen through what effects are computed from."""
+    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = negative_infinity();")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        assert one.seen == ("mu", "r")
+        empty = {**counts, "J": 13}
+        one.read(empty)
+        assert "r" not in one.seen
+        assert "Not finite with these data, and no coordinates: r." in one.explain_seen()
+        fit = one.fit(empty, seed=reseeded(1))
+        assert fit.certificate.verdict == "certified"
+        assert fit.provenance["rows_see"].endswith("; r: no coordinate, not finite")
+    with sc.CoresetModel(stan_code=NONCENTRED, engine="stanli") as other:
+        plain = other.fit(empty, seed=reseeded(1))
+    one, other = (of_draws(made.posterior, "mu", "tau") for made in (fit, plain))
+    assert_agree(one, other, within=CERTIFIED)
 
 
 @pytest.mark.fit

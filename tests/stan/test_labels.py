@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.posterior import arviz
 from stancoreset.rows.tables import LoadedRows, StoredRows
-from stancoreset.stan import Labels, NamedData, Names, StanProgram, labels_of
+from stancoreset.stan import Labels, NamedData, Names, StanProgram, labels, labels_of
 
 AIRPORTS = Names("origin", ("EWR", "JFK", "LGA"))
 CARRIERS = Names("carrier", ("AA", "DL"))
@@ -127,6 +129,10 @@ def test_labels_are_text_or_whole_numbers():
     assert Names.of("g", [2, 1]).labels == (2, 1)
     assert Names.of("g", [1.5, 2.0]).labels == ("1.5", "2.0")
     assert Names.of("g", [True, False]).labels == ("True", "False")
+
+
+def test_doctests():
+    assert doctest.testmod(labels).failed == 0
 
 
 # --- of tables, in fits ------------------------------------------------------------------

@@ -320,6 +320,21 @@ LEFT = {
 }
 
 
+CENTRED = """
+data { int N; int J; array[N] int<upper=J> g; vector[N] y; }
+parameters { real mu; real<lower=0> tau; vector[J] a; real<lower=0> sigma; }
+model { tau ~ normal(0, 1); a ~ normal(mu, tau); y ~ normal(a[g], SCALE); }"""
+
+
+@pytest.mark.parametrize(
+    ("scale", "seen"), [("sigma", ("a", "sigma")), ("1", ("a",)), ("tau", ("tau", "a"))]
+)
+def test_parameters_that_only_the_prior_reads_are_not_seen(scale, seen):
+    with sc.CoresetModel(stan_code=CENTRED.replace("SCALE", scale), engine="stanli") as model:
+        assert model.seen == seen
+        assert f"through: {', '.join(seen)} (the parameters themselves)" in model.explain_seen()
+
+
 @pytest.mark.parametrize("rows", LEFT)
 def test_other_products_stay_and_the_reason_is_told(rows):
     with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:

@@ -153,9 +153,10 @@ def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
     errors = []
     for start in range(0, draws.shape[2], _BLOCK):
         block = draws[:, :, start : start + _BLOCK]
-        sd = block.std(axis=(0, 1))
-        standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
-        errors.append([error(standard), error(standard**2)])
+        with np.errstate(invalid="ignore"):  # of draws that are infinite, whose errors are unknown
+            sd = block.std(axis=(0, 1))
+            standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+            errors.append([error(standard), error(standard**2)])
     most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
     return np.unique(most).tolist()  # type: ignore[no-any-return]
 

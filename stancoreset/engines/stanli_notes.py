@@ -1,0 +1,52 @@
+"""stanli's notes on a program go to the log ``stancoreset.engines.stanli_notes``, at level INFO.
+
+They say that a part of it, such as generated quantities that sum integers, is interpreted, which is
+slower. stanli prints them through BridgeStan's callback, as it does what the user's program prints,
+and as warnings.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+__all__ = ["hear_notes", "without_notes"]
+
+_log = logging.getLogger(__name__)
+_Callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
+_NOTE = "stanli: "
+
+
+@cache
+def hear_notes() -> None:
+    """Have stanli's library say what it has to say to this module.
+
+    Models must then be made with ``capture_stan_prints=False``.
+    """
+    import stanli
+
+    setter = ctypes.CDLL(stanli._runtime_lib_path()).bs_set_print_callback
+    setter.restype, setter.argtypes = None, [_Callback, ctypes.POINTER(ctypes.c_char_p)]
+    setter(_hear, None)
+
+
+@_Callback  # type: ignore[untyped-decorator]  # kept here for as long as the library may call it
+def _hear(text: Any, length: int) -> None:
+    said = ctypes.string_at(text, length).decode(errors="replace")
+    if said.startswith(_NOTE):
+        _log.info(said.strip())
+    else:  # by a print statement of the user's program
+        print(said, end="")
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Leave out warnings that repeat a note."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_NOTE, category=RuntimeWarning)
+        yield
