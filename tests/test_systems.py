@@ -27,7 +27,7 @@ OF_POSIX = {
     "signal": ("SIGKILL", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGCHLD", "SIGPIPE", "pthread_sigmask"),
     "os": (
         *("killpg", "getpgrp", "setsid", "fork", "forkpty", "waitid", "geteuid"),
-        *("pwrite", "sched_getaffinity", "fchmod", "WEXITED", "P_PID"),
+        *("pwrite", "sched_getaffinity", "WEXITED", "P_PID"),
     ),
 }
 IMPORT_ALL = """
