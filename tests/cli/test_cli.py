@@ -353,3 +353,18 @@ def test_the_flights_are_the_ones_in_the_package():
     np.testing.assert_array_equal(few["X"], flights_data(rows=500, seed=3)["X"])
     with pytest.raises(DataError, match="rows is 0"):
         flights_data(rows=0)
+
+
+@pytest.mark.fit
+def test_a_command_writes_the_folder_that_save_writes(tmp_path):
+    """The same files, which hold the same; the command adds the comparison and its pictures."""
+    run, saved = tmp_path / "run", tmp_path / "saved"
+    main(["demo", "--rows", "3000", "--size", "20", "--chains", "2", "--iter-warmup", "100",
+          "--iter-sampling", "300", "--max-rounds", "1", "--no-plots", "--quiet",
+          "--engine", "stanli", "--out", str(run)])  # fmt: skip
+    sc.load_fit(run).save(saved)
+    names = {file.name for file in saved.iterdir()}
+    extra = {"comparison.csv", "density.png", "forest.png"}
+    assert {file.name for file in run.iterdir()} == names | extra
+    for name in ("coreset.csv", "coreset_data.json", "certificate.csv", "report.json"):
+        assert (run / name).read_bytes() == (saved / name).read_bytes(), name
