@@ -369,6 +369,7 @@ def _save_reference(reference: Reference, path: Path) -> None:
             method=reference.method,
             seed=reference.seed,
             unsettled=reference.unsettled,
+            diverged=reference.diverged,
             param_names=np.array(reference.param_names),
             **{name: value for name, value in arrays.items() if value is not None},
         )
@@ -381,6 +382,7 @@ def _load_reference(path: Path) -> Reference:
             param_names=tuple(stored["param_names"].tolist()),
             seed=int(stored["seed"]),
             unsettled=str(stored.get("unsettled", "")),
+            diverged=bool(stored.get("diverged", False)),
             gaussian=GaussianFit(stored["mean"], stored["chol"]),
             **{name: stored[name] for name in _ARRAYS},
             **{name: stored.get(name) for name in _OPTIONAL_ARRAYS},

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Float, StanData
+from stancoreset.engines import Float, StanData, show_covariance
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.model.certify import Judge
 from stancoreset.model.fit import CoresetFit, load_fit
@@ -30,7 +30,7 @@ from stancoreset.model.refinement import (
 )
 from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
-from stancoreset.model.steps import Attempt, Pipeline
+from stancoreset.model.steps import Attempt, Pipeline, careful
 from stancoreset.posterior import RHAT_MIXED, arviz
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset, default_candidates
@@ -44,6 +44,8 @@ _INFLUENTIAL = 10
 _LOOKED_AT = 32
 # Factor by which smaller steps bring adapt_delta closer to one.
 _CLOSER = 10
+# How many times smaller steps keep a metric known beforehand.
+_METRIC_KEPT = 1
 # Largest factor by which warm-up grows with longer chains.
 _WARMER = 3
 # Largest number of draws of all chains, and of values in them (160 MB).
@@ -156,10 +158,12 @@ class Rounds:
             settings.pop("size", None)
         actions = [change.action, *(a.round.action for a in attempts)]
         nuts = asked.nuts
-        if SMALLER_STEPS in actions:
-            closer = _CLOSER ** actions.count(SMALLER_STEPS)
+        smaller = actions.count(SMALLER_STEPS)
+        if 0 < smaller <= _METRIC_KEPT and self._keeps_dense_metric(attempts):
+            nuts = careful(nuts)
+        elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
-            delta = 1 - (1 - nuts.delta) / closer
+            delta = 1 - (1 - nuts.delta) / _CLOSER**smaller
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1 and not self._keeps_metric(attempts):
@@ -181,6 +185,18 @@ class Rounds:
             return False
         apart = any(a.round.rhat > RHAT_MIXED for a in attempts)
         return not apart and self.pipeline.near(attempts[-1].reference) is not None
+
+    def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether chains can take much smaller steps with the metric that they know.
+
+        Then they cost little more, where a full warm-up takes ten times as long. Chains that had
+        a large target acceptance already have tried that.
+        """
+        asked = self.pipeline.plan.nuts
+        if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
+            return False
+        near = self.pipeline.near(attempts[-1].reference)
+        return near is not None and show_covariance(near) and not attempts[0].reference.diverged
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

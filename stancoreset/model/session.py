@@ -550,8 +550,8 @@ class Session:
         seed: int,
         inits: Float,
         near: Float | None = None,
-    ) -> Float:
-        """Run NUTS on prior times quadratic, without rows: unconstrained (chains, draws, P).
+    ) -> SampleResult:
+        """Run NUTS on prior times quadratic, without rows.
 
         Draws `near` its mass give the metric; without, those of a first, rough run.
         """
@@ -564,8 +564,7 @@ class Session:
                 inits, near = rough[:, -1], np.concatenate(list(rough))
             inv_metric = _metric(bound, near)
             options = vars(nuts.completed(inv_metric))
-            result = bound.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
-        return result.unconstrained
+            return bound.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion

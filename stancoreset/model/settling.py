@@ -72,6 +72,8 @@ _FEWER = 4
 # What the quadratic leaves of the log likelihood at a mode that it does not know, beyond what it
 # leaves at its draws.
 _UNKNOWN = 10.0
+# Share of divergent transitions above which the posterior's chains take smaller steps.
+_MANY = 0.005
 # Gradient at which a whitened climb ends.
 _SLOPE = 0.1
 
@@ -277,7 +279,8 @@ class Settling:
         )
         control = session.likelihood.quadratic_alone(self.checked, full, expansion)
         inits = np.resize(inits, (chains, inits.shape[1]))
-        found = session.sample_quadratic(self.checked, control, nuts, seed, inits, near)
+        result = session.sample_quadratic(self.checked, control, nuts, seed, inits, near)
+        found, diverged = result.unconstrained, float(np.mean(result.stats["diverging"]))
         order = np.random.default_rng([seed, turn]).permutation(chains * length)
         draws = found.reshape(chains * length, -1)
         psi = session.seen(self.checked, draws)
@@ -287,7 +290,7 @@ class Settling:
         seen = self._here(full, psi[order])
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
-        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat)
+        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged)
 
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs from the starts, whitened by the draws, end where rows see other values.
@@ -319,7 +322,8 @@ class Settling:
         count = self.count
         if self.more and last.gap > _GOOD:
             count = max(count, len(last.draws) - HELDOUT_DRAWS)
-        return from_rows(self.full, last.draws, SETTLED, count, self.seed)
+        reference = from_rows(self.full, last.draws, SETTLED, count, self.seed)
+        return replace(reference, diverged=last.diverged > _MANY)
 
 
 @dataclass(frozen=True)
@@ -340,6 +344,8 @@ class _Turn:
         What the quadratic leaves of L at the draws.
     rhat : float
         Largest R̂ of the parameters.
+    diverged : float
+        Share of divergent transitions.
     """
 
     expansion: Expansion
@@ -348,6 +354,7 @@ class _Turn:
     seen: Reference
     gap: float
     rhat: float
+    diverged: float
 
 
 def _clause(error: StancoresetError) -> str:

@@ -116,6 +116,9 @@ class Reference:
     unsettled : str
         Why draws of prior times quadratic do not take its place, in one clause; empty if they
         do, or need not.
+    diverged : bool
+        Whether many transitions diverged in the chains of prior times quadratic that made the
+        draws: those of the posterior will meet the same funnels.
 
     References
     ----------
@@ -134,6 +137,7 @@ class Reference:
     spare: Float | None = field(default=None, repr=False)
     elsewhere: Float | None = field(default=None, repr=False)
     unsettled: str = ""
+    diverged: bool = False
 
     @property
     def label(self) -> str:

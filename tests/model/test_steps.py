@@ -22,7 +22,7 @@ from stancoreset.model import Plan
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.projector import Projector
-from stancoreset.model.refinement import LONGER_CHAINS, Change, Round
+from stancoreset.model.refinement import LONGER_CHAINS, SMALLER_STEPS, Change, Round
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
 from stancoreset.model.steps import Attempt, Pipeline
@@ -223,6 +223,15 @@ def test_a_good_laplace_fit_gives_the_metric_the_starts_and_a_short_warmup(model
     assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("diag_e", 120, 0.7)
 
 
+def test_chains_take_small_steps_where_those_of_the_reference_diverged(model, sampled):
+    reference = replace(model.reference(DATA, draws=50), diverged=True)
+    nuts, *_ = sampled(reference)
+    assert (nuts.metric, nuts.iter_warmup, nuts.adapt_delta) == ("dense_e", 149, 0.999)
+    for asked in ({"adapt_delta": 0.9}, {"iter_warmup": 1_000}, {"metric": "diag_e"}):
+        nuts, *_ = sampled(reference, **asked)
+        assert nuts.adapt_delta == asked.get("adapt_delta", 0.8)
+
+
 @pytest.mark.fit
 def test_a_fit_in_a_known_metric_is_the_posterior(model):
     fit = model.fit(DATA, size=20, seed=reseeded(3), max_rounds=1)
@@ -289,3 +298,27 @@ def test_longer_chains_warm_up_longer_unless_they_agree_and_know_their_metric(
     nuts = rounds._plan(change, [attempt]).nuts
     assert (nuts.iter_warmup, nuts.iter_sampling) == (warmup, 2000)
     assert rounds._plan(Change("first pass", "laplace", {}), []).nuts == sc.NUTS(**asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tried", "expected"),
+    [
+        ({}, False, [(None, 0.999), (1000, 0.998)]),  # a known metric is kept once
+        ({}, True, [(1000, 0.98), (1000, 0.998)]),  # chains had such steps before
+        ({"adapt_delta": 0.9}, False, [(1000, 0.99), (1000, 0.999)]),
+        ({"iter_warmup": 400}, False, [(400, 0.98), (400, 0.998)]),
+    ],
+)
+def test_smaller_steps_keep_a_known_metric_before_they_look_for_one(model, asked, tried, expected):
+    reference = replace(model.reference(DATA, draws=50), diverged=tried)
+    record = Round(0, "first pass", "laplace", 9, 50, 0.0, 0.1, 9.0, 9, 0, "rejected", 1.0)
+    session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
+    rounds = Rounds(Pipeline(session, checked, Plan.of(asked), Stages(False), folder, {}))
+    attempts, change = [], Change(SMALLER_STEPS, "laplace", {})
+    for warmup, delta in expected:
+        done = Attempt(reference, None, None, None, None, record)  # type: ignore[arg-type]
+        attempts.append(done)
+        nuts = rounds._plan(change, attempts).nuts
+        assert nuts.iter_warmup == warmup
+        assert nuts.adapt_delta == pytest.approx(delta)
+        record = replace(record, action=SMALLER_STEPS)
