@@ -64,6 +64,8 @@ _WARMUP, _TURN, _DEPTH = 75, 100, 6
 # The same of the run whose draws are the reference; how much longer it may become until its chains
 # agree.
 _SAMPLING, _DEEPER, _LONGER = 300, 7, 3
+# Largest R̂ of chains that may agree when they are so much longer.
+_MAY_MIX = 1.5
 # Rough modes: rows and iterations of L-BFGS that bring chains near the posterior.
 _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
 # A subsample has at most one row in so many: turns on it save less than they cost otherwise, and
@@ -232,6 +234,8 @@ class Settling:
             If the chains do not agree, or the draws are not near the posterior.
         """
         for length in (_SAMPLING, _SAMPLING, _LONGER * _SAMPLING):
+            if length > _SAMPLING and not best.rhat <= _MAY_MIX:
+                break
             made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length, _DEEPER)
             stays = made.gap <= max(_SPREAD, best.gap / _STILL)
             if stays and made.rhat <= _MIXED:
