@@ -20,6 +20,7 @@ from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
 from stancoreset.reference import GaussianFit, Reference, fit_reference, from_rows
 from stancoreset.selection import expand, project_taylor
+from stancoreset.stan.labels import Labels
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
 NONCENTRED = """
@@ -100,7 +101,9 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     reference = Settling(session, data, full, NUTS(), reseeded(1), 400).from_rough_modes()
-    settled = session.draws_container(np.concatenate([reference.draws, reference.spare]), full, {})
+    settled = session.draws_container(
+        np.concatenate([reference.draws, reference.spare]), full, Labels()
+    )
     everything = model.sample(counts, seed=reseeded(2), show_progress=False)
     # Importance weights of spread 0.3 move a mean by 0.3 sds at most; chains' order is lost here.
     assert_agree(*(of_draws(d, "mu", "tau", "z") for d in (settled, everything)), within=0.3)
