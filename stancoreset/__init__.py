@@ -21,6 +21,7 @@ __all__ = [
     "CoresetModel",
     "Distributed",
     "Loo",
+    "Regression",
     "Selection",
     "StancoresetError",
     "Table",
@@ -35,6 +36,7 @@ __all__ = [
     "loo_compare",
     "merge",
     "plots",
+    "regression",
     "run_batch",
     "select",
     "solvers",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from stancoreset.batch import run_batch
     from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
+    from stancoreset.formulas import Regression, regression
     from stancoreset.model import CoresetFit, CoresetModel, Selection, load_fit
     from stancoreset.posterior import (
         Certificate,
@@ -69,6 +72,7 @@ _ROOMS = {
     "batch": ("run_batch",),
     "engines": ("NUTS",),
     "errors": ("StancoresetError",),
+    "formulas": ("Regression", "regression"),
     "model": ("CoresetFit", "CoresetModel", "Selection", "load_fit"),
     "posterior": (
         "Certificate",

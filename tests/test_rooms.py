@@ -22,6 +22,7 @@ FLOORS = (
     "cli",
     "batch",
     "experiments",
+    "formulas",
     "model",
     "selection",
     "reference",

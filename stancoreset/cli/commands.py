@@ -1,4 +1,4 @@
-"""The command line: ``stancoreset demo | example | fit | merge | batch | weave | …``."""
+"""The command line: ``stancoreset demo | example | fit | regression | merge | batch | …``."""
 
 from __future__ import annotations
 
@@ -101,13 +101,29 @@ def _demo(args: argparse.Namespace) -> int:
 def _fit(args: argparse.Namespace) -> int:
     from stancoreset.model import CoresetModel
 
-    say = _Speaker(args)
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
-        data = _fit_data(args)
-        fit = _run_fit(model, data, args, say)
-        if args.csv:
-            _write_csv(fit, data, model.engine, args, say)
-        _finish(fit, {"coreset": fit, fit.reference.method: fit.laplace}, args, say)
+        return _fitted(model, _fit_data(args), args)
+
+
+def _regression(args: argparse.Namespace) -> int:
+    from stancoreset.cli.regression import regression_of
+
+    made = regression_of(args)
+    if args.write is not None:
+        for file in made.write(args.write, overwrite=args.overwrite):
+            print(file)
+        return 0
+    with made.model as model:
+        return _fitted(model, made.data, args, coords=made.coords, dims=made.dims)
+
+
+def _fitted(model: Any, data: Any, args: argparse.Namespace, **labels: Any) -> int:
+    """Fit, write and print what was asked for; return the exit code."""
+    say = _Speaker(args)
+    fit = _run_fit(model, data, args, say, **labels)
+    if args.csv:
+        _write_csv(fit, data, model.engine, args, say)
+    _finish(fit, {"coreset": fit, fit.reference.method: fit.laplace}, args, say)
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 
@@ -295,6 +311,7 @@ HANDLERS = {
     "demo": _demo,
     "example": _example,
     "fit": _fit,
+    "regression": _regression,
     "weave": _weave,
     "compare": _compare,
     "plot": _plot,

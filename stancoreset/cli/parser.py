@@ -20,6 +20,7 @@ examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
   stancoreset example                               model.stan and data.json to try commands on
   stancoreset fit model.stan data.json --out run
+  stancoreset regression "y ~ x + (1 | g)" data.csv --out run
   stancoreset compare run other-run full.nc
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
@@ -39,6 +40,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     from stancoreset.cli.example import add_arguments as add_example_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
     from stancoreset.cli.paper import add_arguments as add_paper_arguments
+    from stancoreset.cli.regression import add_arguments as add_regression_arguments
 
     parser = argparse.ArgumentParser(
         prog="stancoreset",
@@ -52,6 +54,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_demo(commands, handlers["demo"])
     add_example_arguments(commands, handlers["example"])
     _add_fit(commands, handlers["fit"])
+    add_regression_arguments(commands, handlers["regression"])
     _add_weave(commands, handlers["weave"])
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])

@@ -1,0 +1,94 @@
+"""``stancoreset regression``: fit a formula to a table."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from stancoreset.cli.options import add_fit_options
+from stancoreset.errors import OptionError
+
+if TYPE_CHECKING:
+    from stancoreset.formulas import Regression
+
+__all__ = ["add_arguments", "regression_of"]
+
+_EPILOG = """\
+examples:
+
+  stancoreset regression "late ~ distance + (1 | carrier)" flights.parquet --family bernoulli
+  stancoreset regression "y ~ x + (x | g)" data.csv --prior "b=normal(0, 1)" "sd=exponential(1)"
+  stancoreset regression "y ~ x" data.csv --write folder    # model.stan and data.json, no fit
+
+Formulas are those of Bambi and brms: bs(x, df=4), log(x), x:f, offset(z), 0 + x, (x || g). The
+default priors are those of brms. The Stan program is in DIR/model.stan.
+"""
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    handler: Callable[[argparse.Namespace], int],
+) -> None:
+    """Add the subcommand ``regression`` to a parser's subcommands."""
+    from stancoreset.formulas import FAMILIES
+
+    parser = commands.add_parser(
+        "regression",
+        help="fit a formula to a table, without a Stan program of your own",
+        description="Write the Stan program of a formula and fit it to a table. Exit code 0: "
+        "certified or corrected; 3: rejected; 2: bad input.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
+    parser.add_argument("data", metavar="DATA", help=".csv, .parquet, or a folder of Parquet files")
+    parser.add_argument(
+        "--family", default="gaussian", choices=tuple(FAMILIES), help="of the outcome (gaussian)"
+    )
+    parser.add_argument(
+        "--prior",
+        nargs="+",
+        default=[],
+        metavar="NAME=PRIOR",
+        help="priors in Stan's syntax; NAME is a parameter of the program, sd for those of all "
+        "groups, or b[label]",
+    )
+    parser.add_argument(
+        "--write", metavar="DIR", help="write model.stan and data.json to DIR, and fit nothing"
+    )
+    parser.add_argument(
+        "--csv",
+        action="store_true",
+        help="also write chain_1.csv, … as CmdStan does, with the generated quantities",
+    )
+    add_fit_options(parser, out="stancoreset-regression")
+    parser.set_defaults(run=handler)
+
+
+def regression_of(args: argparse.Namespace) -> Regression:
+    """The regression that the arguments describe."""
+    from stancoreset.formulas import regression
+
+    return regression(
+        args.formula,
+        args.data,
+        family=args.family,
+        priors=_priors(args.prior),
+        engine=args.engine,
+    )
+
+
+def _priors(texts: Sequence[str]) -> dict[str, str]:
+    """Priors by parameter from texts ``name=prior``.
+
+    >>> _priors(["b=normal(0, 1)", "sd = exponential(1)"])
+    {'b': 'normal(0, 1)', 'sd': 'exponential(1)'}
+    """
+    found = {}
+    for text in texts:
+        name, equals, prior = text.partition("=")
+        if not equals:
+            raise OptionError(f"--prior is {text!r}, expected NAME=PRIOR, as in 'b=normal(0, 1)'")
+        found[name.strip()] = prior.strip()
+    return found

@@ -1,0 +1,259 @@
+"""The arrays of a regression: outcome, design matrix, offsets, and effects of groups.
+
+formulae codes the predictors, left of a bar too. Groups are index vectors and one number for each
+row and effect: formulae's matrix of all groups is never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.errors import DataError, OptionError
+from stancoreset.formulas.syntax import FUNCTIONS, Bar, Formula, evaluating, formulae_module
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Design", "Groups", "Outcome", "design_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The left side of a formula.
+
+    Attributes
+    ----------
+    name : str
+    values : ndarray, shape (N,)
+        Numbers, or the number of each row's level, counted from zero.
+    levels : tuple
+        Of a categorical outcome, in order.
+    trials : ndarray, shape (N,), optional
+        Of ``prop(successes, trials)``.
+    """
+
+    name: str
+    values: NDArray[Any]
+    levels: tuple[Any, ...] = ()
+    trials: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Effects that differ between the levels of a factor: one bar of a formula.
+
+    Attributes
+    ----------
+    factor : str
+        As it is written: ``carrier``, ``carrier:month``.
+    levels : list
+    index : ndarray, shape (N,)
+        Each row's level, counted from one.
+    effects : tuple of str
+        Names of the M effects.
+    values : tuple of ndarray or None
+        What each effect is multiplied by, (N,); None means one.
+    correlated : bool
+    """
+
+    factor: str
+    levels: list[Any]
+    index: NDArray[np.int64]
+    effects: tuple[str, ...]
+    values: tuple[NDArray[np.float64] | None, ...]
+    correlated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What a formula makes of a table of N rows.
+
+    Attributes
+    ----------
+    rows : int
+    outcome : Outcome
+    intercept : bool
+    matrix : ndarray, shape (N, K)
+        The predictors, without the intercept.
+    labels : tuple of str
+        Their names, by formulae: ``distance``, ``carrier[AS]``, ``bs(hour, df=4)[0]``.
+    offset : ndarray, shape (N,), optional
+    groups : tuple of Groups
+    """
+
+    rows: int
+    outcome: Outcome
+    intercept: bool
+    matrix: NDArray[np.float64]
+    labels: tuple[str, ...]
+    offset: NDArray[np.float64] | None
+    groups: tuple[Groups, ...]
+
+
+def design_of(formula: Formula, frame: pd.DataFrame) -> Design:
+    """Evaluate a formula on a table without missing values."""
+    with evaluating(formula.text), np.errstate(all="ignore"):
+        outcome = _outcome(formula, frame)
+        columns = list(_columns(formula.common, frame))
+        groups = tuple(_groups(bar, frame) for bar in formula.bars)
+    matrix, labels = _stacked([c for c in columns if c[0] not in ("intercept", "offset")], frame)
+    offsets = [np.broadcast_to(np.ravel(c[2]), len(frame)) for c in columns if c[0] == "offset"]
+    return Design(
+        rows=len(frame),
+        outcome=outcome,
+        intercept=any(kind == "intercept" for kind, _, _ in columns),
+        matrix=matrix,
+        labels=labels,
+        offset=_finite("the offset", sum(np.asarray(o, float) for o in offsets))
+        if offsets
+        else None,
+        groups=groups,
+    )
+
+
+def _environment() -> Any:
+    return formulae_module("environment").Environment([dict(FUNCTIONS)])
+
+
+def _columns(terms: Iterable[Any], frame: pd.DataFrame) -> Iterable[tuple[str, list[str], Any]]:
+    """Kind, names and values of each term, coded so that the columns have full rank."""
+    model = formulae_module("terms.terms").Model(*terms)
+    model.eval(frame, _environment())
+    for term in model.common_terms:
+        yield term.kind, list(term.labels), term.data
+
+
+def _stacked(
+    columns: list[tuple[str, list[str], Any]], frame: pd.DataFrame
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Columns as one matrix (N, K), with their names."""
+    names = tuple(name for _, labels, _ in columns for name in labels)
+    matrix = np.empty((len(frame), len(names)))
+    start = 0
+    for _, labels, values in columns:
+        stop = start + len(labels)
+        block = np.asarray(values, dtype=np.float64).reshape(len(frame), len(labels))
+        matrix[:, start:stop] = _finite(f"the predictor {labels[0]!r}", block)
+        start = stop
+    return matrix, names
+
+
+def _finite(what: str, values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise DataError(
+            f"{what} is {array[wrong][0]:g} in {int(wrong.sum()):,} of its values; expected finite "
+            "numbers: leave these rows out, or write another formula"
+        )
+    return array
+
+
+# Outcome ---------------------------------------------------------------------------------
+
+
+def _outcome(formula: Formula, frame: pd.DataFrame) -> Outcome:
+    (component,) = formula.outcome.components
+    level = getattr(component, "reference", None)
+    if component.name not in frame.columns:
+        return _computed(formula, component, frame)
+    column = frame[component.name]
+    if level is not None:
+        known = column.cat.categories if hasattr(column, "cat") else column.unique()
+        if level not in (texts := [str(value) for value in known]):
+            raise DataError(
+                f"the outcome {component.name!r} has no level {level!r}; it has "
+                f"{', '.join(texts[:20])}"
+            )
+        return Outcome(component.name, (column.astype(str) == level).to_numpy(np.int64))
+    if hasattr(column, "cat"):
+        return Outcome(
+            component.name, column.cat.codes.to_numpy(np.int64), tuple(column.cat.categories)
+        )
+    return Outcome(component.name, column.to_numpy())
+
+
+def _computed(formula: Formula, component: Any, frame: pd.DataFrame) -> Outcome:
+    """An outcome that is a call: ``log(y)``, ``prop(y, n)``."""
+    formula.outcome.set_type(frame, _environment())
+    formula.outcome.set_data(spans_intercept=True)
+    values = component.value
+    if component.kind == "proportion":
+        return Outcome(component.name, values[:, 0], trials=values[:, 1])
+    if component.kind == "categoric":
+        return Outcome(component.name, values.argmax(axis=1), tuple(component.levels))
+    return Outcome(component.name, np.asarray(values))
+
+
+# Groups ----------------------------------------------------------------------------------
+
+
+def _groups(bar: Bar, frame: pd.DataFrame) -> Groups:
+    name = bar.factor.name
+    index, levels = _levels(bar.factor, frame)
+    if len(levels) < 2:
+        raise DataError(
+            f"the grouping factor {name!r} has one level, {levels[0]!r}, so that nothing differs "
+            "between its levels; leave it out of the formula"
+        )
+    if len(levels) == len(frame):
+        raise DataError(
+            f"the grouping factor {name!r} has a level for every row, {len(frame):,}: a coreset "
+            "selects rows of parameters that rows share; leave it out of the formula"
+        )
+    columns = list(_columns(bar.effects, frame))
+    if any(kind == "offset" for kind, _, _ in columns):
+        raise OptionError(f"an offset has no effect that differs by {name!r}; write it outside")
+    matrix, labels = _stacked(columns, frame)
+    constant = [kind == "intercept" for kind, names, _ in columns for _ in names]
+    values = [None if one else matrix[:, j] for j, one in enumerate(constant)]
+    return Groups(
+        factor=name,
+        levels=levels,
+        index=index + 1,
+        effects=labels,
+        values=tuple(values),
+        correlated=bar.correlated and len(labels) > 1,
+    )
+
+
+def _levels(factor: Any, frame: pd.DataFrame) -> tuple[NDArray[np.int64], list[Any]]:
+    """Each row's level, counted from zero, and the levels that occur, in order."""
+    codes, levels = zip(*(_coded(part, frame) for part in factor.components), strict=True)
+    if len(codes) == 1:
+        return codes[0], levels[0]
+    shape = tuple(len(own) for own in levels)
+    used, index = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
+    parts = np.unravel_index(used, shape)
+    texts = [np.array([str(v) for v in own])[at] for own, at in zip(levels, parts, strict=True)]
+    return index.astype(np.int64), [":".join(cell) for cell in zip(*texts, strict=True)]
+
+
+def _coded(component: Any, frame: pd.DataFrame) -> tuple[NDArray[np.int64], list[Any]]:
+    """Codes and levels of one column, or of what a call makes of columns."""
+    import pandas as pd
+
+    if component.name in frame.columns:
+        values = frame[component.name]
+    else:
+        component.set_type(frame, _environment())
+        values = component.call.eval(frame, component.env)
+        if not isinstance(values, pd.Series | np.ndarray):  # formulae's box of a category
+            values = values.data
+    if isinstance(values, pd.Series) and isinstance(values.dtype, pd.CategoricalDtype):
+        kept = values.cat.remove_unused_categories().cat
+        return kept.codes.to_numpy(np.int64), [_plain(v) for v in kept.categories]
+    codes, levels = pd.factorize(np.asarray(values), sort=True)
+    return np.asarray(codes, dtype=np.int64), [_plain(v) for v in levels]
+
+
+def _plain(level: Any) -> Any:
+    """A level as a label: a whole number, or text."""
+    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
+    return int(level) if number and float(level).is_integer() else str(level)

@@ -1,0 +1,162 @@
+"""The table of a regression: the columns that its formula names, as formulae reads them.
+
+Only these columns are read of a file; they must fit in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from stancoreset.checks import check_path, near_misses, shown
+from stancoreset.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TableSource", "complete_rows", "read_table"]
+
+
+class _ArrowTable(Protocol):
+    """A table of polars, pyarrow, DuckDB, …"""
+
+    @property
+    def __arrow_c_stream__(self) -> Callable[..., object]: ...
+
+
+#: What a regression takes for a table.
+TableSource: TypeAlias = "pd.DataFrame | _ArrowTable | str | os.PathLike[str]"
+
+
+def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
+    """These columns of a table; an error names the first that it lacks.
+
+    Parameters
+    ----------
+    source : pandas.DataFrame, table of Arrow, or path
+        A path is ``.csv``, or Parquet: a file, or a folder of files.
+    names : sequence of str
+    """
+    import pandas as pd
+
+    if isinstance(source, pd.DataFrame):
+        return source[_found(names, source.columns, "the table")]
+    if hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        table = pa.table(source)
+        return table.select(_found(names, table.column_names, "the table")).to_pandas()
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"frame is {shown(source)}, expected a DataFrame or a path of Parquet or CSV"
+        )
+    path = check_path("frame", source)
+    if not path.exists():
+        raise DataError(f"no such data file: {path}")
+    try:
+        return _read_csv(path, names) if path.suffix.lower() == ".csv" else _parquet(path, names)
+    except ImportError as error:
+        raise DataError(
+            f"reading {path} needs pyarrow: pip install 'stancoreset[parquet]'"
+        ) from error
+    except DataError:
+        raise
+    except (ValueError, OSError) as error:  # those of pandas' and pyarrow's readers among them
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"{path} cannot be read as a table: {words}; expected .csv or Parquet"
+        ) from error
+
+
+def _read_csv(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    header = pd.read_csv(path, nrows=0).columns
+    return pd.read_csv(path, usecols=_found(names, header, str(path)))
+
+
+def _parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    header = pq.ParquetDataset(path).schema.names
+    return pd.read_parquet(path, columns=_found(names, header, str(path)))
+
+
+def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:
+    known = [str(column) for column in columns]
+    for name in names:
+        if name not in known:
+            meant = near_misses(name, known)
+            hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(known[:20])}"
+            raise DataError(f"{where} has no column {name!r}; {hint}")
+        if known.count(name) > 1:
+            raise DataError(f"{where} has more than one column {name!r}; rename the others")
+    return list(names)
+
+
+def complete_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The rows without a missing value, in types that formulae knows, and how many were left out.
+
+    A warning counts the rows that are left out, as brms does. Text becomes a category with
+    sorted levels, which formulae would find again for every term.
+    """
+    import pandas as pd
+
+    missing = frame.isna()
+    absent = missing.any(axis=1).to_numpy()
+    dropped = int(absent.sum())
+    if dropped:
+        where = ", ".join(f"{name!r}" for name in frame.columns[missing.any()])
+        warnings.warn(
+            f"{dropped:,} of {len(frame):,} rows have a missing value in {where}, and are left out",
+            stacklevel=4,
+        )
+        frame = frame[~absent]
+    if frame.empty:
+        raise DataError("no row of the table has a value in every column of the formula")
+    return pd.DataFrame({name: _plain(str(name), frame[name]) for name in frame.columns}), dropped
+
+
+def _plain(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column as int64, float64, bool, or a category whose levels are all used."""
+    import pandas as pd
+    from pandas.api import types
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        used = column.cat.remove_unused_categories()
+        return used if dtype.ordered else _category(name, used, used.cat.categories)
+    if types.is_bool_dtype(dtype):
+        return column.astype(bool)
+    if types.is_complex_dtype(dtype):
+        raise DataError(f"column {name!r} holds complex numbers; expected real ones, or text")
+    if types.is_integer_dtype(dtype):
+        return column.astype(np.int64)
+    if types.is_float_dtype(dtype):
+        return column.astype(np.float64)
+    if types.is_string_dtype(dtype) or (
+        types.is_object_dtype(dtype) and all(isinstance(level, str) for level in column.unique())
+    ):
+        return _category(name, column, column.unique())
+    raise DataError(
+        f"column {name!r} has the type {dtype}; expected numbers, True and False, or text: convert "
+        "it first"
+    )
+
+
+def _category(name: str, column: pd.Series[Any], levels: Any) -> pd.Series[Any]:
+    import pandas as pd
+
+    try:
+        ordered = sorted(levels)
+    except TypeError:
+        raise DataError(
+            f"column {name!r} has levels of several types; make them text, or order them"
+        ) from None
+    return column.astype(pd.CategoricalDtype(ordered, ordered=True))
