@@ -277,6 +277,9 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
     posterior = {"a": fit, "b": fit}
     phi = np.random.default_rng(0).standard_normal((6, 30))
     eye, point = np.eye(2), np.zeros(2)
+    x = np.random.default_rng(0).normal(size=400)
+    table = pd.DataFrame({"x": x, "y": x + 1})
+    made = sc.regression("y ~ x", table, engine="stanli")
 
     def solve(method: str) -> Callable[..., Any]:
         return lambda **options: sc.solvers.solve(phi, phi.sum(axis=1), 5, method, **options)
@@ -661,6 +664,35 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {"draws": draws},
             {"draws": nothing, "weights": missing},
         ),
+        "regression": Case(
+            sc.regression,
+            {"formula": "y ~ x", "frame": table, "engine": "stanli"},
+            {
+                "formula": nothing,
+                "frame": nothing,
+                "family": nothing,
+                "priors": optional(empty_dict),
+                "engine": nothing,
+            },
+            {"frame": f"frame|the table has no column|cannot be read|{DATA['data']}"},
+        ),
+        "Regression.write": Case(
+            made.write,
+            {"directory": folder / "made", "overwrite": True},
+            {"directory": path, "overwrite": flag},
+            {"directory": "directory|write|create|is a file"},
+        ),
+        "Regression.fit": Case(
+            made.fit,
+            {"size": 20},
+            {
+                "seed": optional(SEED),
+                **LABELS,
+                "size": whole(1, 400),
+                "max_rounds": whole(1),
+                "show_progress": optional(flag),
+            },
+        ),
         "resolve_engine": Case(
             sc.engines.resolve_engine,
             {"engine": "stanli"},
@@ -765,6 +797,7 @@ NAMES = sorted(
         *("select", "stan_model_path", "solve", "check_method", "gaussian_kl", "gaussian_fisher"),
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
+        *("regression", "Regression.write", "Regression.fit"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
         *("sparse_vi", "quasi_newton", "starts of a parameter"),
     ]
@@ -1002,6 +1035,7 @@ def test_every_public_function_is_in_the_sweep(world):
         "Coreset",
         "StancoresetError",
         "Distributed",
+        "Regression",
     }
     for room in (sc, sc.solvers, sc.plots, sc.divergences, sc.in_the_loop):
         for name in room.__all__:

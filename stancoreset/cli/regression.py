@@ -42,7 +42,7 @@ def add_arguments(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
-    parser.add_argument("data", metavar="DATA", help=".csv, .parquet, or a folder of Parquet files")
+    parser.add_argument("data", metavar="DATA", help=".csv, .parquet, .json or .npz")
     parser.add_argument(
         "--family", default="gaussian", choices=tuple(FAMILIES), help="of the outcome (gaussian)"
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_flag, check_labels, check_path
-from stancoreset.engines import Engine, EngineName
+from stancoreset.engines import Engine, EngineName, resolve_engine
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import atomic_path, make_folder
 from stancoreset.formulas.design import Design, Groups, design_of
@@ -163,10 +163,10 @@ def regression(
         ``0 +`` for no intercept. Effects of groups are correlated, ``(x | g)``, or not,
         ``(x || g)``; crossed, ``(1 | g) + (1 | h)``; or nested, ``(1 | g/h)``. Categories are
         compared with their first level. See https://bambinos.github.io/formulae.
-    frame : pandas.DataFrame, table of Arrow, or path
-        A path is ``.csv``, or Parquet: a file, or a folder of files. Only the columns that the
-        formula names are read; they must fit in memory (for more, see `stancoreset.Table`). Rows
-        with a missing value are left out, and a warning counts them.
+    frame : pandas.DataFrame, table of Arrow, dict of columns, or path
+        A path is ``.csv``, ``.json``, ``.npz``, or Parquet: a file, or a folder of files. Only the
+        columns that the formula names are read; they must fit in memory (for more, see
+        `stancoreset.Table`). Rows with a missing value are left out, and a warning counts them.
     family : str
         ``"gaussian"``, ``"student"`` (identity link); ``"bernoulli"`` (0 and 1, or two levels, of
         which the second is 1, or ``late["yes"]``), ``"binomial"`` (``prop(successes, trials)``),
@@ -205,6 +205,8 @@ def regression(
     >>> fit = made.fit(seed=1)                                           # doctest: +SKIP
     """
     check_choice("family", family, FAMILIES)
+    if not (isinstance(engine, str) and engine == "auto"):  # which is looked for when it is needed
+        resolve_engine(engine)
     parsed = parse(formula)
     table, left_out = complete_rows(read_table(frame, parsed.variables))
     design = design_of(parsed, table)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from stancoreset.checks import check_path, near_misses, shown
 from stancoreset.errors import DataError
+from stancoreset.stan.data import raw_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ class _ArrowTable(Protocol):
 
 
 #: What a regression takes for a table.
-TableSource: TypeAlias = "pd.DataFrame | _ArrowTable | str | os.PathLike[str]"
+TableSource: TypeAlias = "pd.DataFrame | _ArrowTable | Mapping[str, Any] | str | os.PathLike[str]"
 
 
 def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
@@ -38,8 +39,9 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
 
     Parameters
     ----------
-    source : pandas.DataFrame, table of Arrow, or path
-        A path is ``.csv``, or Parquet: a file, or a folder of files.
+    source : pandas.DataFrame, table of Arrow, mapping, or path
+        A path is ``.csv``, ``.json`` or ``.npz`` with a list for each column, or Parquet: a file,
+        or a folder of files.
     names : sequence of str
     """
     import pandas as pd
@@ -51,6 +53,8 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
 
         table = pa.table(source)
         return table.select(_found(names, table.column_names, "the table")).to_pandas()
+    if isinstance(source, Mapping):
+        return _of_columns(source, names, "the table")
     if not isinstance(source, str | os.PathLike):
         raise DataError(
             f"frame is {shown(source)}, expected a DataFrame or a path of Parquet or CSV"
@@ -58,6 +62,8 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
     path = check_path("frame", source)
     if not path.exists():
         raise DataError(f"no such data file: {path}")
+    if path.suffix.lower() in (".json", ".npz") and path.is_file():
+        return _of_columns(raw_data(path), names, str(path))
     try:
         return _read_csv(path, names) if path.suffix.lower() == ".csv" else _parquet(path, names)
     except ImportError as error:
@@ -73,6 +79,17 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
         ) from error
 
 
+def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: str) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {name: source[name] for name in _found(names, source, where)}
+    lengths = {name: np.shape(values)[:1] for name, values in columns.items()}
+    if any(np.ndim(values) != 1 for values in columns.values()) or len({*lengths.values()}) > 1:
+        sizes = ", ".join(f"{name} {(*length, 'one')[0]}" for name, length in lengths.items())
+        raise DataError(f"{where} has columns of different lengths or shapes: {sizes}")
+    return pd.DataFrame(columns)
+
+
 def _read_csv(path: Path, names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
@@ -85,6 +102,8 @@ def _parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     header = pq.ParquetDataset(path).schema.names
+    if not header:
+        raise DataError(f"{path} is a folder without Parquet files")
     return pd.read_parquet(path, columns=_found(names, header, str(path)))
 
 

@@ -259,13 +259,15 @@ def test_priors_of_nothing_are_refused(priors, words):
 # Tables ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "folder", "arrow"])
-def test_a_file_makes_the_same_regression(kind, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "folder", "arrow", "dict"])
+def test_a_file_makes_the_same_regression(kind, tmp_path):
     """Only the columns of the formula are read."""
-    path = tmp_path / ("table.csv" if kind == "csv" else "table.parquet")
+    path = tmp_path / f"table.{kind if kind in ('csv', 'json') else 'parquet'}"
     frame = FRAME.assign(unused=1)
     if kind == "csv":
         FRAME.to_csv(path, index=False)
+    elif kind == "json":
+        path.write_text(json.dumps({"N": len(FRAME), **FRAME.to_dict("list")}))
     elif kind == "folder":
         path.mkdir()
         for part in range(2):
@@ -277,6 +279,8 @@ def test_a_file_makes_the_same_regression(kind, tmp_path, monkeypatch):
         import pyarrow.parquet as pq
 
         source = pq.read_table(path)
+    if kind == "dict":
+        source = FRAME.to_dict("series")
     formula = "gaussian ~ x + f + (1 | g)"
     one, two = made(formula, source), made(formula, frame)
     assert one.program == two.program
@@ -320,6 +324,11 @@ def test_rows_with_missing_values_are_left_out_and_counted():
         whole = made("gaussian ~ x + f", frame.dropna(subset=["x", "f"]))
     assert whole.program == regression.program
     np.testing.assert_array_equal(whole.data["Y"], FRAME.gaussian.drop([3, 5]))
+
+
+def test_columns_of_a_dict_have_one_length():
+    with pytest.raises(DataError, match="different lengths or shapes: x 2, y 3"):
+        made("y ~ x", {"x": [1.0, 2.0], "y": [1.0, 2.0, 4.0]})
 
 
 # Errors ----------------------------------------------------------------------------------

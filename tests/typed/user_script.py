@@ -135,6 +135,21 @@ def from_files(data: dict[str, Any], folder: Path) -> pd.DataFrame:
     return sc.run_batch(jobs, folder / "work", jobs=2, dry_run=True)
 
 
+def by_formula(folder: Path) -> sc.CoresetFit:
+    """A formula and a table; the program is there to be read."""
+    data = simulated(1_500)
+    table = pd.DataFrame({"late": data["y"], "x1": data["X"][:, 0], "x2": data["X"][:, 1]})
+    table["carrier"] = np.resize(["AA", "B6", "UA"], len(table))
+    priors = {"b": "normal(0, 1)"}
+    made: sc.Regression = sc.regression(
+        "late ~ x1 + x2 + (1 | carrier)", table, family="bernoulli", priors=priors, engine="stanli"
+    )
+    files: list[Path] = made.write(folder / "by_formula")
+    assert files[0].read_text() == made.program
+    print(made.priors["sd_carrier"], made.data["N"], made.model.seen)
+    return made.fit(seed=1, size=30, max_rounds=1, show_progress=False, sampler=SHORT)
+
+
 def refused() -> str:
     """What an error says."""
     try:
@@ -165,6 +180,7 @@ def main(folder: Path) -> None:
         print(step_by_step(model, data))
         print(merged(model).markdown())
     print(from_files(data, folder))
+    print(by_formula(folder).summary(["b", "r_carrier"]))
     print(refused())
 
 
