@@ -248,7 +248,7 @@ def _coded(component: Any, frame: pd.DataFrame) -> tuple[NDArray[np.int64], list
             values = values.data
     if isinstance(values, pd.Series) and isinstance(values.dtype, pd.CategoricalDtype):
         kept = values.cat.remove_unused_categories().cat
-        return kept.codes.to_numpy(np.int64), [_plain(v) for v in kept.categories]
+        return np.asarray(kept.codes, dtype=np.int64), [_plain(v) for v in kept.categories]
     codes, levels = pd.factorize(np.asarray(values), sort=True)
     return np.asarray(codes, dtype=np.int64), [_plain(v) for v in levels]
 
