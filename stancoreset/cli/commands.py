@@ -84,7 +84,7 @@ def _demo(args: argparse.Namespace) -> int:
     say.stage("load flights", time.perf_counter() - started)
     with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
         fit = _run_fit(model, data, args, say, **FLIGHT_LABELS)
-        posteriors = {"coreset": fit, fit.reference.method: fit.laplace}
+        posteriors = fit.posteriors
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
             started = time.perf_counter()
@@ -123,7 +123,7 @@ def _fitted(model: Any, data: Any, args: argparse.Namespace, **labels: Any) -> i
     fit = _run_fit(model, data, args, say, **labels)
     if args.csv:
         _write_csv(fit, data, model.engine, args, say)
-    _finish(fit, {"coreset": fit, fit.reference.method: fit.laplace}, args, say)
+    _finish(fit, fit.posteriors, args, say)
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 

@@ -97,5 +97,5 @@ def merge(
             **asked(args),
         )
     say(f"\nCertified against {fit.provenance['certified_against']}")
-    finish(fit, {"coreset": fit, fit.reference.method: fit.laplace})
+    finish(fit, fit.posteriors)
     return 3 if fit.certificate.verdict == "rejected" else 0

@@ -97,8 +97,7 @@ def plot_run(
     full = results_in(check_path("run", run)) / "full.nc"
     if full.exists():
         posteriors["full"] = arviz.load(full)
-    method = fit.reference.method
-    posteriors |= {"coreset": fit, "reference" if method == "draws" else method: fit.laplace}
+    posteriors |= fit.posteriors
     posteriors |= posteriors_at(also, taken=posteriors)
     axes = KINDS[kind](Request(fit, posteriors, var_names, data, columns))
     save_picture(axes, output)

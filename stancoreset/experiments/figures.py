@@ -1,4 +1,8 @@
-"""The picture of an experiment: median and band, one panel per data set and metric."""
+"""The picture of an experiment: median and band, one panel per data set and metric.
+
+Bands are percentiles over trials, which a few trials cannot tell: with fewer than `BAND_TRIALS`
+the picture shows the median alone, and says so.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
+__all__ = ["BAND_TRIALS", "draw"]
+
+#: Least number of trials whose percentiles are drawn as a band.
+BAND_TRIALS = 5
 
 #: Colour and line of each algorithm, the same in all pictures: random ones grey, greedy ones warm,
 #: thresholding ones blue, fully corrective ones green and black (Okabe and Ito's palette).
@@ -69,13 +76,25 @@ def draw(outcome: Outcome) -> Figure:
         ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(5, len(labels)),
+        frameon=False,
+        title=_shown(outcome),
     )
-    low, high = experiment.band
-    trials = outcome.settings.trials
-    shown = "" if trials == 1 else f", median and {low:.0f}–{high:.0f} % band of {trials} trials"
-    figure.suptitle(f"{experiment.title}{shown}", fontsize=12)
+    figure.suptitle(experiment.title, fontsize=12)
     return figure
+
+
+def _shown(outcome: Outcome) -> str:
+    """What lines and bands are, for the legend."""
+    trials, (low, high) = outcome.settings.trials, outcome.experiment.band
+    if trials == 1:
+        return "one trial"
+    if trials < BAND_TRIALS:
+        return f"median of {trials} trials, too few for a band"
+    return f"median and {low:.0f}–{high:.0f} % band of {trials} trials"
 
 
 def _panel(ax: Axes, outcome: Outcome, dataset: str, column: str) -> None:
@@ -87,9 +106,10 @@ def _panel(ax: Axes, outcome: Outcome, dataset: str, column: str) -> None:
         values = {q: curve[q].clip(lower=FLOOR) for q in ("median", "low", "high")}
         width = 2.0 if method == "pursuit" else 1.3
         ax.plot(curve[x], values["median"], line, color=color, linewidth=width, label=str(method))
-        ax.fill_between(
-            curve[x], values["low"], values["high"], color=color, alpha=0.18, linewidth=0
-        )
+        if outcome.settings.trials >= BAND_TRIALS:
+            ax.fill_between(
+                curve[x], values["low"], values["high"], color=color, alpha=0.18, linewidth=0
+            )
     ax.set_yscale("log")
     if x == "iteration":
         ax.set_xscale("log")

@@ -124,8 +124,7 @@ class CoresetFit:
     @property
     def posteriors(self) -> dict[str, Any]:
         """This fit and its reference's draws by name, for comparisons and plots."""
-        method = self.reference.method
-        return {"coreset": self, "reference" if method == "draws" else method: self.laplace}
+        return {"coreset": self, self.reference.name: self.laplace}
 
     def plot(self, **options: Any) -> NDArray[Any]:
         """Plot certificate, weights, and marginal densities beside the reference's.

@@ -79,8 +79,8 @@ VERDICT_COLORS: dict[Verdict, str] = {
 
 #: Verdict thresholds; see `Certificate`.
 KHAT_CORRECTED = KHAT_USABLE
-# Required ESS, as a share of the draws, for k̂ up to a bound.
-_ESS_CERTIFIED = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
+#: Required importance efficiency for k̂ up to a bound.
+LEAST_EFFICIENCY = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
 HELDOUT_CERTIFIED = 0.1
 # Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
 # weighting the draws may make: below what would be an error, 0.1, to leave room for noise.
@@ -470,7 +470,7 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     moved = max(certificate.mean_shift, certificate.sd_change)
     return (
         certificate.verdict == "certified"
-        and certificate.ess >= _ESS_CERTIFIED[-1][1] * certificate.n_draws
+        and certificate.ess >= LEAST_EFFICIENCY[-1][1] * certificate.n_draws
         and moved <= _MOVED_LITTLE
     )
 
@@ -553,7 +553,7 @@ def _verdict(
     monte_carlo: MonteCarlo,
 ) -> tuple[Verdict, tuple[str, ...]]:
     reasons = list(_together(moved, monte_carlo))
-    wanted = next(share for bound, share in _ESS_CERTIFIED if khat <= bound)
+    wanted = next(share for bound, share in LEAST_EFFICIENCY if khat <= bound)
     if np.isnan(moved).any():
         wanted = max(wanted, _ESS_ALONE)
     elif max(moved) > _MOVED:

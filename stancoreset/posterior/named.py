@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import as_numbers, check_is, check_names, understood
 from stancoreset.errors import DataError, OptionError
-from stancoreset.posterior.arviz import attrs_of, dataset_of, is_container, listing
+from stancoreset.posterior.arviz import (
+    attrs_of,
+    dataset_of,
+    is_container,
+    listing,
+    sample_stats_of,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +34,8 @@ class NamedPosterior:
 
     `dataset` holds draws of dimensions (chain, draw, ...), and `weights` (chains · draws,) the
     importance weights of the concatenated chains, which sum to one. `weighted_draws` is the number
-    of draws for which weights were computed; without weights, of all draws.
+    of draws for which weights were computed; without weights, of all draws. `divergent` are the
+    positions, among the draws of the concatenated chains, of those that NUTS diverged at.
     """
 
     name: str
@@ -36,6 +43,7 @@ class NamedPosterior:
     weights: Float | None = field(default=None, repr=False)
     weighted_draws: int = 0
     seconds: float | None = None
+    divergent: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp), repr=False)
 
 
 def read_posteriors(
@@ -85,8 +93,16 @@ def read_posteriors(
         else:
             own, looked_at = _carried_weights(posterior, size, name)
         time = seconds[name] if seconds and name in seconds else _carried_seconds(posterior)
-        read.append(NamedPosterior(name, dataset, own, looked_at, time))
+        read.append(
+            NamedPosterior(name, dataset, own, looked_at, time, _divergent(posterior, size))
+        )
     return read
+
+
+def _divergent(posterior: Any, size: int) -> NDArray[np.intp]:
+    """Positions of divergent draws; none if the posterior has no such statistic."""
+    diverging = np.ravel(sample_stats_of(posterior).get("diverging", ()))
+    return np.flatnonzero(diverging) if diverging.size == size else np.empty(0, np.intp)
 
 
 def _carried_weights(posterior: Any, size: int, name: str) -> tuple[Float | None, int]:

@@ -78,12 +78,14 @@ class GaussianFit:
 # What references' draws are called in legends.
 _LABELS = {
     "laplace": "Laplace fit",
-    "settled": "prior × quadratic",
+    "settled": "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
 }
+# Their names where `method` is not one that a user knows.
+_NAMES = {"settled": "quadratic approximation", "draws": "reference"}
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,11 @@ class Reference:
     def label(self) -> str:
         """What its draws are, for legends and tables."""
         return _LABELS.get(self.method, self.method)
+
+    @property
+    def name(self) -> str:
+        """What its posterior is called beside the coreset's, in tables and legends."""
+        return _NAMES.get(self.method, self.method)
 
     @property
     def log_p(self) -> Float:

@@ -12,6 +12,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from pictures import assert_nothing_clipped
 from problems import logistic_data
@@ -151,6 +152,22 @@ class TestRefinement:
         colors = top.collections[0].get_facecolors()
         assert len(np.unique(colors, axis=0)) == 3
         assert_nothing_clipped(top.figure)
+
+    def test_limits_and_colours_are_in_the_legends(self):
+        top, bottom = plots.plot_refinement(ROUNDS)
+        words = [text.get_text() for text in top.get_legend().get_texts()]
+        assert set(words[:3]) == {"certified", "corrected", "rejected"}
+        assert [w.split(":")[0] for w in words[3:]] == ["k̂ ≤ 0.5", "k̂ ≤ 0.7", "k̂ above"]
+        assert [w.split(" of ")[1] for w in words[3:]] == ["90 %", "99 %", "99.8 %"]
+        colors = {handle.get_color() for handle in top.get_legend().legend_handles[:3]}
+        assert {to_hex(color) for color in top.collections[0].get_facecolors()} <= {
+            to_hex(color) for color in colors
+        }
+        levels = [line.get_ydata()[0] for line in top.lines[:2]]
+        assert levels == [0.5, 0.7]
+        limit = bottom.lines[0]
+        assert (limit.get_label(), limit.get_ydata()[0]) == ("certified up to 0.1", 0.1)
+        assert limit.get_label() in [t.get_text() for t in bottom.get_legend().get_texts()]
 
     def test_mappings_and_one_round(self):
         top, _ = plots.plot_refinement([vars(ROUNDS[2])])

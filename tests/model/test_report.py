@@ -141,7 +141,7 @@ def test_plots_take_a_fit(run):
     assert sc.plots.plot_path(fit).lines
     assert len(sc.plots.plot_density(fit, max_parameters=2)) == 2
     assert len(sc.plots.plot_forest(fit).get_yticklabels()) == 5
-    assert set(sc.compare(fit).reset_index()["posterior"]) == {"coreset", fit.reference.method}
+    assert set(sc.compare(fit).reset_index()["posterior"]) == {"coreset", fit.reference.name}
 
 
 def test_a_card_shows_text_as_text():

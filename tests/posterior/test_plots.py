@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -13,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from pictures import assert_nothing_clipped
 from scipy import stats
 from scipy.integrate import trapezoid
@@ -60,6 +62,20 @@ def posteriors():
         "coreset": posterior(0.02, (4, 400)),
         "Laplace": posterior(0.2, (1, 300)),
     }
+
+
+def _spans(ax):
+    """All that was drawn of intervals: (x0, x1, y, colour)."""
+    spans = []
+    for line in ax.lines:
+        x, y = (np.ravel(np.asarray(v, float)) for v in line.get_data())
+        if len(x) > 1:
+            spans.append((x.min(), x.max(), y[0], to_hex(line.get_color())))
+    for collection in ax.collections:
+        if hasattr(collection, "get_segments"):
+            color = to_hex(collection.get_colors()[0])
+            spans += [(s[0, 0], s[-1, 0], s[0, 1], color) for s in collection.get_segments()]
+    return spans
 
 
 class TestForest:
@@ -111,6 +127,57 @@ class TestForest:
         assert len(ax.get_yticks()) == 2
         assert "first 2 of 6 parameters" in ax.get_xlabel()
         assert ax.get_legend() is None
+
+    def test_every_interval_is_visible(self):
+        """Scales that differ by 10⁶: intervals in standard deviations, the moments beside them."""
+        rng = np.random.default_rng(0)
+        scales = np.geomspace(1e-3, 1e3, 46)
+        unit = rng.normal(size=(4, 500, 46))
+        posteriors = {"full": {"b": 7 * scales + scales * unit}}
+        posteriors["coreset"] = {"b": 7 * scales + scales * (2 * unit + 1)}
+        ax = plots.plot_forest(posteriors)
+        assert len(ax.get_yticks()) == 46  # none is left out
+        assert ax.get_xlabel().startswith("distance to the mean of full, in its standard deviat")
+        across = np.ptp(ax.get_xlim())
+        spans, apart = _spans(ax), np.abs(np.diff(ax.get_yticks())).min()
+        ends = {"#56b4e9": (-1.88, 1.88), "#d55e00": (-2.76, 4.76)}  # 94 % of N(0, 1), N(1, 2²)
+        for y in ax.get_yticks():
+            near = [span for span in spans if abs(span[2] - y) < 0.5 * apart]
+            for color, expected in ends.items():
+                low = min(span[0] for span in near if span[3] == color)
+                high = max(span[1] for span in near if span[3] == color)
+                assert (low, high) == pytest.approx(expected, abs=0.5)
+                assert high - low > 0.03 * across
+        told = [text.get_text() for text in ax.texts]
+        assert told[-1] == "mean ± sd"
+        draws = posteriors["full"]["b"]
+        for text, column in zip(told, np.moveaxis(draws, -1, 0), strict=False):
+            mean, sd = (float(part.replace(",", "")) for part in text.split(" ± "))
+            assert mean == pytest.approx(column.mean(), abs=0.06 * column.std())
+            assert sd == pytest.approx(column.std(), rel=0.06)
+        assert_nothing_clipped(ax.figure)
+
+    def test_the_scale_can_be_chosen(self, posteriors):
+        assert "distance" not in plots.plot_forest(posteriors).get_xlabel()
+        ax = plots.plot_forest(posteriors, scale="standardised")
+        assert "distance to the mean of full" in ax.get_xlabel()
+        wide = {"a": np.random.default_rng(0).normal(size=(2, 99, 2)) * [1, 1e6]}
+        assert "distance" not in plots.plot_forest({"w": wide}, scale="values").get_xlabel()
+        assert "distance" in plots.plot_forest({"w": wide}).get_xlabel()
+        with pytest.raises(OptionError, match="scale is 'log', expected one of 'auto'"):
+            plots.plot_forest(posteriors, scale="log")
+
+    def test_constants_do_not_matter_to_the_scale(self):
+        x = {"one": np.ones((2, 50)), "x": np.random.default_rng(0).normal(size=(2, 50))}
+        assert "distance" not in plots.plot_forest({"a": x}).get_xlabel()
+        ax = plots.plot_forest({"a": x}, scale="standardised")
+        assert ax.texts[0].get_text() == "1"
+
+    def test_very_many_parameters_are_cut_and_the_picture_says_so(self):
+        x = {"b": np.random.default_rng(0).normal(size=(1, 100, 562))}
+        ax = plots.plot_forest({"a": x})
+        assert len(ax.get_yticks()) == 100
+        assert "first 100 of 562 parameters, choose with var_names" in ax.get_xlabel()
 
     def test_labels_with_slashes(self):
         x = {"rate[a/b]": np.random.default_rng(0).normal(size=100)}
@@ -168,8 +235,37 @@ class TestDensity:
         panels = plots.plot_density({"full": draws}, max_parameters=count)
         assert len(panels) == len(panels[0].figure.axes) == count
         title = panels[0].figure.legends[0].get_title().get_text()
-        assert title == f"first {count} of 20 parameters"
+        assert title == f"first {count} of 20 parameters, choose with var_names"
         assert_nothing_clipped(panels[0].figure)
+
+    def test_no_parameter_is_dropped_to_fill_a_grid(self):
+        """Forty panels; the forty-first, and those after it, are counted in the legend."""
+        draws = np.random.default_rng(0).normal(size=(1, 50, 41))
+        panels = plots.plot_density({"full": {"b": draws[..., :40]}})
+        assert [panel.get_title() for panel in panels] == [f"b[{i}]" for i in range(40)]
+        assert panels[0].figure.legends[0].get_title().get_text() == ""
+        plt.close(panels[0].figure)
+        panels = plots.plot_density({"full": {"b": draws}})
+        title = panels[0].figure.legends[0].get_title().get_text()
+        assert title == "first 40 of 41 parameters, choose with var_names"
+
+    def test_divergent_draws_are_marked(self, posteriors):
+        x = np.random.default_rng(0).normal(size=(2, 100))
+        diverging = np.zeros((2, 100), dtype=bool)
+        diverging[0, 7] = diverging[1, [3, 50]] = True
+        container = arviz_compat.posterior_container({"x": x}, {"diverging": diverging})
+        panels = plots.plot_density({"coreset": container, "other": {"x": x}})
+        (rug,) = [line for line in panels[0].lines if line.get_marker() == "|"]
+        np.testing.assert_array_equal(rug.get_xdata(), x[diverging])
+        words = [t.get_text() for t in panels[0].figure.legends[0].get_texts()]
+        assert words == ["coreset", "other", "3 divergent draws of coreset"]
+        assert_nothing_clipped(panels[0].figure)
+        # the marks lie within the panel, whatever the densities' heights
+        panels[0].figure.canvas.draw()
+        assert panels[0].bbox.y0 <= rug.get_window_extent().y0
+        calm = arviz_compat.posterior_container({"x": x}, {"diverging": diverging & False})
+        panels = plots.plot_density({"coreset": calm})
+        assert not [line for line in panels[0].lines if line.get_marker() == "|"]
 
     def test_on_given_axes(self, posteriors):
         figure, axes = plt.subplots(2, 4)
@@ -228,6 +324,7 @@ class TestWeights:
         drawn = np.asarray(ax.lines[0].get_ydata())
         np.testing.assert_allclose(drawn, np.sort(coreset.weights)[::-1])
         assert f"Σw = {coreset.weights.sum():,.0f}" in ax.get_title()
+        assert all(float(tick).is_integer() for tick in ax.get_xticks())
         assert_nothing_clipped(ax.figure)
 
     def test_over_covariates(self, coreset):
@@ -292,7 +389,8 @@ class TestCertificate:
         expected = f"{certificate.verdict}: importance efficiency {share} (1,000 draws)"
         assert ax.get_title().startswith(expected)
         assert certificate.verdict == verdict
-        assert f"Pareto k̂ {certificate.khat:.2f}" in ax.get_title()
+        assert f"Pareto k̂ {certificate.khat:.2f} (requires " in ax.get_title()
+        assert f"held-out error {heldout:.2g} (limit 0.1)" in ax.get_title()
         assert sum(bar.get_height() for bar in ax.patches) == 1000
         # 0 is where the mean weight lies
         left, right = ax.patches[0].get_x(), ax.patches[-1].get_x() + ax.patches[-1].get_width()
@@ -300,6 +398,18 @@ class TestCertificate:
         centred -= np.log(np.mean(np.exp(centred)))
         assert (left, right) == pytest.approx((centred.min(), centred.max()))
         assert_nothing_clipped(ax.figure)
+
+    @pytest.mark.parametrize(("khat", "needed"), [(0.2, "90 %"), (0.6, "99 %"), (3.0, "99.8 %")])
+    def test_the_limit_that_holds_is_named(self, khat, needed):
+        certificate = replace(certify(np.linspace(0, 0.1, 500), 0.01), khat=khat)
+        title = plots.plot_certificate(certificate).get_title()
+        assert f"Pareto k̂ {khat:.2f} (requires {needed})" in title
+
+    def test_a_verdict_is_explained(self):
+        reasons = ("the chains are too short: the rest of the sentence", "another")
+        certificate = replace(certify(np.zeros(200), 0.0), verdict="rejected", reasons=reasons)
+        title = plots.plot_certificate(certificate).get_title()
+        assert title.splitlines()[-1] == "the chains are too short (and 1 more)"
 
     def test_equal_and_zero_weights(self):
         equal = certify(np.zeros(200), 0.0)
@@ -332,7 +442,7 @@ class TestPath:
         )
 
     def test_a_coreset_that_grew_and_was_pruned(self):
-        """The line goes by rows, back too, and ends in the coreset, whose errors are named."""
+        """Every line goes from left to right; the coreset is marked, and its errors are named."""
         core = SimpleNamespace(
             trace=(1.0, 0.1, 0.01, 0.05),
             sizes=(5, 9, 12, 8),
@@ -341,11 +451,38 @@ class TestPath:
             heldout_error=0.06,
         )
         ax = plots.plot_path(core)
-        np.testing.assert_array_equal(ax.lines[0].get_xdata(), [5, 9, 12, 8])
+        added, removed, ring = ax.lines
+        np.testing.assert_array_equal(added.get_xydata(), [[5, 1.0], [9, 0.1], [12, 0.01]])
+        np.testing.assert_array_equal(removed.get_xydata(), [[8, 0.05]])
+        words = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert words == ["rows added", "rows removed again"]
         assert ax.get_xlabel() == "rows"
         assert ax.get_title() == "8 of 2,000 rows (ring); held-out error 0.06"
-        np.testing.assert_array_equal(ax.lines[1].get_xydata(), [[8, 0.05]])
+        np.testing.assert_array_equal(ring.get_xydata(), [[8, 0.05]])
         assert_nothing_clipped(ax.figure)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_every_line_goes_from_left_to_right(self, seed):
+        """Whatever an algorithm added and removed, no size appears twice on a line."""
+        rng = np.random.default_rng(seed)
+        sizes = np.maximum(1, np.cumsum(rng.integers(-3, 6, size=40)))
+        errors = rng.random(40)
+        ax = plots.plot_path(SimpleNamespace(trace=tuple(errors), sizes=tuple(sizes)))
+        drawn = [tuple(point) for line in ax.lines for point in line.get_xydata()]
+        assert all((np.diff(line.get_xdata()) > 0).all() for line in ax.lines)
+        assert {x for x, _ in drawn} == set(sizes.tolist())
+        for size in set(sizes):  # nothing better than what is drawn was found
+            assert min(y for x, y in drawn if x == size) == errors[sizes == size].min()
+        pair = plots.plot_path(([9, 3, 6], [0.1, 0.5, 0.2])).lines[0]
+        np.testing.assert_array_equal(pair.get_xydata(), [[3, 0.5], [6, 0.2], [9, 0.1]])
+
+    def test_a_short_logarithmic_axis_has_several_labels(self):
+        ax = plots.plot_path(([1, 2, 3], [0.98, 0.7, 0.6]))
+        ax.figure.canvas.draw()
+        low, high = ax.get_ylim()
+        ticks = ax.yaxis.get_major_ticks()
+        inside = [tick for tick in ticks if low <= tick.get_loc() <= high]
+        assert len([tick for tick in inside if tick.label1.get_text()]) >= 3
 
     def test_rounds_at_one_size_are_rounds(self):
         ax = plots.plot_path(SimpleNamespace(trace=(1.0, 0.5, 0.2), sizes=(7, 7, 7)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers, understood
 from stancoreset.errors import DataError
-from stancoreset.posterior.certificate import VERDICT_COLORS, percent
-from stancoreset.posterior.plots.figures import COLORS, check_axes, new_axes, tidy
+from stancoreset.posterior.certificate import (
+    HELDOUT_CERTIFIED,
+    LEAST_EFFICIENCY,
+    VERDICT_COLORS,
+    percent,
+)
+from stancoreset.posterior.plots.figures import (
+    COLORS,
+    check_axes,
+    log_scale,
+    new_axes,
+    tidy,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +35,10 @@ __all__ = ["plot_certificate", "plot_path", "plot_weights"]
 Float = NDArray[np.float64]
 
 _SHOWN_ROWS = 5_000
+# Ratio of the largest to the smallest weight above which weights need a logarithmic scale.
+_VARIED = 10
+# The kind of the errors after rows were removed.
+_REMOVED = "rows removed again"
 
 
 def plot_weights(
@@ -80,9 +98,14 @@ def plot_weights(
     if projection_or_data is None:
         rank = np.arange(1, rows.size + 1)
         ordered = np.sort(weights)[::-1]
-        ax.vlines(rank, ordered.min() / 2, ordered, color="0.8", linewidth=0.8)
+        varied = ordered.max() > _VARIED * ordered.min()
+        ax.vlines(rank, ordered.min() / 2 if varied else 0, ordered, color="0.8", linewidth=0.8)
         ax.plot(rank, ordered, "o", color=COLORS[5], markersize=4)
-        ax.set_yscale("log")
+        if varied:
+            log_scale(ax)
+        else:
+            ax.set_ylim(bottom=0)
+        whole_numbers(ax)
         ax.set_xlabel("row, by weight")
         ax.set_ylabel("weight")
     else:
@@ -220,33 +243,45 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
         ax.hist(shifted, bins=[-0.02, 0.02], color=color, alpha=0.75)
         ax.set_xlim(-1, 1)
     ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")
-    ax.locator_params(axis="x", nbins=6)
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:g}")  # no power of ten in a corner, which others overlap
     ax.set_xlabel("log importance weight (0: full and coreset posterior agree)")
     ax.set_ylabel("draws")
     tidy(ax)
-    khat = certificate.khat
-    lines = [
-        f"{certificate.verdict}: importance efficiency "
-        f"{percent(certificate.efficiency)} ({certificate.n_draws:,} draws)"
-    ]
-    lines.append(f"Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}")
-    heldout = getattr(certificate, "heldout_error", np.nan)
-    if np.isfinite(heldout):
-        lines.append(f"held-out error {heldout:.2g}")
-    if raw.size > finite.size:
-        lines.append(f"{raw.size - finite.size:,} draws of weight zero not shown")
-    ax.set_title("\n".join([lines[0], "; ".join(lines[1:])]).strip(), fontsize=11)
+    ax.set_title("\n".join(_said(certificate, raw.size - finite.size)), fontsize=11)
     return ax
 
 
+def _said(certificate: Any, weightless: int) -> list[str]:
+    """Lines of the title: the verdict, the numbers with their limits, and the first reason."""
+    khat, heldout = certificate.khat, getattr(certificate, "heldout_error", np.nan)
+    needed = next((least for bound, least in LEAST_EFFICIENCY if khat <= bound), np.nan)
+    needs = f" (requires {percent(needed)})" if np.isfinite(needed) else ""
+    verdict = (
+        f"{certificate.verdict}: importance efficiency "
+        f"{percent(certificate.efficiency)} ({certificate.n_draws:,} draws)"
+    )
+    numbers = [f"Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}{needs}"]
+    if np.isfinite(heldout):
+        numbers.append(f"held-out error {heldout:.2g} (limit {HELDOUT_CERTIFIED:g})")
+    lines = [verdict, "; ".join(numbers)]
+    reasons = tuple(getattr(certificate, "reasons", ()))
+    if reasons:
+        others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        lines.append(shorten(re.split("[:;]", reasons[0])[0], 60, placeholder=" …") + others)
+    if weightless:
+        lines.append(f"{weightless:,} draws of weight zero not shown")
+    return lines
+
+
 def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
-    """Plot error against size, or against rounds if sizes are unknown.
+    """Plot error against size, from left to right, or against rounds if sizes are unknown.
 
     Parameters
     ----------
     trace_or_results : object
-        A fit, `SolverResult` or `Coreset` (its ``trace``: if the algorithm exceeds the size and
-        removes rows again, so does the line); a sequence of errors; a sequence of
+        A fit, `SolverResult` or `Coreset` (its ``trace``: if the algorithm removes rows again, the
+        sizes that it came back to are a line of their own); a sequence of errors; a sequence of
         results or coresets of different sizes, whose relative and held-out errors are
         drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
     ax : matplotlib Axes, optional
@@ -279,8 +314,6 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
         ]
     if not any(len(errors) for *_, errors in curves):
         raise DataError("no errors to draw: the trace is empty")
-    from matplotlib.ticker import MaxNLocator
-
     if ax is None:
         ax = new_axes(width=6.4, height=4.2)
     for i, name, kind, sizes, errors in curves:
@@ -288,18 +321,18 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
             np.arange(1, len(errors) + 1) if sizes is None else sizes,
             errors,
             color=COLORS[(i + 1) % len(COLORS)],
-            linestyle="--" if kind == "held-out" else "-",
+            linestyle="--" if kind in ("held-out", _REMOVED) else "-",
             marker="o",
             markersize=3.5 if len(errors) <= 60 else 0,
             label=" ".join(part for part in (name, kind) if part) or "_",
         )
-    ax.set_yscale("log")
+    log_scale(ax)
     ax.set_xlabel("rows" if all(curve[3] is not None for curve in curves) else "round")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_numbers(ax)
     ax.set_ylabel("relative error  ‖b − Φw‖ / ‖b‖")
     tidy(ax)
     chosen = getattr(trace_or_results, "indices", None)
-    if chosen is not None and len(curves) == 1:
+    if chosen is not None:
         _mark_end(ax, trace_or_results, len(chosen))
     ax.grid(axis="y", color="0.92", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -309,10 +342,12 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
 
 
 def _mark_end(ax: Axes, coreset: Any, size: int) -> None:
-    """Mark the end of the path with a ring, and describe it in the title."""
+    """Mark the coreset, where the path ended, with a ring, and describe it in the title."""
     line = ax.lines[-1]
+    x = size if ax.get_xlabel() == "rows" else len(coreset.trace)
     ax.plot(
-        *np.asarray(line.get_xydata())[-1],
+        x,
+        coreset.trace[-1],
         marker="o",
         markersize=9,
         markerfacecolor="none",
@@ -334,9 +369,9 @@ def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
         sizes = np.asarray(getattr(source, "sizes", ()), dtype=float)
         # An algorithm whose size never changes has rounds, but no path of sizes.
         grew = sizes.size == errors.size and np.unique(sizes).size > 1
-        return [("", sizes if grew else None, errors)]
+        return _added_and_removed(sizes, errors) if grew else [("", None, errors)]
     if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 1:
-        return [("", *_pair(*source))]
+        return [("", *_ascending(*_pair(*source)))]
     items = [getattr(item, "coreset", item) for item in source]
     if items and all(hasattr(item, "indices") for item in items):
         items.sort(key=lambda item: len(item.indices))
@@ -351,6 +386,23 @@ def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
     if errors.ndim != 1:
         raise DataError(f"the errors have shape {errors.shape}, expected one for each size")
     return [("", None, errors)]
+
+
+def _added_and_removed(sizes: Float, errors: Float) -> list[tuple[str, Float | None, Float]]:
+    """The sizes that an algorithm grew to, and those below its largest one that it came back to."""
+    back = sizes < np.maximum.accumulate(sizes)
+    added = _ascending(sizes[~back], errors[~back])
+    if not back.any():
+        return [("", *added)]
+    return [("rows added", *added), (_REMOVED, *_ascending(sizes[back], errors[back]))]
+
+
+def _ascending(sizes: Float, errors: Float) -> tuple[Float, Float]:
+    """Ascending sizes, each with the smallest of its errors."""
+    found, place = np.unique(sizes, return_inverse=True)
+    smallest = np.full(found.size, np.inf)
+    np.fmin.at(smallest, place, errors)
+    return found, np.where(np.isfinite(smallest), smallest, np.nan)
 
 
 def _pair(sizes: ArrayLike, errors: ArrayLike) -> tuple[Float, Float]:

@@ -12,12 +12,25 @@ from stancoreset.checks import understood
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "LINES", "LineStyle", "Panels", "check_axes", "new_axes", "tidy"]
+__all__ = [
+    "COLORS",
+    "LIMIT",
+    "LINES",
+    "LineStyle",
+    "Panels",
+    "check_axes",
+    "log_scale",
+    "new_axes",
+    "tidy",
+    "whole_numbers",
+]
 
 #: Okabe and Ito's palette, distinguishable with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LineStyle: TypeAlias = Literal["-", "--", "-.", ":"]
 LINES: tuple[LineStyle, ...] = get_args(LineStyle)
+#: Colour of limits.
+LIMIT = "0.55"
 #: An array of axes, as ``plt.subplots`` returns it.
 Panels: TypeAlias = NDArray[np.object_]
 
@@ -42,3 +55,26 @@ def check_axes(ax: object, *, several: bool = False) -> None:
 def tidy(ax: Axes) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def log_scale(ax: Axes) -> None:
+    """Make y logarithmic; on an axis of less than two decades label more than powers of ten.
+
+    Without labels between the powers of ten a reader could not tell such an axis' values.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < 100 * low:
+        few = high < 8 * low
+        ax.yaxis.set_major_locator(MaxNLocator(6) if few else LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:,g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Put the ticks of x, which counts, on whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.checks import check_number, check_whole
+from stancoreset.checks import check_choice, check_number, check_whole
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.corrected import systematic_resample
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
@@ -25,9 +26,68 @@ from stancoreset.posterior.plots.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_density", "plot_forest"]
+__all__ = [
+    "Drawn",
+    "Scale",
+    "draw_densities",
+    "draw_intervals",
+    "legend_lines",
+    "plot_density",
+    "plot_forest",
+    "read_drawn",
+    "row_height",
+]
 
 Float = NDArray[np.float64]
+#: Scales of a forest's axis.
+Scale: TypeAlias = Literal["auto", "values", "standardised"]
+_SCALES: tuple[Scale, ...] = ("auto", "values", "standardised")
+
+# Share of the axis that every interval covers if all are to be seen on one scale: with less, the
+# mark of the centre hides it.
+_VISIBLE = 0.03
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Draws of several posteriors, ready to be drawn.
+
+    `samples` are equally weighted draws by label, and `divergent` the divergent draws by label, one
+    mapping for each of the `names`; `total` is the number of labels before the cut.
+    """
+
+    names: list[str]
+    samples: list[dict[str, Float]]
+    divergent: list[dict[str, Float]]
+    total: int
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.samples[0])
+
+    @property
+    def colors(self) -> list[str]:
+        return [COLORS[i % len(COLORS)] for i in range(len(self.names))]
+
+    @property
+    def note(self) -> str:
+        """What is not drawn; empty if everything is."""
+        if len(self.labels) == self.total:
+            return ""
+        return f"first {len(self.labels)} of {self.total} parameters, choose with var_names"
+
+    def standardised(self, scale: Scale, prob: float) -> bool:
+        """Whether a forest's axis holds standardised values."""
+        hidden = scale == "auto" and _hides(self.samples[0], prob)
+        return hidden or scale == "standardised"
+
+    def part(self, labels: Sequence[str]) -> Drawn:
+        """The same of some of the parameters."""
+        samples, divergent = (
+            [{label: draws[label] for label in labels} for draws in each]
+            for each in (self.samples, self.divergent)
+        )
+        return replace(self, samples=samples, divergent=divergent)
 
 
 def plot_forest(
@@ -36,7 +96,8 @@ def plot_forest(
     ax: Axes | None = None,
     *,
     prob: float = 0.94,
-    max_parameters: int = 40,
+    scale: Scale = "auto",
+    max_parameters: int = 100,
     weights: Mapping[str, Any] | None = None,
 ) -> Axes:
     """Plot intervals of every parameter, one posterior below another.
@@ -50,8 +111,13 @@ def plot_forest(
     ax : matplotlib Axes, optional
     prob : float
         Mass of the outer interval.
+    scale : {"auto", "values", "standardised"}
+        ``"values"``: the parameters' own, all on one axis. ``"standardised"``: the distance to the
+        mean of the first posterior in its standard deviations, with mean and standard deviation
+        beside each parameter. ``"auto"``: values if every interval is wide enough to be seen on
+        their axis, else standardised.
     max_parameters : int
-        Largest number of scalars drawn; the title says if there are more.
+        Largest number of scalars drawn; the axis says if there are more.
     weights : mapping of str to array, optional
         Importance weights of draws, as in `stancoreset.compare`.
 
@@ -73,30 +139,20 @@ def plot_forest(
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['b[0]', 'b[1]', 'b[2]']
     """
-    from stancoreset.posterior.arviz import draw_forest
-
     check_number("prob", prob)
     if not 0 < prob < 1:
         raise OptionError(f"prob must lie strictly between 0 and 1, got {prob}")
     check_axes(ax)
+    check_choice("scale", scale, _SCALES)
     check_whole("max_parameters", max_parameters, 1)
-    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
-    rows, colors = len(samples[0]), _colors(len(names))
+    drawn = read_drawn(posteriors, var_names, max_parameters, weights)
     if ax is None:
-        ax = new_axes(width=7.0, height=1.4 + rows * (0.24 + 0.13 * len(names)))
-    draw_forest(ax, samples, colors, prob=prob)
-    left, right = ax.get_xlim()
-    if left < 0 < right:
-        ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
-    tidy(ax)
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"{100 * prob:g} % highest-density intervals")
-    if rows < total:
-        ax.set_xlabel(f"{ax.get_xlabel()}; first {rows} of {total} parameters")
-    if len(names) > 1:
+        ax = new_axes(width=7.0, height=1.4 + len(drawn.labels) * row_height(drawn))
+    said = draw_intervals(ax, drawn, prob=prob, standardised=drawn.standardised(scale, prob))
+    ax.set_xlabel("\n".join(line for line in (said, drawn.note) if line))
+    if len(drawn.names) > 1:
         ax.legend(
-            handles=_handles(names, colors, lines=("-",)),
+            handles=legend_lines(drawn, lines=("-",)),
             loc="lower center",
             bbox_to_anchor=(0.5, 1.0),
             ncols=4,
@@ -105,15 +161,84 @@ def plot_forest(
     return ax
 
 
+def row_height(drawn: Drawn) -> float:
+    """Inches that a parameter's intervals take: fewer if there are many."""
+    each, between = (0.13, 0.24) if len(drawn.labels) <= 20 else (0.1, 0.14)
+    return between + each * len(drawn.names)
+
+
+def draw_intervals(ax: Axes, drawn: Drawn, *, prob: float, standardised: bool) -> str:
+    """Draw the intervals of all parameters; return what the axis shows."""
+    from stancoreset.posterior.arviz import draw_forest
+
+    samples = _standardised(drawn.samples) if standardised else drawn.samples
+    draw_forest(ax, samples, drawn.colors, prob=prob)
+    left, right = ax.get_xlim()
+    if left < 0 < right:
+        ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
+    tidy(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    shown = f"{100 * prob:g} % highest-density intervals"
+    if not standardised:
+        return shown
+    _write_moments(ax, drawn)
+    return f"distance to the mean of {drawn.names[0]}, in its standard deviations\n{shown}"
+
+
+def _hides(sample: Mapping[str, Float], prob: float) -> bool:
+    """Whether intervals on a common axis would be too short to be seen."""
+    tails = (0.5 * (1 - prob), 0.5 * (1 + prob))
+    ends = np.array([np.quantile(draws, tails) for draws in sample.values()])
+    widths = ends[:, 1] - ends[:, 0]
+    across = ends[:, 1].max() - ends[:, 0].min()
+    return bool(np.any((widths > 0) & (widths < _VISIBLE * across)))
+
+
+def _standardised(samples: Sequence[Mapping[str, Float]]) -> list[dict[str, Float]]:
+    """(x − m) / s of all posteriors, m and s of the first one; constants keep their unit."""
+    moments = {label: (draws.mean(), draws.std() or 1.0) for label, draws in samples[0].items()}
+    return [
+        {label: (draws - moments[label][0]) / moments[label][1] for label, draws in sample.items()}
+        for sample in samples
+    ]
+
+
+def _write_moments(ax: Axes, drawn: Drawn) -> None:
+    """Write the first posterior's mean ± standard deviation to the right of each parameter."""
+    across = ax.get_yaxis_transform()
+    texts = [_moments(draws) for draws in drawn.samples[0].values()]
+    for y, text in zip(ax.get_yticks(), texts, strict=True):
+        ax.text(1.02, y, text, transform=across, va="center", fontsize=9, color="0.35")
+    ax.text(1.02, 1.0, "mean ± sd", transform=ax.transAxes, va="bottom", fontsize=9, color="0.35")
+
+
+def _moments(draws: Float) -> str:
+    """Mean ± standard deviation to the standard deviation's second digit.
+
+    >>> _moments(np.array([3065.0, 3091.0, 3117.0]))
+    '3,091 ± 21'
+    """
+    mean, sd = float(draws.mean()), float(draws.std())
+    if not sd > 0:
+        return f"{mean:.4g}"
+    digits = 1 - int(np.floor(np.log10(sd)))
+    if digits > 7 or digits < -7:
+        return f"{mean:.3g} ± {sd:.2g}"
+    return f"{mean:,.{max(0, digits)}f} ± {sd:,.{max(0, digits)}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def plot_density(
     posteriors: Mapping[str, Any],
     var_names: Sequence[str] | None = None,
     ax: Axes | Panels | Sequence[Axes] | None = None,
     *,
-    max_parameters: int = 12,
+    max_parameters: int = 40,
     weights: Mapping[str, Any] | None = None,
 ) -> Panels:
     """Plot overlaid marginal densities of several posteriors, one panel per parameter.
+
+    Strokes below a curve are divergent draws, if the posterior has NUTS' statistics.
 
     Parameters
     ----------
@@ -141,15 +266,31 @@ def plot_density(
     >>> [panel.get_title() for panel in axes]
     ['b[0]', 'b[1]', 'b[2]']
     """
-    from stancoreset.posterior.arviz import draw_density
-
     check_axes(ax, several=True)
     check_whole("max_parameters", max_parameters, 1)
-    names, samples, total = _samples(posteriors, var_names, max_parameters, weights)
-    labels, colors = list(samples[0]), _colors(len(names))
-    panels = _grid(len(labels)) if ax is None else _given_axes(ax, len(labels))
-    for panel, label in zip(panels, labels, strict=True):
-        for i, (sample, color) in enumerate(zip(samples, colors, strict=True)):
+    drawn = read_drawn(posteriors, var_names, max_parameters, weights)
+    count = len(drawn.labels)
+    panels = _grid(count) if ax is None else _given_axes(ax, count)
+    handles = draw_densities(panels, drawn)
+    if ax is None:
+        panels[0].figure.legend(
+            handles=handles,
+            loc="outside upper center",
+            ncols=4,
+            frameon=False,
+            title=drawn.note or None,
+        )
+    elif len(handles) > 1:
+        panels[0].legend(handles=handles, frameon=False, fontsize=8)
+    return panels
+
+
+def draw_densities(panels: Panels, drawn: Drawn) -> list[Any]:
+    """Draw one parameter on each panel; return a legend's lines."""
+    from stancoreset.posterior.arviz import draw_density
+
+    for panel, label in zip(panels, drawn.labels, strict=True):
+        for i, (sample, color) in enumerate(zip(drawn.samples, drawn.colors, strict=True)):
             draws = sample[label]
             if np.ptp(draws) <= 1e-12 * np.abs(draws).max():
                 panel.axvline(draws[0], color=color, linestyle=LINES[i % 4], linewidth=1.6)
@@ -164,25 +305,47 @@ def plot_density(
         panel.spines["left"].set_visible(False)
         panel.tick_params(labelsize=9)
         panel.locator_params(axis="x", nbins=4)  # as many ticks as long numbers leave room for
-    figure = panels[0].figure
-    if ax is None:
-        handles = _handles(names, colors)
-        note = f"first {len(labels)} of {total} parameters" if len(labels) < total else None
-        figure.legend(
-            handles=handles, loc="outside upper center", ncols=4, frameon=False, title=note
-        )
-    elif len(names) > 1:
-        panels[0].legend(handles=_handles(names, colors), frameon=False, fontsize=8)
-    return panels
+    return [*legend_lines(drawn), *_mark_divergent(panels, drawn)]
 
 
-def _samples(
+def _mark_divergent(panels: Panels, drawn: Drawn) -> list[Any]:
+    """Draw a stroke at every divergent draw; return a legend's marks, one for each posterior.
+
+    Strokes are black, as in ArviZ's trace plots; those of further posteriors have its colour.
+    """
+    from matplotlib.lines import Line2D
+
+    handles, height = [], 0.05
+    for name, color, values in zip(drawn.names, drawn.colors, drawn.divergent, strict=True):
+        count = len(values[drawn.labels[0]])
+        if not count:
+            continue
+        style: dict[str, Any] = {
+            "color": color if handles else "black",
+            "marker": "|",
+            "linestyle": "none",
+            "markersize": 9,
+            "label": f"{count:,} divergent draw{'s' if count > 1 else ''} of {name}",
+        }
+        for panel, label in zip(panels, drawn.labels, strict=True):
+            panel.plot(
+                values[label],
+                np.full(count, height),
+                transform=panel.get_xaxis_transform(),
+                **style,
+            )
+        handles.append(Line2D([], [], **style))
+        height += 0.1
+    return handles
+
+
+def read_drawn(
     posteriors: Mapping[str, Any],
     var_names: Sequence[str] | None,
     max_parameters: int,
     weights: Mapping[str, Any] | None,
-) -> tuple[list[str], list[dict[str, Float]], int]:
-    """Names, each posterior's draws by label, and the number of labels."""
+) -> Drawn:
+    """The draws of all posteriors by label."""
     read = read_posteriors(posteriors, weights=weights)
     base = read[0]
     shared = [common_variables(base, posterior, var_names) for posterior in read[1:] or read]
@@ -193,12 +356,14 @@ def _samples(
         )
     labels = list(scalars(base.dataset, common))
     kept = labels[:max_parameters]
-    samples = []
+    samples, divergent = [], []
     for posterior in read:
         columns = scalars(posterior.dataset, common, labels_of=base.dataset)
         index = _equally_weighted(posterior)
-        samples.append({label: columns[label].ravel()[index] for label in kept})
-    return [posterior.name for posterior in read], samples, len(labels)
+        flat = {label: columns[label].ravel() for label in kept}
+        samples.append({label: draws[index] for label, draws in flat.items()})
+        divergent.append({label: draws[posterior.divergent] for label, draws in flat.items()})
+    return Drawn([posterior.name for posterior in read], samples, divergent, len(labels))
 
 
 def _equally_weighted(posterior: NamedPosterior) -> Any:
@@ -242,16 +407,10 @@ def _fitted(label: str) -> tuple[str, float]:
     return label, float(np.clip(10 * 26 / len(label), 6.5, 10))
 
 
-def _colors(count: int) -> list[str]:
-    return [COLORS[i % len(COLORS)] for i in range(count)]
-
-
-def _handles(
-    names: Sequence[str], colors: Sequence[str], lines: Sequence[LineStyle] = LINES
-) -> list[Any]:
+def legend_lines(drawn: Drawn, lines: Sequence[LineStyle] = LINES) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
         Line2D([], [], color=color, linestyle=lines[i % len(lines)], linewidth=2, label=name)
-        for i, (name, color) in enumerate(zip(names, colors, strict=True))
+        for i, (name, color) in enumerate(zip(drawn.names, drawn.colors, strict=True))
     ]

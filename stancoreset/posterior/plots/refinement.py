@@ -10,8 +10,13 @@ import numpy as np
 
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
-from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS, percent
-from stancoreset.posterior.plots.figures import COLORS, Panels, check_axes, tidy
+from stancoreset.posterior.certificate import (
+    HELDOUT_CERTIFIED,
+    LEAST_EFFICIENCY,
+    VERDICT_COLORS,
+    percent,
+)
+from stancoreset.posterior.plots.figures import COLORS, LIMIT, LINES, Panels, check_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +40,8 @@ def plot_refinement(
     records: Sequence[Any] | Refined, ax: Panels | Sequence[Axes] | None = None
 ) -> Panels:
     """Plot Pareto k̂ and held-out error of every round, labelled with its action.
+
+    The legends name the verdicts' colours and the certificate's limits.
 
     Parameters
     ----------
@@ -75,7 +82,7 @@ def plot_refinement(
     if ax is None:
         import matplotlib.pyplot as plt
 
-        width = max(6.0, 1.6 + 1.35 * len(rows))
+        width = max(8.4, 4.0 + 1.35 * len(rows))
         _, panels = plt.subplots(2, 1, sharex=True, figsize=(width, 5.2), layout="constrained")
     else:
         panels = np.ravel(np.asarray(ax, dtype=object))
@@ -91,6 +98,12 @@ def plot_refinement(
     bottom.set_xlabel("round")
     for panel in panels:
         tidy(panel)
+        handles, labels = panel.get_legend_handles_labels()
+        if panel is top:
+            handles, labels = [*_verdicts(), *handles], [*VERDICT_COLORS, *labels]
+        panel.legend(
+            handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8
+        )
     seconds = np.cumsum([float(row["seconds"]) for row in rows])
     parts = [f"{rows[0]['verdict']} after {seconds[0]:,.0f} s"]
     if len(rows) > 1:
@@ -99,13 +112,28 @@ def plot_refinement(
     return panels
 
 
+def _verdicts() -> list[Any]:
+    """A legend's marks of the verdicts."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=color, marker="o", markersize=7, linestyle="none")
+        for color in VERDICT_COLORS.values()
+    ]
+
+
 def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
     """Draw Pareto k̂ and its two limits; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
     khat = np.array([float(row["khat"]) for row in rows])
     shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
-    for level in (0.5, 0.7):
-        top.axhline(level, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+    for (level, least), line in zip(LEAST_EFFICIENCY, LINES[1:], strict=True):
+        if np.isfinite(level):
+            label = f"k̂ ≤ {level}: certified from\nan efficiency of {percent(least)}"
+            top.axhline(level, color=LIMIT, linewidth=1.0, linestyle=line, zorder=0, label=label)
+        else:
+            above = f"k̂ above: certified from\nan efficiency of {percent(least)}"
+            top.plot([], [], linestyle="none", label=above)
     top.plot(x, shown, color="0.6", linewidth=1.0, zorder=1)
     top.scatter(x, shown, c=colors, s=55, zorder=2)
     for i, row in enumerate(rows):
@@ -129,13 +157,21 @@ def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequenc
     x = np.arange(len(rows))
     error = np.array([float(row["heldout_error"]) for row in rows])
     drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
-    bottom.axhline(HELDOUT_CERTIFIED, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+    bottom.axhline(
+        HELDOUT_CERTIFIED,
+        color=LIMIT,
+        linewidth=1.0,
+        linestyle="--",
+        zorder=0,
+        label=f"certified up to {HELDOUT_CERTIFIED:g}",
+    )
     bottom.plot(x, drawn, color="0.6", linewidth=1.0, zorder=1)
     bottom.scatter(x, drawn, c=colors, s=55, zorder=2)
     bottom.set_yscale("log")
     # Whole decades, so that ticks are few, and the certificate's bound.
     known = np.concatenate([drawn[np.isfinite(drawn)], [0.05, 0.15]])
-    bottom.set_ylim(10 ** np.floor(np.log10(known.min())), 10 ** np.ceil(np.log10(known.max())))
+    low, high = np.log10(known.min()), np.log10(known.max())
+    bottom.set_ylim(10 ** np.floor(low - 0.2), 10 ** np.ceil(high))
     bottom.minorticks_off()
     bottom.set_ylabel("held-out error")
 
