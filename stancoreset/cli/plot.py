@@ -15,6 +15,7 @@ from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import DataError, OptionError
 from stancoreset.model import CoresetFit, load_fit, results_in
 from stancoreset.posterior import arviz, plots
+from stancoreset.selection import row_columns
 from stancoreset.stan.data import read_data
 
 if TYPE_CHECKING:
@@ -123,11 +124,6 @@ def covariates(data: Mapping[str, Any], n_obs: int) -> pd.DataFrame:
     """
     import pandas as pd
 
-    columns: dict[str, Any] = {}
-    for name, value in data.items():
-        array = np.asarray(value)
-        if array.ndim == 1 and len(array) == n_obs:
-            columns[name] = array
-        elif array.ndim == 2 and len(array) == n_obs:
-            columns |= {f"{name}[{j + 1}]": array[:, j] for j in range(array.shape[1])}
-    return pd.DataFrame(columns)
+    arrays = {name: np.asarray(value) for name, value in data.items()}
+    rows = {name: 0 for name, value in arrays.items() if value.ndim and len(value) == n_obs}
+    return pd.DataFrame(row_columns(arrays, rows))

@@ -47,7 +47,7 @@ FILES = {
     "report.html": "this report with pictures, one page that needs no other file",
     "report.md": "this report as text",
     "report.json": "this report as values, for scripts",
-    "coreset.csv": "the rows, numbered from 0, and their weights",
+    "coreset.csv": "the rows, numbered from 0, their weights and their data",
     "coreset.json": "how they were selected",
     "coreset.npz": "the quadratic that completes them",
     "model.stan": "the Stan program",

@@ -46,6 +46,7 @@ from stancoreset.selection import (
     Projection,
     Remainder,
     default_candidates,
+    row_columns,
     select,
 )
 from stancoreset.selection.solvers import SolverName
@@ -127,7 +128,7 @@ class Pipeline:
             folder.keep("reference", reference)
         coreset = folder.found("coreset")
         if coreset is None:
-            coreset = like.coreset if like else self.coreset(full, reference)
+            coreset = like.coreset if like else self._described(self.coreset(full, reference))
             folder.keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
@@ -201,6 +202,12 @@ class Pipeline:
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
+
+    def _described(self, coreset: Coreset) -> Coreset:
+        """The coreset with its rows' data: the variables that the user gave."""
+        given = {variable.name for variable in self.session.adopted.original.data}
+        rows = {name: axis for name, axis in self.session.program.rows.items() if name in given}
+        return replace(coreset, columns=row_columns(self.session.rows(self.checked, coreset), rows))
 
     @property
     def labels(self) -> Labels:

@@ -13,7 +13,7 @@ from stancoreset.selection.control_variates import (
     control_variate,
     stable_share,
 )
-from stancoreset.selection.coreset import Coreset, Remainder, select
+from stancoreset.selection.coreset import Coreset, Remainder, row_columns, select
 from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expectation
 from stancoreset.selection.fisher import extend_fisher, project_fisher
 from stancoreset.selection.hermite import (
@@ -62,6 +62,7 @@ __all__ = [
     "project_fisher",
     "project_hermite",
     "project_taylor",
+    "row_columns",
     "row_function",
     "select",
     "stable_share",

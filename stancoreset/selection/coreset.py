@@ -26,10 +26,13 @@ from stancoreset.selection.taylor import TaylorProjection
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Coreset", "Remainder", "select"]
+__all__ = ["Coreset", "Remainder", "row_columns", "select"]
 
 #: Projections of what a control variate leaves to the rows; ``penalised`` makes a regression.
 Remainder: TypeAlias = TaylorProjection | HermiteProjection
+
+# Columns of every table of a coreset.
+_ROW, _WEIGHT = "row", "weight"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,9 @@ class Coreset:
         relative to it.
     control : ControlVariate or None
         The quadratic added to the rows' log likelihood; errors include it.
+    columns : dict of str to ndarray
+        The rows' data, (k,) each, by Stan's names (``y``, ``x[1]``), as `row_columns` makes them;
+        empty if unknown.
     """
 
     indices: NDArray[np.int64] = field(repr=False)
@@ -83,6 +89,7 @@ class Coreset:
     norm: float | None = field(default=None, repr=False)
     control: ControlVariate | None = None
     sizes: tuple[int, ...] = field(default=(), repr=False)
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         completed = "" if self.control is None else ", completed by a quadratic"
@@ -129,10 +136,15 @@ class Coreset:
         return len(self.indices)
 
     def to_frame(self) -> pd.DataFrame:
-        """A table with one line per row: ``row`` (from 0) and ``weight``."""
+        """A table with one line per row: ``row`` (from 0), ``weight``, and the row's data.
+
+        A data variable that is itself called ``row`` or ``weight`` stands as ``data.row``.
+        """
         import pandas as pd
 
-        return pd.DataFrame({"row": self.indices, "weight": self.weights})
+        own = {_ROW: self.indices, _WEIGHT: self.weights}
+        data = {f"data.{n}" if n in own else n: value for n, value in self.columns.items()}
+        return pd.DataFrame({**own, **data})
 
     def subset(self, data: StanData) -> dict[str, Any]:
         """Data for the weighted Stan program, cut down to the coreset's rows.
@@ -173,7 +185,7 @@ class Coreset:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Save rows and weights as CSV, and everything else beside it.
+        """Save the rows, their weights and their data as CSV, and everything else beside it.
 
         `path` names the CSV file; ``<path stem>.json`` holds method, errors and provenance, and
         ``<path stem>.npz`` the control variate, if there is one.
@@ -188,7 +200,7 @@ class Coreset:
 
     def describe(self) -> dict[str, Any]:
         """Everything except rows and weights, as plain values for JSON."""
-        apart = ("indices", "weights")
+        apart = ("indices", "weights", "columns")
         return {
             "size": self.size,
             **{name: value for name, value in vars(self).items() if name not in apart},
@@ -214,7 +226,9 @@ class Coreset:
         try:
             with reading(path, DataError):
                 table = read_numbers(path)
-                indices, weights = table["row"].to_numpy(), table["weight"].to_numpy(np.float64)
+                indices, weights = table[_ROW].to_numpy(), table[_WEIGHT].to_numpy(np.float64)
+                data = table.drop(columns=[_ROW, _WEIGHT])
+                columns = {name.removeprefix("data."): data[name].to_numpy() for name in data}
             with reading(beside, DataError):
                 about = json.loads(beside.read_text(encoding="utf-8"))
                 size, control = about.pop("size"), about.pop("control", None)
@@ -222,13 +236,34 @@ class Coreset:
                 about |= {"trace": tuple(about["trace"]), "sizes": tuple(about.get("sizes", ()))}
                 if control is not None:
                     about["control"] = ControlVariate.load(path.with_suffix(".npz"))
-                coreset = cls(indices=indices, weights=weights, **about)
+                coreset = cls(indices=indices, weights=weights, columns=columns, **about)
                 _require_about(coreset)
             with reading(path, DataError):
                 _require_rows(coreset, size)
         except FileNotFoundError as error:
             raise DataError(f"no coreset at {path}: {error.filename} does not exist") from None
         return replace(coreset, indices=indices.astype(np.int64))
+
+
+def row_columns(data: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Row variables as columns, one for each of a row's numbers, by Stan's names.
+
+    `rows` are the names of the variables, each with the axis that counts rows; those that the data
+    lack, or have nothing of, are left out.
+
+    >>> data = {"y": np.zeros(3), "X": np.eye(3)[:, :2], "prior": np.ones(2)}
+    >>> list(row_columns(data, {"y": 0, "X": 0}))
+    ['y', 'X[1]', 'X[2]']
+    """
+    columns: dict[str, NDArray[Any]] = {}
+    for name, axis in rows.items():
+        value = np.asarray(data.get(name, ()))
+        if value.size:
+            value = np.moveaxis(value, axis, 0)
+            for cell in np.ndindex(value.shape[1:]):
+                at = f"[{','.join(str(i + 1) for i in cell)}]" if cell else ""
+                columns[name + at] = value[(slice(None), *cell)]
+    return columns
 
 
 def _require_about(coreset: Coreset) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import cmdstanpy
 import numpy as np
+import pandas as pd
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
 
@@ -69,7 +70,13 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
         "weights.png",
         "certificate.png",
     }
-    assert (out / "coreset.csv").read_text().startswith("row,weight\n")
+    rows = pd.read_csv(out / "coreset.csv")
+    full = json.loads(data_file.read_text())
+    predictors = np.asarray(full["X"])
+    names = [f"X[{i + 1}]" for i in range(predictors.shape[1])]
+    assert list(rows) == ["row", "weight", "X[1]", *names[1:], "y"]
+    np.testing.assert_array_equal(rows["y"], np.asarray(full["y"])[rows["row"]])
+    np.testing.assert_array_equal(rows[names], predictors[rows["row"]])
     assert sc.load_fit(out).certificate.verdict == "certified"
 
     assert run("compare", out, out / "laplace.nc") == 0

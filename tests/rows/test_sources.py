@@ -705,7 +705,7 @@ def test_two_columns_of_one_name(tmp_path, kind):
 
 
 @pytest.mark.fit
-def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_finished_stages(folder, frame, tmp_path, monkeypatch):
     """The disk fills up when the posterior is written; a second run goes on from the coreset."""
     import errno
 
@@ -725,6 +725,11 @@ def test_a_full_disk_leaves_finished_stages(folder, tmp_path, monkeypatch):
     fit = model.fit(table(folder), size=40, seed=reseeded(1), output_dir=out, chains=2, resume=True)
     assert fit.certificate.verdict == "certified"
     assert (out / "coreset.csv").read_bytes() == kept
+    # every row's own data, though the table stays on disk
+    rows = sc.Coreset.load(out / "coreset.csv")
+    assert set(rows.columns) == {"y", *(f"X[{i + 1}]" for i in range(fit.data["X"].shape[1]))}
+    np.testing.assert_array_equal(rows.columns["y"], frame["late"].to_numpy()[rows.indices])
+    np.testing.assert_array_equal(rows.columns["X[2]"], frame[NAMES[1]].to_numpy()[rows.indices])
     assert "reference" in fit.timings or fit.passes["gradients"] == 0
 
 

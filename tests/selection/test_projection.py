@@ -13,7 +13,7 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.model.adopt import Adopted
 from stancoreset.model.session import Session
 from stancoreset.reference.laplace import laplace
-from stancoreset.selection.coreset import Coreset, select
+from stancoreset.selection.coreset import Coreset, row_columns, select
 from stancoreset.selection.projection import (
     Projection,
     default_candidates,
@@ -134,12 +134,51 @@ def test_coreset_round_trip_and_subset(parts, tmp_path):
     np.testing.assert_array_equal(back.indices, coreset.indices)
     np.testing.assert_array_equal(back.weights, coreset.weights)  # to the last bit
     assert back.describe() == coreset.describe()
+    assert back.columns == {}
     subset = coreset.subset(DATA)
     assert subset["N"] == 25
     np.testing.assert_array_equal(subset["X"], DATA["X"][coreset.indices])
     assert DATA["N"] == 4_000
     with pytest.raises(DataError, match="4000 rows on axis 0"):
         coreset.subset({**DATA, "y": DATA["y"][:7]})
+
+
+def test_a_coreset_carries_its_rows_data(parts, tmp_path):
+    """By Stan's names, whatever the shape, to the last bit; names of our own are told apart."""
+    bare = select(parts[-1], 25, seed=3)
+    rng = np.random.default_rng(0)
+    data = {
+        "y": rng.integers(0, 2, 25),
+        "X": rng.normal(size=(25, 2)),
+        "Z": rng.normal(size=(3, 25)),
+        "cube": rng.normal(size=(25, 2, 2)),
+        "weight": rng.gamma(2.0, size=25),
+        "none": np.empty(0),
+        "prior": np.ones(2),
+    }
+    rows = {"y": 0, "X": 0, "Z": 1, "cube": 0, "weight": 0, "none": 0, "absent": 0}
+    coreset = replace(bare, columns=row_columns(data, rows))
+    names = ["y", "X[1]", "X[2]", "Z[1]", "Z[2]", "Z[3]"]
+    names += ["cube[1,1]", "cube[1,2]", "cube[2,1]", "cube[2,2]"]
+    assert list(coreset.columns) == [*names, "weight"]
+    assert list(coreset.to_frame()) == ["row", "weight", *names, "data.weight"]
+    coreset.save(tmp_path / "coreset.csv")
+    back = Coreset.load(tmp_path / "coreset.csv")
+    assert list(back.columns) == [*names, "weight"]
+    for name, value in coreset.columns.items():
+        np.testing.assert_array_equal(back.columns[name], value)
+    np.testing.assert_array_equal(back.columns["Z[2]"], data["Z"][1])
+    np.testing.assert_array_equal(back.columns["cube[2,1]"], data["cube"][:, 1, 0])
+    np.testing.assert_array_equal(back.weights, bare.weights)
+    assert back.describe() == bare.describe()
+
+
+def test_a_coreset_of_an_earlier_version_is_read(parts, tmp_path):
+    coreset = select(parts[-1], 25, seed=3)
+    coreset.save(tmp_path / "coreset.csv")
+    assert (tmp_path / "coreset.csv").read_text().splitlines()[0] == "row,weight"
+    back = Coreset.load(tmp_path / "coreset.csv")
+    assert list(back.to_frame()) == ["row", "weight"]
 
 
 def test_loading_what_is_no_coreset(tmp_path):
