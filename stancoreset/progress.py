@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from stancoreset.checks import check_flag, shown
 from stancoreset.errors import OptionError
 
-__all__ = ["Stages"]
+__all__ = ["REST", "Stages", "process_start"]
+
+#: The stage of everything that has no name.
+REST = "other"
 
 
 class Stages:
@@ -18,7 +22,8 @@ class Stages:
 
     Bars are drawn on standard error, by default only if it is a terminal; ``on_done(name,
     seconds)`` is called when a stage ends. `seconds` holds the wall-clock time of each finished
-    stage, in the order of first entry; a stage that is entered again adds to its time.
+    stage, in the order of first entry; a stage that is entered again adds to its time. After `rest`
+    they add up to the time since `begin`, or since `started`, a value of ``time.perf_counter``.
 
     >>> stages = Stages(show_progress=False)
     >>> with stages("target", total=10) as tick:
@@ -31,8 +36,12 @@ class Stages:
         self,
         show_progress: bool | None = None,
         on_done: Callable[[str, float], object] | None = None,
+        *,
+        started: float | None = None,
     ) -> None:
         self.seconds: dict[str, float] = {}
+        self._started = started
+        self._begun, self._before = time.perf_counter(), 0.0
         #: Whether bars are drawn.
         self.show = sys.stderr.isatty() if show_progress is None else show_progress
         self._on_done = on_done
@@ -63,11 +72,45 @@ class Stages:
         if self._on_done is not None:
             self._on_done(name, elapsed)
 
+    def begin(self) -> None:
+        """Start the time that `rest` completes, unless ``started`` says when it did."""
+        self._begun, self._before = time.perf_counter(), sum(self.seconds.values())
+
+    def leave_out(self, seconds: float) -> None:
+        """Do not count the last `seconds`, in which something else was done."""
+        self._begun += seconds
+        if self._started is not None:
+            self._started += seconds
+
+    def rest(self) -> None:
+        """Count what no stage has taken as a stage of its own, so that times add up."""
+        whole = time.perf_counter() - self._begun + self._before
+        if self._started is not None:
+            whole = time.perf_counter() - self._started
+        left = whole - sum(self.seconds.values())
+        self.seconds[REST] = self.seconds.get(REST, 0.0) + max(0.0, left)
+
     @staticmethod
     def _bar(name: str, total: int):  # type: ignore[no-untyped-def]
         from tqdm.auto import tqdm
 
         return tqdm(total=total, desc=name, leave=False, file=sys.stderr)
+
+
+def process_start() -> float:
+    """The value of ``time.perf_counter`` when this process started, or, unless Linux tells, now.
+
+    >>> process_start() <= time.perf_counter()
+    True
+    """
+    now = time.perf_counter()
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as stream:
+            # fields after the name, which may hold spaces; the 22nd counts ticks since boot
+            ticks = float(stream.read().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return now - max(0.0, age)
+    return now
 
 
 def _ignore(_steps: int) -> None:

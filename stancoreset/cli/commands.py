@@ -19,6 +19,7 @@ from stancoreset.cli.options import asked, sampler_options
 from stancoreset.cli.parser import make_parser
 from stancoreset.cli.signals import ending_in_order
 from stancoreset.errors import OptionError, StancoresetError
+from stancoreset.progress import Stages, process_start
 
 __all__ = ["HANDLERS", "main"]
 
@@ -37,7 +38,9 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     args = argparse.Namespace()
     _print_anything()
     try:
+        started = process_start() if argv is None else time.perf_counter()
         args = make_parser(HANDLERS).parse_args(argv)  # slow imports
+        args.started = started
         _quiet_libraries()
         return int(args.run(args))
     except StancoresetError as error:
@@ -79,51 +82,65 @@ def _demo(args: argparse.Namespace) -> int:
         "Logistic regression: which flights from New York City in 2013 arrived more than "
         "15 minutes late?"
     )
-    started = time.perf_counter()
-    data = flights_data(args.rows)
-    say.stage("load flights", time.perf_counter() - started)
-    with CoresetModel(stan_model_path("logistic"), engine=args.engine) as model:
-        fit = _run_fit(model, data, args, say, **FLIGHT_LABELS)
+    stages = say.stages(args)
+    with stages("load flights"):
+        data = flights_data(args.rows)
+    with stages("read program"):
+        model = CoresetModel(stan_model_path("logistic"), engine=args.engine)
+    with model:
+        fit = _run_fit(model, data, args, say, stages, **FLIGHT_LABELS)
         posteriors = fit.posteriors
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
             started = time.perf_counter()
             full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **sampler_options(args))
             seconds = time.perf_counter() - started
+            stages.leave_out(seconds)
             say.stage("full data", seconds)
             say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
             _keep_full(full, Path(args.out))
             posteriors = {"full": full, **posteriors}
-        _finish(fit, posteriors, args, say)
+        _finish(fit, posteriors, args, say, stages)
     return 0
 
 
 def _fit(args: argparse.Namespace) -> int:
     from stancoreset.model import CoresetModel
 
-    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
-        return _fitted(model, _fit_data(args), args)
+    say = _Speaker(args)
+    stages = say.stages(args)
+    with stages("read program"):
+        model = CoresetModel(args.model, engine=args.engine, obs=args.obs)
+    with model:
+        return _fitted(model, _fit_data(args), args, say, stages)
 
 
 def _regression(args: argparse.Namespace) -> int:
     from stancoreset.cli.regression import regression_of
 
-    made = regression_of(args)
     if args.write is not None:
-        for file in made.write(args.write, overwrite=args.overwrite):
+        for file in regression_of(args).write(args.write, overwrite=args.overwrite):
             print(file)
         return 0
-    with made.model as model:
-        return _fitted(model, made.data, args, coords=made.coords, dims=made.dims)
-
-
-def _fitted(model: Any, data: Any, args: argparse.Namespace, **labels: Any) -> int:
-    """Fit, write and print what was asked for; return the exit code."""
     say = _Speaker(args)
-    fit = _run_fit(model, data, args, say, **labels)
+    stages = say.stages(args)
+    with stages("read data"):
+        made = regression_of(args)
+    with stages("read program"):
+        model = made.model
+    with model:
+        return _fitted(model, made.data, args, say, stages, coords=made.coords, dims=made.dims)
+
+
+def _fitted(
+    model: Any, data: Any, args: argparse.Namespace, say: _Speaker, stages: Stages, **labels: Any
+) -> int:
+    """Fit, write and print what was asked for; return the exit code."""
+    fit = _run_fit(model, data, args, say, stages, **labels)
     if args.csv:
-        _write_csv(fit, data, model.engine, args, say)
-    _finish(fit, fit.posteriors, args, say)
+        with stages("write csv"):
+            _write_csv(fit, data, model.engine, args, say)
+    _finish(fit, fit.posteriors, args, say, stages)
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 
@@ -134,10 +151,8 @@ def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: 
     if fit.certificate.verdict == "rejected":
         say("No CSV files are written, because the fit was rejected.")
         return
-    started = time.perf_counter()
     paths = fit.write_csv(args.out, data, engine=engine, overwrite=True)
     enlist(Path(args.out), [path.name for path in paths])
-    say.stage("write csv", time.perf_counter() - started)
 
 
 def _fit_data(args: argparse.Namespace) -> Any:
@@ -147,29 +162,39 @@ def _fit_data(args: argparse.Namespace) -> Any:
     return described(args.data[0] if len(args.data) == 1 else args.data, args.columns)
 
 
-def _run_fit(model: Any, data: Any, args: argparse.Namespace, say: _Speaker, **labels: Any) -> Any:
-    from stancoreset.progress import Stages
-
+def _run_fit(
+    model: Any, data: Any, args: argparse.Namespace, say: _Speaker, stages: Stages, **labels: Any
+) -> Any:
     say(f"Engine: {model.engine.version}")
-    stages = Stages(show_progress=False if args.quiet else None, on_done=say.stage)
     return model.fit(data, stages=stages, **labels, **asked(args))
 
 
-def _finish(fit: Any, posteriors: dict[str, Any], args: argparse.Namespace, say: _Speaker) -> None:
-    """Print certificate and comparison table, draw pictures."""
+def _finish(
+    fit: Any,
+    posteriors: dict[str, Any],
+    args: argparse.Namespace,
+    say: _Speaker,
+    stages: Stages,
+) -> None:
+    """Draw pictures, print certificate and comparison table."""
     from stancoreset.cli.pictures import write_comparison, write_fit_pictures
+    from stancoreset.model import write_reports
     from stancoreset.posterior import summarise
 
     folder = Path(args.out)
+    with stages("pictures"):
+        table = write_comparison(posteriors, folder)
+        if not args.no_plots:
+            write_fit_pictures(fit, folder)
+    if fit.timings is stages.seconds:  # a finished run that was read again keeps its times
+        stages.rest()
+        write_reports(fit, folder)
     say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
     say(f"Certificate: {fit.certificate}")
     against = fit.certificate.against  # printed above
     for reason in fit.certificate.reasons:
         if not (against and reason.endswith(against)):
             say(f"  because {reason}")
-    table = write_comparison(posteriors, folder)
-    if not args.no_plots:
-        write_fit_pictures(fit, folder)
     say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
     say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
     say(f"\nEverything is in {folder}/ (report.html describes the files)")
@@ -261,7 +286,10 @@ def _merge(args: argparse.Namespace) -> int:
     from stancoreset.cli.merge import merge
 
     say = _Speaker(args)
-    return merge(args, say, lambda fit, posteriors: _finish(fit, posteriors, args, say))
+    stages = say.stages(args)
+    return merge(
+        args, say, stages, lambda fit, posteriors: _finish(fit, posteriors, args, say, stages)
+    )
 
 
 def _batch(args: argparse.Namespace) -> int:
@@ -288,6 +316,14 @@ class _Speaker:
     def __call__(self, text: str) -> None:
         if self._stream is not None:
             print(text, file=self._stream, flush=True)
+
+    def stages(self, args: argparse.Namespace) -> Stages:
+        """A stopwatch of the whole command, whose handler has imported what it needs."""
+        show = False if args.quiet else None
+        stages = Stages(show, on_done=self.stage, started=args.started)
+        stages.seconds["import"] = time.perf_counter() - args.started
+        self.stage("import", stages.seconds["import"])
+        return stages
 
     def stage(self, name: str, seconds: float) -> None:
         self(f"  {name:<16} {seconds:8.2f} s")

@@ -12,6 +12,7 @@ from stancoreset.errors import OptionError
 
 if TYPE_CHECKING:
     from stancoreset.model import CoresetFit
+    from stancoreset.progress import Stages
 
 __all__ = ["add_arguments", "merge"]
 
@@ -58,11 +59,13 @@ def add_arguments(
 
 
 def merge(
-    args: argparse.Namespace, say: Any, finish: Callable[[CoresetFit, dict[str, Any]], object]
+    args: argparse.Namespace,
+    say: Any,
+    stages: Stages,
+    finish: Callable[[CoresetFit, dict[str, Any]], object],
 ) -> int:
     """Run the command; return the exit code."""
     from stancoreset.model import CoresetModel, load_fit
-    from stancoreset.progress import Stages
     from stancoreset.rows.tables import described
 
     data = args.data or ["-"] * len(args.runs)
@@ -78,7 +81,8 @@ def merge(
                 f"run {args.runs[number]} is given twice: its data would count twice; name every "
                 "run once"
             )
-    fits = [load_fit(run) for run in args.runs]
+    with stages("read runs"):
+        fits = [load_fit(run) for run in args.runs]
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
             raise OptionError(
@@ -89,13 +93,11 @@ def merge(
         fit if file == "-" else (described(file, args.columns), fit)
         for fit, file in zip(fits, data, strict=True)
     ]
-    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
+    with stages("read program"):
+        model = CoresetModel(args.model, engine=args.engine, obs=args.obs)
+    with model:
         say(f"Engine: {model.engine.version}")
-        fit = model.merge(
-            parts,
-            stages=Stages(show_progress=False if args.quiet else None, on_done=say.stage),
-            **asked(args),
-        )
+        fit = model.merge(parts, stages=stages, **asked(args))
     say(f"\nCertified against {fit.provenance['certified_against']}")
     finish(fit, fit.posteriors)
     return 3 if fit.certificate.verdict == "rejected" else 0

@@ -6,7 +6,7 @@ the `Plan` of a fit with its options, and what commands and batches need of its 
 
 from __future__ import annotations
 
-from stancoreset.model.fit import CoresetFit, load_fit
+from stancoreset.model.fit import CoresetFit, load_fit, write_reports
 from stancoreset.model.folder import enlist, is_complete, load_part, results_in
 from stancoreset.model.model import CoresetModel
 from stancoreset.model.passes import PassesName
@@ -48,4 +48,5 @@ __all__ = [
     "own_options",
     "refuse_former",
     "results_in",
+    "write_reports",
 ]

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,9 +36,11 @@ from stancoreset.model.folder import (
     results_in,
 )
 from stancoreset.model.refinement import Round
+from stancoreset.model.report import Shown
 from stancoreset.model.session import Data
 from stancoreset.model.stan_csv import write_chains
 from stancoreset.posterior import Certificate, arviz, corrected_posterior, percent, plots
+from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 from stancoreset.stan.data import json_text, read_data
@@ -45,7 +48,7 @@ from stancoreset.stan.data import json_text, read_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CoresetFit", "load_fit"]
+__all__ = ["CoresetFit", "keep_fit", "load_fit", "write_reports"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class CoresetFit:
         The reference's draws on the parameters' own scale, for comparison: those of a Laplace fit
         unless ``reference.method`` says otherwise. ``reference.label`` names them in legends.
     timings : dict of str to float
-        Seconds of each stage.
+        Seconds of each stage, which add up to the fit's time: ``import`` is that of libraries that
+        nothing had imported before, and ``other`` what has no stage.
     settings : dict
         The options of the fit.
     provenance : dict
@@ -136,7 +140,7 @@ class CoresetFit:
 
     @property
     def seconds(self) -> float:
-        """Total wall-clock seconds of all stages."""
+        """Wall-clock seconds of the fit, first imports, saving and its report included."""
         return float(sum(self.timings.values()))
 
     @property
@@ -336,29 +340,49 @@ class CoresetFit:
         path = check_path("path", path)
         check_flag("overwrite", overwrite)
         folder = RunFolder.open(path, self.provenance, resume=not overwrite, overwrite=overwrite)
-        folder.keep_all(self)
-        here = folder.path
-        assert here is not None
-        arviz.save(self.laplace, here / "laplace.nc")
-        if self.data is not None:
-            _write(here / COMPANION, json_text(self.data) + "\n")
-        if self.program:
-            _write(here / PROGRAM, self.program)
-        _write(here / "report.md", self.markdown())
-        _write(here / "report.html", self.html())
-        enlist(here, ("laplace.nc", COMPANION, PROGRAM, "report.md", "report.html"))
-        _write(here / "report.json", json.dumps(self.report(), indent=2, default=str) + "\n")
-        enlist(here, ("report.json",))  # now the run is complete
-        folder.publish()
+        keep_fit(self, folder, Stages(show_progress=False))
         return path
+
+    @cached_property
+    def _shown(self) -> Shown:
+        """What a report shows beside numbers and times, made once."""
+        return Shown.of(self)
 
     def markdown(self) -> str:
         """The report in prose and tables, as in ``report.md``."""
-        return report.markdown(self)
+        return report.markdown(self, self._shown)
 
     def html(self) -> str:
         """The report as one HTML page with its pictures, as in ``report.html``."""
-        return report.page(self)
+        return report.page(self, self._shown)
+
+
+def keep_fit(fit: CoresetFit, folder: RunFolder, stages: Stages) -> None:
+    """Write a fit to its folder; saving and drawing are stages, which the report lists, too."""
+    here = folder.path
+    assert here is not None
+    with stages("save"):
+        folder.keep_all(fit)
+        arviz.save(fit.laplace, here / "laplace.nc")
+        if fit.data is not None:
+            _write(here / COMPANION, json_text(fit.data) + "\n")
+        if fit.program:
+            _write(here / PROGRAM, fit.program)
+        enlist(here, ("laplace.nc", COMPANION, PROGRAM))
+    with stages("report"):
+        _ = fit._shown
+    stages.rest()
+    write_reports(fit, here)
+    folder.publish()
+
+
+def write_reports(fit: CoresetFit, here: Path) -> None:
+    """Write a fit's report in its three forms, the one last that makes its run complete."""
+    _write(here / "report.md", fit.markdown())
+    _write(here / "report.html", fit.html())
+    enlist(here, ("report.md", "report.html"))
+    _write(here / "report.json", json.dumps(fit.report(), indent=2, default=str) + "\n")
+    enlist(here, ("report.json",))
 
 
 def _write(path: Path, text: str) -> None:

@@ -78,7 +78,7 @@ from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
-from stancoreset.posterior.arviz import Container, Posterior, variables_of
+from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
 from stancoreset.rows import FullData
@@ -321,6 +321,9 @@ class CoresetModel(Closing):
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
         stages = Stages.given(options.pop("stages", None), show_progress)
+        stages.begin()
+        with stages("import"):
+            import_all()
         plan = Plan.of(
             {
                 **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
@@ -426,6 +429,9 @@ class CoresetModel(Closing):
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
         stages = Stages.given(options.pop("stages", None), show_progress)
+        stages.begin()
+        with stages("import"):
+            import_all()
         plan = Plan.of_merge(
             {
                 **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),

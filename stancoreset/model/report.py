@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +15,10 @@ from stancoreset.selection import Coreset
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FILES", "Reported", "card_of", "markdown", "markdown_table", "page"]
+__all__ = ["FILES", "Reported", "Shown", "card_of", "markdown", "markdown_table", "page"]
+
+# Dots per inch of the page's picture.
+_DPI = 90
 
 
 class Reported(Protocol):
@@ -90,7 +94,25 @@ h1 {{ font-size: 1.5em; }} h2 {{ font-size: 1.2em; margin-top: 2em; }}
 """
 
 
-def markdown(fit: Reported) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """The parts of a report that take time: made once, whatever forms of it are written."""
+
+    summary: pd.DataFrame
+    image: str
+
+    @classmethod
+    def of(cls, fit: Reported) -> Shown:
+        """Draw a fit's picture, and summarise its posterior."""
+        from matplotlib.figure import Figure
+
+        figure = Figure()
+        plots.plot_fit(fit, figure)
+        words = "Importance weights, coreset weights, and the parameters' marginals"
+        return cls(fit.summary(), picture(figure, words, dpi=_DPI))
+
+
+def markdown(fit: Reported, shown: Shown) -> str:
     """The report in prose and tables."""
     certificate, coreset = fit.certificate, fit.coreset
     lines = [
@@ -101,24 +123,21 @@ def markdown(fit: Reported) -> str:
         *(f"- {reason}" for reason in certificate.reasons),
         "",
         *markdown_table(("", ""), ((name, text) for name, text in _facts(fit) if text)),
-        *_sections(fit),
+        *_sections(fit, shown),
     ]
     return "\n".join(lines) + "\n"
 
 
-def page(fit: Reported) -> str:
+def page(fit: Reported, shown: Shown) -> str:
     """The report as one HTML page, pictures included."""
     from markdown_it import MarkdownIt
-    from matplotlib.figure import Figure
 
-    figure = Figure(layout="constrained")
-    plots.plot_fit(fit, figure)
     render = MarkdownIt("commonmark", {"html": False}).enable("table").render
     body = [
         f"<h1>{escape(_title(fit))}</h1>",
         _card(fit),
-        picture(figure, "Importance weights, coreset weights, and marginal densities", dpi=100),
-        render("\n".join(_sections(fit))),
+        shown.image,
+        render("\n".join(_sections(fit, shown))),
     ]
     return _PAGE.format(title=escape(_title(fit)), body="\n".join(body))
 
@@ -157,7 +176,7 @@ def _facts(fit: Reported) -> list[tuple[str, str]]:
     return [*fit.certificate.facts(), ("efficiency predicted before NUTS", expected)]
 
 
-def _sections(fit: Reported) -> Iterator[str]:
+def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     """Lines of Markdown below the verdict and what it was made from."""
     if fit.certificate.witness:
         yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
@@ -169,7 +188,7 @@ def _sections(fit: Reported) -> Iterator[str]:
         )
     yield from _rounds(fit)
     yield from ("", "## Parameters", "")
-    summary = fit.summary()
+    summary = shown.summary
     yield from markdown_table(("parameter", *summary.columns), summary.itertuples())
     yield from ("", "## Times and passes", "")
     times = [(name, f"{seconds:.2f}") for name, seconds in fit.timings.items()]

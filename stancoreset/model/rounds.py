@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stancoreset.engines import Float, StanData, show_covariance
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.model.certify import Judge
-from stancoreset.model.fit import CoresetFit, load_fit
+from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
 from stancoreset.model.plan import Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
@@ -128,8 +128,9 @@ class Rounds:
             pipeline.folder.settle(best.round.round)
             if posterior is not best.posterior:
                 pipeline.folder.replace("posterior", posterior)
-            fit.save(pipeline.folder.path)
-            pipeline.folder.publish()
+            keep_fit(fit, pipeline.folder, pipeline.stages)
+        else:
+            pipeline.stages.rest()
         return fit
 
     def _with_quantities(self, posterior: arviz.Container) -> arviz.Container:

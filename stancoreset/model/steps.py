@@ -125,21 +125,21 @@ class Pipeline:
         reference = folder.found("reference")
         if reference is None:
             reference = like.reference if like else self.reference(full)
-            folder.keep("reference", reference)
+            self._keep("reference", reference)
         coreset = folder.found("coreset")
         if coreset is None:
             coreset = like.coreset if like else self._described(self.coreset(full, reference))
-            folder.keep("coreset", coreset)
+            self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
             result = self.sample(reference, coreset)
             native = result.native
             posterior = self.session.container(result, coreset, self.provenance, self.labels)
-            folder.keep("posterior", posterior)
+            self._keep("posterior", posterior)
         certificate = folder.found("certificate")
         if certificate is None:
             certificate = self.certify(reference, coreset, posterior)
-            folder.keep("certificate", certificate)
+            self._keep("certificate", certificate)
         seconds = time.perf_counter() - started
         draws = len(reference.draws)
         return Attempt(
@@ -202,6 +202,12 @@ class Pipeline:
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
+
+    def _keep(self, step: str, value: Any) -> None:
+        """Write a finished step to the folder, if there is one."""
+        if self.folder.path is not None:
+            with self.stages("save"):
+                self.folder.keep(step, value)
 
     def _described(self, coreset: Coreset) -> Coreset:
         """The coreset with its rows' data: the variables that the user gave."""

@@ -69,7 +69,11 @@ def picture(figure: Any, text: str, *, dpi: int = 80) -> str:
     >>> picture(Figure(figsize=(1, 1)), "nothing")[:31]
     '<img src="data:image/png;base64'
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi)
+    figure.set_dpi(dpi)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.print_png(stream)  # `savefig` draws everything twice
     data = base64.b64encode(stream.getvalue()).decode("ascii")
     return f'<img src="data:image/png;base64,{data}" alt="{escape(text)}" style="max-width:100%">'

@@ -228,7 +228,7 @@ class Coreset:
                 table = read_numbers(path)
                 indices, weights = table[_ROW].to_numpy(), table[_WEIGHT].to_numpy(np.float64)
                 data = table.drop(columns=[_ROW, _WEIGHT])
-                columns = {name.removeprefix("data."): data[name].to_numpy() for name in data}
+                columns = {str(name).removeprefix("data."): data[name].to_numpy() for name in data}
             with reading(beside, DataError):
                 about = json.loads(beside.read_text(encoding="utf-8"))
                 size, control = about.pop("size"), about.pop("control", None)

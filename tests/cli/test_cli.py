@@ -52,6 +52,26 @@ model { z ~ std_normal(); y ~ normal(a + tau * z[g] + x .* (s * b[g]) + b[g], 1)
 
 
 @pytest.mark.fit
+def test_times_add_up_to_that_of_the_command(tmp_path, data_file):
+    """From the start of the process, imports included, to its last words."""
+    out = tmp_path / "run"
+    arguments = ["fit", LOGISTIC, data_file, "--size", 30, "--out", out, *QUICK]
+    command = [sys.executable, "-m", "stancoreset", *map(str, arguments)]
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("Everything is in"):
+                wall = time.perf_counter() - started
+    timings = json.loads((out / "report.json").read_text())["timings"]
+    assert {"import", "read program", "read data", "save", "report", "pictures"} <= set(timings)
+    assert sum(timings.values()) == pytest.approx(wall, rel=0.1, abs=0.3)
+    assert timings["other"] < 0.2 * wall
+    assert f"| all | {sum(timings.values()):.2f} |" in (out / "report.md").read_text()
+    assert sc.load_fit(out).markdown() == (out / "report.md").read_text()
+
+
+@pytest.mark.fit
 def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys):
     out = tmp_path / "run"
     assert run("fit", LOGISTIC, data_file, "--size", 30, "--out", out, *QUICK) == 0

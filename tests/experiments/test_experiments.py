@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import sys
 
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from scipy.optimize import minimize
 
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
-from stancoreset.experiments import EXPERIMENTS, Settings, run
+from stancoreset.experiments import EXPERIMENTS, Settings, draw, run
 from stancoreset.experiments.base import GROWING, Algorithm, select
 from stancoreset.experiments.closed_forms import (
     Gaussian,
@@ -23,6 +29,7 @@ from stancoreset.experiments.closed_forms import (
     exact_projection,
 )
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, components, house_prices, regression
+from stancoreset.experiments.figures import FLOOR
 from stancoreset.experiments.glm import GLM, laplace, projection
 from stancoreset.experiments.linear import radial_bases
 from stancoreset.selection.solvers import solve
@@ -349,6 +356,31 @@ def test_summary_has_medians_and_percentiles_over_trials():
     assert row["median"] == pytest.approx(np.median(values))
     assert row["low"] == pytest.approx(np.percentile(values, 35))
     assert row["high"] == pytest.approx(np.percentile(values, 65))
+
+
+@pytest.mark.parametrize("trials", [1, 2, 4, 5, 6])
+def test_bands_need_five_trials(trials):
+    """Fewer trials have no percentiles: the picture shows their median, and says so."""
+    settings = Settings(trials, (2, 4, 8), 40, methods=("giga", "uniform"))
+    outcome = run(EXPERIMENTS["gaussian"], settings)
+    figure = draw(outcome)
+    summary = outcome.summary()
+    for ax, metric in zip(figure.axes, outcome.experiment.metrics, strict=True):
+        bands = [band for band in ax.collections if isinstance(band, PolyCollection)]
+        assert len(bands) == (2 if trials >= 5 else 0)
+        curve = summary[(summary["method"] == "giga") & (summary["metric"] == metric.column)]
+        line = next(line for line in ax.lines if line.get_label() == "giga")
+        np.testing.assert_allclose(line.get_ydata(), curve["median"].clip(lower=FLOOR))
+        np.testing.assert_array_equal(line.get_xdata(), [2, 4, 8])
+    legend = figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["uniform", "giga"]
+    low, high = outcome.experiment.band
+    assert legend.get_title().get_text() == {
+        1: "one trial",
+        2: "median of 2 trials, too few for a band",
+        4: "median of 4 trials, too few for a band",
+    }.get(trials, f"median and {low:.0f}–{high:.0f} % band of {trials} trials")
+    plt.close(figure)
 
 
 def test_more_trials_leave_the_earlier_ones_alone():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.model.report import FILES
+from stancoreset.model.report import FILES, Shown
 from stancoreset.posterior import card, percent
+from stancoreset.progress import Stages
 
 CODE = """
 data { int<lower=0> N; vector[N] y; array[N] int<lower=1, upper=3> g; }
@@ -114,6 +116,50 @@ def test_times_add_up(run):
     rows = [line.split("|")[1:3] for line in stages if line.startswith("|") and "---" not in line]
     seconds = {name.strip(): float(value) for name, value in rows[1:]}
     assert seconds.pop("all") == pytest.approx(sum(seconds.values()), abs=0.005 * len(seconds))
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_sum_of_the_stages_is_the_time_of_the_fit(model, data, tmp_path, saved):
+    """Reading, saving and pictures are stages; what has none is one of its own, and small."""
+    folder = tmp_path / "run" if saved else None
+    started = time.perf_counter()
+    fit = model.fit(data, output_dir=folder, size=12, seed=3, max_rounds=1)
+    wall = time.perf_counter() - started
+    assert fit.seconds <= wall
+    # only the text of the report is written after the clock has stopped
+    assert fit.seconds == pytest.approx(wall, rel=0.15, abs=0.3)
+    assert {"import", "read data", "other"} <= set(fit.timings)
+    assert ({"save", "report"} <= set(fit.timings)) == saved
+    assert fit.timings["other"] < 0.3 * wall + 0.3
+    if saved:
+        written = json.loads((folder / "report.json").read_text())
+        assert written["timings"] == pytest.approx(dict(fit.timings))
+
+
+@pytest.mark.fit
+def test_a_stopwatch_used_twice_counts_each_fit(model, data):
+    """Time between two fits belongs to neither of them."""
+    stages, options = Stages(show_progress=False), {"size": 12, "seed": 3, "max_rounds": 1}
+    started = time.perf_counter()
+    model.fit(data, stages=stages, **options)
+    time.sleep(0.5)
+    model.fit(data, stages=stages, **options)
+    wall = time.perf_counter() - started
+    assert sum(stages.seconds.values()) <= wall - 0.5
+
+
+@pytest.mark.fit
+def test_what_takes_time_in_a_report_is_made_once(run, monkeypatch, tmp_path):
+    fit, _ = run
+    fresh, made = replace(fit), []
+    drawn = Shown.of
+    monkeypatch.setattr(Shown, "of", lambda f: made.append(f) or drawn(f))
+    fresh.save(tmp_path / "run")
+    assert len(made) == 1
+    assert fresh.html() == fresh.html()
+    assert fresh.markdown()
+    assert len(made) == 1
 
 
 @pytest.mark.fit

@@ -137,7 +137,7 @@ class TestForest:
         posteriors["coreset"] = {"b": 7 * scales + scales * (2 * unit + 1)}
         ax = plots.plot_forest(posteriors)
         assert len(ax.get_yticks()) == 46  # none is left out
-        assert ax.get_xlabel().startswith("distance to the mean of full, in its standard deviat")
+        assert ax.get_xlabel().startswith("distance to the mean of full, in its")
         across = np.ptp(ax.get_xlim())
         spans, apart = _spans(ax), np.abs(np.diff(ax.get_yticks())).min()
         ends = {"#56b4e9": (-1.88, 1.88), "#d55e00": (-2.76, 4.76)}  # 94 % of N(0, 1), N(1, 2²)
@@ -505,6 +505,83 @@ class TestPath:
             plots.plot_path([])
         with pytest.raises(DataError, match="3 sizes but 2 errors"):
             plots.plot_path(([1, 2, 3], [0.1, 0.2]))
+
+
+class TestFit:
+    """A fit in one figure, as `report.html` shows it."""
+
+    def fit(self, count, scales=1.0, diverging=False):
+        rng = np.random.default_rng(0)
+        names = [f"{i}_of_a_group_with_quite_a_long_name_of_its_own" for i in range(count)]
+
+        def container(size):
+            stats = {"diverging": np.zeros(size, bool)}
+            stats["diverging"][0, :3] = diverging
+            values = {"mu": rng.normal(size=size), "b": scales * rng.normal(size=(*size, count))}
+            return arviz_compat.posterior_container(
+                values, stats, dims={"b": ["group"]}, coords={"group": names}
+            )
+
+        coreset = SimpleNamespace(indices=np.arange(9), weights=np.full(9, 11.0), n_obs=99)
+        own = container((4, 100))
+        posteriors = {"coreset": own, "quadratic approximation": container((1, 100))}
+        certificate = certify(rng.normal(0, 0.01, 400), 0.01)
+        return SimpleNamespace(
+            posterior=own, posteriors=posteriors, certificate=certificate, coreset=coreset
+        )
+
+    @pytest.mark.parametrize("count", [0, 3, 4, 11])
+    def test_few_parameters_are_densities(self, count):
+        axes = plots.plot_fit(self.fit(count, diverging=True))
+        assert [ax.get_title() for ax in axes[2:]][:1] == ["mu"]
+        assert len(axes) == 2 + 1 + count
+        figure = axes[0].figure
+        words = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert words[:2] == ["coreset", "quadratic approximation"]
+        assert words[2] == "3 divergent draws of coreset"
+        assert_nothing_clipped(figure)
+        self._assert_apart(axes)
+
+    @pytest.mark.parametrize("count", [12, 45, 98])
+    @pytest.mark.parametrize("scales", ["equal", "different"])
+    def test_many_are_intervals_and_none_is_missing(self, count, scales):
+        scale = 1.0 if scales == "equal" else np.geomspace(1e-3, 1e3, count)
+        axes = plots.plot_fit(self.fit(count, scale))
+        assert len(axes) == 4
+        labels = [tick.get_text() for ax in axes[2:] for tick in ax.get_yticklabels()]
+        assert len(labels) == count + 1
+        assert len({label.split("_")[0] for label in labels}) == count + 1
+        assert ("distance" in axes[2].get_xlabel()) == (scales == "different")
+        heights = [np.diff(ax.transData.transform([(0, 0), (0, 1)])[:, 1]) for ax in axes[2:]]
+        assert heights[0] == pytest.approx(heights[1])
+        assert axes[0].figure.legends[0].get_title().get_text() == ""
+        assert_nothing_clipped(axes[0].figure)
+        self._assert_apart(axes)
+
+    def test_a_cut_is_told(self):
+        fit = self.fit(300)
+        axes = plots.plot_fit(fit)
+        title = axes[0].figure.legends[0].get_title().get_text()
+        assert title == "first 100 of 301 parameters, choose with var_names"
+        assert_nothing_clipped(axes[0].figure)
+        assert [ax.get_title() for ax in plots.plot_fit(fit, var_names=["mu"])[2:]] == ["mu"]
+        axes = plots.plot_fit(fit, max_parameters=2)
+        assert len(axes) == 4
+        title = axes[0].figure.legends[0].get_title().get_text()
+        assert title == "first 2 of 301 parameters, choose with var_names"
+        with pytest.raises(DataError, match="no parameter 'gamma'"):
+            plots.plot_fit(fit, var_names=["gamma"])
+
+    @staticmethod
+    def _assert_apart(axes):
+        axes[0].figure.canvas.draw()
+        boxes = [ax.get_tightbbox() for ax in axes]
+        boxes.append(axes[0].figure.legends[0].get_window_extent())
+        for i, box in enumerate(boxes):
+            for other in boxes[:i]:
+                across = min(box.x1, other.x1) - max(box.x0, other.x0)
+                up = min(box.y1, other.y1) - max(box.y0, other.y0)
+                assert across <= 2 or up <= 2, (box, other)
 
 
 def test_doctests():

@@ -1,6 +1,6 @@
 """One interface to the installed ArviZ, 0.23 or 1.x.
 
-May import engines' types and the ground floor. Hands out containers, diagnostics and plots with
+May import engines' types and the ground floor. Hands out containers and diagnostics with
 the same results on both lines: ArviZ 0.23 keeps posteriors in ``InferenceData``, ArviZ 1.x in
 xarray's ``DataTree``. A *container* is whichever of the two belongs to the installed ArviZ; a
 *posterior* is anything `dataset_of` reads: a container, an xarray ``Dataset``, a cmdstanpy or
@@ -30,7 +30,7 @@ from stancoreset.posterior.arviz.diagnostics import (
     worst_monte_carlo,
     worst_rhat,
 )
-from stancoreset.posterior.arviz.plotting import draw_density, draw_forest
+from stancoreset.posterior.arviz.kde import kde
 from stancoreset.posterior.arviz.reading import (
     Posterior,
     attrs_of,
@@ -43,7 +43,7 @@ from stancoreset.posterior.arviz.reading import (
     sample_stats_of,
     variables_of,
 )
-from stancoreset.posterior.arviz.versions import Container, build
+from stancoreset.posterior.arviz.versions import Container, build, import_all
 
 __all__ = [
     "Container",
@@ -53,14 +53,14 @@ __all__ = [
     "attrs_of",
     "build",
     "dataset_of",
-    "draw_density",
-    "draw_forest",
     "ess",
     "finite_variables_of",
     "from_result",
     "group_of",
     "groups_of",
+    "import_all",
     "is_container",
+    "kde",
     "listing",
     "load",
     "mcse",

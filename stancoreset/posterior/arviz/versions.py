@@ -25,7 +25,7 @@ else:
     #: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
     Container = Any
 
-__all__ = ["Container", "arviz", "build", "is_v1", "quiet"]
+__all__ = ["Container", "arviz", "build", "import_all", "is_v1", "quiet"]
 
 _LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
 
@@ -49,6 +49,16 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+def import_all() -> None:
+    """Import ArviZ and all that a fit and its report need of it, which takes seconds, once."""
+    import h5netcdf  # noqa: F401
+    import markdown_it  # noqa: F401
+    import matplotlib.figure  # noqa: F401
+    import pandas as pd  # noqa: F401
+
+    arviz()
 
 
 @cache

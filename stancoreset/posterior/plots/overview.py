@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from stancoreset.posterior.plots.posteriors import (
     Drawn,
     draw_densities,
     draw_intervals,
+    fitted,
     legend_lines,
     read_drawn,
     row_height,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["plot_fit"]
 
@@ -29,6 +32,11 @@ __all__ = ["plot_fit"]
 _COLUMNS = 4
 _DENSITIES, _INTERVALS = 12, 100
 _PROB = 0.94
+# Inches. Axes have places of their own: matplotlib's layout engines draw everything twice more to
+# find them, and reports are written at every fit.
+_WIDTH = 10.5
+_ABOVE, _DENSITY, _LEGEND, _NOTE = 3.9, 1.8, 0.35, 0.25
+_LETTER, _LONGEST = 0.085, 26
 
 
 def plot_fit(
@@ -46,7 +54,8 @@ def plot_fit(
     ----------
     fit : CoresetFit
     figure : matplotlib Figure, optional
-        An empty one, which takes the size of what is drawn; a new one by default.
+        An empty one, which takes the size of what is drawn, and no layout engine; a new one by
+        default.
     var_names : sequence of str, optional
         Default: all parameters.
     max_parameters : int, optional
@@ -76,50 +85,71 @@ def plot_fit(
     drawn = read_drawn(fit, var_names, max_parameters or _INTERVALS, None)
     count = len(drawn.labels)
     dense = max_parameters is not None or count <= _DENSITIES
-    below = 2.0 * -(-count // _COLUMNS) if dense else 0.5 + row_height(drawn) * -(-count // 2)
+    rows = -(-count // _COLUMNS) if dense else -(-count // 2)
+    legend = _LEGEND + (_NOTE if drawn.note else 0.0)
+    below = _DENSITY * rows if dense else 1.25 + row_height(drawn) * rows
     if figure is None:
         import matplotlib.pyplot as plt
 
-        figure = plt.figure(layout="constrained")
-    figure.set_size_inches(10.5, 4.0 + 0.6 + below)
-    parts = figure.subfigures(2, 1, squeeze=False, height_ratios=(4.0, 0.6 + below))[:, 0]
-    first, second = np.ravel(parts[0].subplots(1, 2))
+        figure = plt.figure()
+    sheet = _Sheet(figure, _ABOVE + legend + below)
+    first = sheet.axes(0.75, below + legend + 0.6, 4.2, _ABOVE - 1.4)
+    second = sheet.axes(6.1, below + legend + 0.6, 4.2, _ABOVE - 1.4)
     plot_certificate(fit, first)
     plot_weights(fit, ax=second)
-    panels = (_densities if dense else _intervals)(parts[1], drawn)
-    return np.array([first, second, *panels], dtype=object)
-
-
-def _densities(figure: SubFigure, drawn: Drawn) -> Panels:
-    """Draw densities, at most four beside each other."""
-    rows = -(-len(drawn.labels) // _COLUMNS)
-    grid = np.ravel(figure.subplots(rows, _COLUMNS, squeeze=False))
-    for spare in grid[len(drawn.labels) :]:
-        spare.remove()
-    panels = grid[: len(drawn.labels)]
-    _legend(figure, drawn, draw_densities(panels, drawn))
-    return panels
-
-
-def _intervals(figure: SubFigure, drawn: Drawn) -> Panels:
-    """Draw intervals, half of the parameters beside the other half."""
-    half = -(-len(drawn.labels) // 2)
-    standardised = drawn.standardised("auto", _PROB)
-    panels = np.ravel(figure.subplots(1, 2))
-    for panel, labels in zip(panels, (drawn.labels[:half], drawn.labels[half:]), strict=True):
-        said = draw_intervals(panel, drawn.part(labels), prob=_PROB, standardised=standardised)
-        panel.set_xlabel(said)
-        missing = half - len(labels)  # rows of the same height in both panels
-        panel.set_ylim(bottom=panel.get_ylim()[0] - missing)
-    _legend(figure, drawn, legend_lines(drawn, lines=("-",)))
-    return panels
-
-
-def _legend(figure: SubFigure, drawn: Drawn, handles: Sequence[Any]) -> None:
+    panels, handles = (_densities if dense else _intervals)(sheet, drawn, below)
     figure.legend(
         handles=handles,
-        loc="outside upper center",
+        loc="upper center",
+        bbox_to_anchor=(0.5, (below + legend) / sheet.height),
         ncols=4,
         frameon=False,
         title=drawn.note or None,
     )
+    return np.array([first, second, *panels], dtype=object)
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """A figure of a height in inches, on which axes are placed in inches from below and left."""
+
+    figure: Figure
+    height: float
+
+    def __post_init__(self) -> None:
+        self.figure.set_layout_engine("none")
+        self.figure.set_size_inches(_WIDTH, self.height)
+
+    def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
+        across, up = _WIDTH, self.height
+        return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def _densities(sheet: _Sheet, drawn: Drawn, top: float) -> tuple[Panels, list[Any]]:
+    """Draw densities, at most four beside each other; return panels and a legend's lines."""
+    wide, gap = (_WIDTH - 0.3) / _COLUMNS, 0.3
+    panels = np.empty(len(drawn.labels), dtype=object)
+    for i in range(len(panels)):
+        row, column = divmod(i, _COLUMNS)
+        bottom = top - _DENSITY * (row + 1) + 0.4
+        panels[i] = sheet.axes(gap + wide * column, bottom, wide - gap, _DENSITY - 0.7)
+    return panels, draw_densities(panels, drawn)
+
+
+def _intervals(sheet: _Sheet, drawn: Drawn, top: float) -> tuple[Panels, list[Any]]:
+    """Draw intervals, half of the parameters beside the other half."""
+    half = -(-len(drawn.labels) // 2)
+    standardised = drawn.standardised("auto", _PROB)
+    names = {label: fitted(label, _LONGEST)[0] for label in drawn.labels}
+    left = 0.2 + _LETTER * max(map(len, names.values()))
+    right = 1.35 if standardised else 0.3
+    panels = np.empty(2, dtype=object)
+    for i, labels in enumerate((drawn.labels[:half], drawn.labels[half:])):
+        wide = 0.5 * _WIDTH
+        panels[i] = sheet.axes(wide * i + left, 1.1, wide - left - right, top - 1.25)
+        said = draw_intervals(panels[i], drawn.part(labels), prob=_PROB, standardised=standardised)
+        panels[i].set_xlabel(said)
+        panels[i].set_yticks(panels[i].get_yticks(), [names[label] for label in labels])
+        missing = half - len(labels)  # rows have the same height in both panels
+        panels[i].set_ylim(bottom=panels[i].get_ylim()[0] - missing)
+    return panels, legend_lines(drawn, lines=("-",))

@@ -1,9 +1,10 @@
-"""Plots of several posteriors: forests of intervals and marginal densities, by ArviZ."""
+"""Plots of several posteriors: forests of intervals, and marginal densities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_number, check_whole
 from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior.arviz import kde
 from stancoreset.posterior.corrected import systematic_resample
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
 from stancoreset.posterior.plots.figures import (
@@ -31,6 +33,7 @@ __all__ = [
     "Scale",
     "draw_densities",
     "draw_intervals",
+    "fitted",
     "legend_lines",
     "plot_density",
     "plot_forest",
@@ -102,6 +105,9 @@ def plot_forest(
 ) -> Axes:
     """Plot intervals of every parameter, one posterior below another.
 
+    A thin line is the highest-density interval, a thick one runs between the quartiles, and a dot
+    is the median.
+
     Parameters
     ----------
     posteriors : mapping of str to posterior
@@ -169,21 +175,43 @@ def row_height(drawn: Drawn) -> float:
 
 def draw_intervals(ax: Axes, drawn: Drawn, *, prob: float, standardised: bool) -> str:
     """Draw the intervals of all parameters; return what the axis shows."""
-    from stancoreset.posterior.arviz import draw_forest
-
     samples = _standardised(drawn.samples) if standardised else drawn.samples
-    draw_forest(ax, samples, drawn.colors, prob=prob)
+    rows = np.arange(len(drawn.labels))[::-1]
+    shifts = np.linspace(0.25, -0.25, len(samples)) if len(samples) > 1 else np.zeros(1)
+    for sample, color, shift in zip(samples, drawn.colors, shifts, strict=True):
+        columns = list(sample.values())
+        quartiles = np.array([np.quantile(draws, (0.25, 0.5, 0.75)) for draws in columns])
+        widest = np.array([_narrowest(draws, prob) for draws in columns])
+        ax.hlines(rows + shift, *widest.T, color=color, linewidth=1.3)
+        ax.hlines(rows + shift, *quartiles[:, ::2].T, color=color, linewidth=3.2)
+        marks: dict[str, Any] = {"markerfacecolor": "white", "markersize": 4.5, "linestyle": "none"}
+        ax.plot(quartiles[:, 1], rows + shift, "o", color=color, **marks)
+    ax.set_yticks(rows, drawn.labels)
+    ax.set_ylim(-0.6, len(rows) - 0.4)
     left, right = ax.get_xlim()
     if left < 0 < right:
         ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    shown = f"{100 * prob:g} % highest-density intervals"
+    shown = f"{100 * prob:g} % highest-density intervals,\nquartiles and medians"
     if not standardised:
         return shown
     _write_moments(ax, drawn)
-    return f"distance to the mean of {drawn.names[0]}, in its standard deviations\n{shown}"
+    unit = f"distance to the mean of {drawn.names[0]}, in its standard deviations"
+    return f"{fill(unit, 44)};\n{shown}"
+
+
+def _narrowest(draws: Float, prob: float) -> tuple[float, float]:
+    """The narrowest interval that holds a share of the draws: that of highest density.
+
+    >>> _narrowest(np.array([0.0, 4.0, 5.0, 6.0, 9.0]), 0.5)
+    (4.0, 6.0)
+    """
+    ordered = np.sort(draws)
+    inside = min(int(np.floor(prob * ordered.size)), ordered.size - 1)
+    first = int(np.argmin(ordered[inside:] - ordered[: ordered.size - inside]))
+    return float(ordered[first]), float(ordered[first + inside])
 
 
 def _hides(sample: Mapping[str, Float], prob: float) -> bool:
@@ -287,18 +315,18 @@ def plot_density(
 
 def draw_densities(panels: Panels, drawn: Drawn) -> list[Any]:
     """Draw one parameter on each panel; return a legend's lines."""
-    from stancoreset.posterior.arviz import draw_density
-
     for panel, label in zip(panels, drawn.labels, strict=True):
         for i, (sample, color) in enumerate(zip(drawn.samples, drawn.colors, strict=True)):
             draws = sample[label]
             if np.ptp(draws) <= 1e-12 * np.abs(draws).max():
                 panel.axvline(draws[0], color=color, linestyle=LINES[i % 4], linewidth=1.6)
             else:
-                fill = 0.3 if i == 0 else 0.0
-                draw_density(panel, draws, color=color, linestyle=LINES[i % 4], fill=fill)
+                x, density = kde(draws)
+                panel.plot(x, density, color=color, linestyle=LINES[i % 4], linewidth=1.6)
+                if i == 0:
+                    panel.fill_between(x, density, color=color, alpha=0.3, linewidth=0)
         tidy(panel)
-        text, size = _fitted(label)
+        text, size = fitted(label)
         panel.set_title(text, fontsize=size)
         panel.set_ylim(bottom=0)
         panel.set_yticks([])
@@ -315,7 +343,8 @@ def _mark_divergent(panels: Panels, drawn: Drawn) -> list[Any]:
     """
     from matplotlib.lines import Line2D
 
-    handles, height = [], 0.05
+    handles: list[Any] = []
+    height = 0.05
     for name, color, values in zip(drawn.names, drawn.colors, drawn.divergent, strict=True):
         count = len(values[drawn.labels[0]])
         if not count:
@@ -400,10 +429,11 @@ def _given_axes(ax: Axes | Panels | Sequence[Axes], panels: int) -> Panels:
     return flat[:panels]
 
 
-def _fitted(label: str) -> tuple[str, float]:
+def fitted(label: str, longest: int = 42) -> tuple[str, float]:
     """A panel's title that fits its panel: smaller, and shortened if need be."""
-    if len(label) > 42:
-        label = f"{label[:24]}…{label[-17:]}"
+    if len(label) > longest:
+        tail = round(0.4 * longest)
+        label = f"{label[: longest - tail - 1]}…{label[-tail:]}"
     return label, float(np.clip(10 * 26 / len(label), 6.5, 10))
 
 
