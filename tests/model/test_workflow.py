@@ -88,6 +88,7 @@ def test_stages_and_passes_are_reported(fit):
     assert (
         list(fit.timings)
         == [
+            "import",
             "read data",
             "compile",
             "check program",
@@ -99,6 +100,7 @@ def test_stages_and_passes_are_reported(fit):
             "select",
             "sample",
             "certify",
+            "other",
         ]
         or "bind data" not in fit.timings
     )

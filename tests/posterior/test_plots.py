@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -410,6 +411,15 @@ class TestCertificate:
         certificate = replace(certify(np.zeros(200), 0.0), verdict="rejected", reasons=reasons)
         title = plots.plot_certificate(certificate).get_title()
         assert title.splitlines()[-1] == "the chains are too short (and 1 more)"
+
+    def test_titles_beside_each_other_do_not_overlap(self):
+        _, axes = plt.subplots(1, 3, figsize=(13.5, 3.4), layout="constrained")
+        for ax, sd in zip(axes, (0.02, 0.7, 3.0), strict=True):
+            plots.plot_certificate(certify(np.random.default_rng(0).normal(0, sd, 999), 0.2), ax)
+        axes[0].figure.canvas.draw()
+        boxes = [ax.title.get_window_extent() for ax in axes]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        assert_nothing_clipped(axes[0].figure)
 
     def test_equal_and_zero_weights(self):
         equal = certify(np.zeros(200), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,8 @@ Float = NDArray[np.float64]
 _SHOWN_ROWS = 5_000
 # Ratio of the largest to the smallest weight above which weights need a logarithmic scale.
 _VARIED = 10
+# Letters of 11 points for each inch of axes, beyond which a title reaches a little.
+_LETTERS = 16
 # The kind of the errors after rows were removed.
 _REMOVED = "rows removed again"
 
@@ -245,10 +247,14 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color="0.25", linewidth=1.0, linestyle="--")
     ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter("{x:g}")  # no power of ten in a corner, which others overlap
-    ax.set_xlabel("log importance weight (0: full and coreset posterior agree)")
+    ax.set_xlabel("log importance weight (0: the posteriors agree)")
     ax.set_ylabel("draws")
     tidy(ax)
-    ax.set_title("\n".join(_said(certificate, raw.size - finite.size)), fontsize=11)
+    letters = _LETTERS * ax.bbox.width / ax.figure.dpi
+    lines = _said(certificate, raw.size - finite.size)
+    size = float(np.clip(11 * letters / max(map(len, lines)), 8, 11))
+    fitting = round(11 / size * max(30, letters))
+    ax.set_title("\n".join(fill(line, fitting) for line in lines), fontsize=size)
     return ax
 
 
