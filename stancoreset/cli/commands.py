@@ -258,6 +258,7 @@ def _plot(args: argparse.Namespace) -> int:
         args.output or f"{args.kind}.png",
         also=args.also,
         var_names=args.var_names,
+        scale=args.scale,
         data=args.data,
         columns=args.columns,
     )

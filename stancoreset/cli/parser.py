@@ -143,23 +143,30 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot = commands.add_parser(
         "plot",
         help="draw a picture of a finished run",
-        description="density and forest: the run's posterior, its reference, full.nc in its folder "
-        "and others; weights: in descending order, or as dots over two columns of the data; "
-        "certificate: the log importance weights; path: error against size; refinement: the "
-        "rounds of a refined run.",
+        description="overview: the picture of report.html; density and forest: the run's "
+        "posterior, its reference, full.nc in its folder and others; weights: in descending order, "
+        "or as dots over two columns of the data; certificate: the log importance weights; path: "
+        "error against size; refinement: the rounds of a refined run.",
     )
     plot.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
     plot.add_argument(
         "kind",
         metavar="KIND",
-        choices=("certificate", "density", "forest", "path", "refinement", "weights"),
-        help="certificate, density, forest, path, refinement or weights",
+        choices=("certificate", "density", "forest", "overview", "path", "refinement", "weights"),
+        help="certificate, density, forest, overview, path, refinement or weights",
     )
     plot.add_argument("--output", metavar="FILE", help=".png, .pdf or .svg (KIND.png)")
     plot.add_argument(
         "--also", nargs="+", default=[], metavar="DIR", help="other fits or .nc files to draw"
     )
     plot.add_argument("--var-names", nargs="+", metavar="NAME", help="parameters to draw")
+    plot.add_argument(
+        "--scale",
+        choices=("auto", "values", "standardised"),
+        default="auto",
+        help="of a forest's axis: the parameters' own values, or distances to the first "
+        "posterior's mean in its standard deviations; auto: values if every interval can be seen",
+    )
     plot.add_argument("--data", help="the full data, for weights over two of its columns")
     plot.add_argument(
         "--columns", nargs=2, metavar=("A", "B"), help="the two columns: age, or X[2] for a matrix"

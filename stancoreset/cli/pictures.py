@@ -46,5 +46,5 @@ def save_picture(axes: Any, path: Path) -> None:
 
     figure = np.ravel(axes)[0].figure
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=120, bbox_inches="tight")
+        figure.savefig(temporary, dpi=120)
     plt.close(figure)

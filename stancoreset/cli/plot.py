@@ -35,6 +35,7 @@ class Request:
     fit: CoresetFit
     posteriors: Mapping[str, Any]
     var_names: Sequence[str] | None = None
+    scale: plots.Scale = "auto"
     data: str | Path | None = None
     columns: tuple[str, str] | None = None
 
@@ -66,7 +67,10 @@ def _refinement(request: Request) -> Any:
 KINDS: dict[str, Callable[[Request], Any]] = {
     "certificate": lambda request: plots.plot_certificate(request.fit),
     "density": lambda request: plots.plot_density(request.posteriors, request.var_names),
-    "forest": lambda request: plots.plot_forest(request.posteriors, request.var_names),
+    "forest": lambda request: plots.plot_forest(
+        request.posteriors, request.var_names, scale=request.scale
+    ),
+    "overview": lambda request: plots.plot_fit(request.fit, var_names=request.var_names),
     "path": lambda request: plots.plot_path(request.fit.coreset),
     "refinement": _refinement,
     "weights": _weights,
@@ -80,13 +84,15 @@ def plot_run(
     *,
     also: Sequence[str | Path] = (),
     var_names: Sequence[str] | None = None,
+    scale: plots.Scale = "auto",
     data: str | Path | None = None,
     columns: tuple[str, str] | None = None,
 ) -> Path:
     """Draw the picture `kind` of a finished run, and write it to `output`, which is returned.
 
     ``density`` and ``forest`` show the run's posterior, its reference, a ``full.nc`` in the run's
-    folder and `also`, folders of other fits or ArviZ ``.nc`` files. `data` and `columns` are for
+    folder and `also`, folders of other fits or ArviZ ``.nc`` files; `scale` is that of a forest's
+    axis, see `stancoreset.plots.plot_forest`. `data` and `columns` are for
     ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
     """
     if kind not in KINDS:
@@ -100,7 +106,7 @@ def plot_run(
         posteriors["full"] = arviz.load(full)
     posteriors |= fit.posteriors
     posteriors |= posteriors_at(also, taken=posteriors)
-    axes = KINDS[kind](Request(fit, posteriors, var_names, data, columns))
+    axes = KINDS[kind](Request(fit, posteriors, var_names, scale, data, columns))
     save_picture(axes, output)
     return output
 

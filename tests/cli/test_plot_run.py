@@ -103,6 +103,16 @@ def test_other_posteriors_beside_it(run, tmp_path, monkeypatch):
         plot_run(run, "forest", tmp_path / "a.pdf", also=[tmp_path / "other.nc"] * 2)
 
 
+@pytest.mark.fit
+def test_a_forest_has_the_scale_that_is_asked_for(run, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("stancoreset.cli.plot.save_picture", lambda ax, path: drawn.append(ax))
+    for scale in ("standardised", "values"):
+        arguments = ["--scale", scale, "--output", str(tmp_path / "a.png")]
+        assert main(["plot", str(run), "forest", *arguments]) == 0
+    assert ["distance to the mean of" in ax.get_xlabel() for ax in drawn] == [True, False]
+
+
 def test_the_command_line_lists_every_kind():
     commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
     option = next(a for a in commands["plot"]._actions if a.dest == "kind")

@@ -13,10 +13,11 @@ from __future__ import annotations
 from stancoreset.posterior.plots.coresets import plot_certificate, plot_path, plot_weights
 from stancoreset.posterior.plots.figures import tidy
 from stancoreset.posterior.plots.overview import plot_fit
-from stancoreset.posterior.plots.posteriors import plot_density, plot_forest
+from stancoreset.posterior.plots.posteriors import Scale, plot_density, plot_forest
 from stancoreset.posterior.plots.refinement import plot_refinement
 
 __all__ = [
+    "Scale",
     "plot_certificate",
     "plot_density",
     "plot_fit",
