@@ -718,7 +718,13 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "plot_fit": Case(
             sc.plots.plot_fit,
             {"fit": fit},
-            {"fit": nothing, "figure": missing, "max_parameters": whole(1)},
+            {
+                "fit": nothing,
+                "figure": missing,
+                "var_names": missing,
+                "max_parameters": optional(whole(1)),
+            },
+            {"var_names": "parameter|var_names"},
         ),
         "plot_density": Case(
             sc.plots.plot_density,
@@ -734,6 +740,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "var_names": missing,
                 "ax": missing,
                 "prob": number(0, 1, strict=True),
+                "scale": nothing,
                 **DRAWN,
             },
             {"posteriors": "posterior", "var_names": "parameter|var_names"},
@@ -1063,6 +1070,7 @@ def test_every_public_function_is_in_the_sweep(world):
 
 LEAVES = (
     "InTheLoopName",
+    "Scale",
     "SolverName",
     "check_count",
     "is_finite",

@@ -23,6 +23,9 @@ from stancoreset.progress import Stages, process_start
 
 __all__ = ["HANDLERS", "main"]
 
+# Stages that took less are not printed; the report lists all of them.
+_SHOWN_SECONDS = 0.005
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code.
@@ -327,7 +330,8 @@ class _Speaker:
         return stages
 
     def stage(self, name: str, seconds: float) -> None:
-        self(f"  {name:<16} {seconds:8.2f} s")
+        if seconds >= _SHOWN_SECONDS:
+            self(f"  {name:<16} {seconds:8.2f} s")
 
 
 def _print_anything() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.checks import understood
 from stancoreset.engines import Float
@@ -79,8 +80,18 @@ def _joined(coresets: Sequence[Coreset]) -> Coreset:
         norm=unit if all(c.norm is not None for c in coresets) else None,
         trace=coresets[0].trace if len(coresets) == 1 else (),
         provenance=_provenance(coresets),
+        columns=_columns(coresets),
         control=joined_controls([(c.control, c.n_obs) for c in coresets]),
     )
+
+
+def _columns(coresets: Sequence[Coreset]) -> dict[str, NDArray[Any]]:
+    """The rows' data that all coresets carry."""
+    return {
+        name: np.concatenate([c.columns[name] for c in coresets])
+        for name in coresets[0].columns
+        if all(name in c.columns for c in coresets)
+    }
 
 
 def _require_alike(coresets: Sequence[Coreset]) -> None:

@@ -201,6 +201,12 @@ def test_a_union_is_saved_like_any_coreset(parts, tmp_path):
     np.testing.assert_array_equal(back.weights, union.weights)
     np.testing.assert_array_equal(back.control.gradient, union.control.gradient)
     assert back.norm == union.norm
+    assert list(back.columns) == list(parts[0][1].coreset.columns) != []
+    for name, value in back.columns.items():
+        given = [fit.coreset.columns[name] for _, fit in parts]
+        np.testing.assert_array_equal(value, np.concatenate(given))
+    bare = replace(parts[1][1].coreset, columns={})  # of an earlier version
+    assert not sc.merge([parts[0][1].coreset, bare]).columns
 
 
 # Merge and reduce ------------------------------------------------------------------------

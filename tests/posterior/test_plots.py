@@ -240,15 +240,15 @@ class TestDensity:
         assert_nothing_clipped(panels[0].figure)
 
     def test_no_parameter_is_dropped_to_fill_a_grid(self):
-        """Forty panels; the forty-first, and those after it, are counted in the legend."""
-        draws = np.random.default_rng(0).normal(size=(1, 50, 41))
-        panels = plots.plot_density({"full": {"b": draws[..., :40]}})
-        assert [panel.get_title() for panel in panels] == [f"b[{i}]" for i in range(40)]
+        """Sixty panels; those after the sixtieth are counted in the legend."""
+        draws = np.random.default_rng(0).normal(size=(1, 50, 61))
+        panels = plots.plot_density({"full": {"b": draws[..., :60]}})
+        assert [panel.get_title() for panel in panels] == [f"b[{i}]" for i in range(60)]
         assert panels[0].figure.legends[0].get_title().get_text() == ""
         plt.close(panels[0].figure)
         panels = plots.plot_density({"full": {"b": draws}})
         title = panels[0].figure.legends[0].get_title().get_text()
-        assert title == "first 40 of 41 parameters, choose with var_names"
+        assert title == "first 60 of 61 parameters, choose with var_names"
 
     def test_divergent_draws_are_marked(self, posteriors):
         x = np.random.default_rng(0).normal(size=(2, 100))

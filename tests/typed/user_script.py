@@ -70,13 +70,14 @@ def looked_at(fit: sc.CoresetFit) -> pd.DataFrame:
 def drawn(fit: sc.CoresetFit, folder: Path) -> None:
     """The pictures."""
     posteriors = {"coreset": fit, "laplace": fit.laplace}
-    ax: Axes = sc.plots.plot_forest(posteriors, var_names=["beta"])
+    ax: Axes = sc.plots.plot_forest(posteriors, var_names=["beta"], scale="standardised")
     sc.plots.plot_weights(fit, ax=plt.figure().add_subplot())
     sc.plots.plot_path(fit.coreset)
+    print(*fit.coreset.columns)
     sc.plots.plot_certificate(fit.certificate).set_xlabel("log weight")
     sc.plots.plot_density(posteriors, ["beta"])[0].set_title("slopes")
     sc.plots.plot_refinement(fit.rounds)
-    fit.plot(max_parameters=2)[0].set_title("as sampled")
+    fit.plot(var_names=["beta"], max_parameters=2)[0].set_title("as sampled")
     sc.plots.tidy(ax)
     plt.savefig(folder / "forest.png")
     plt.close("all")

@@ -261,7 +261,7 @@ def plot_density(
     var_names: Sequence[str] | None = None,
     ax: Axes | Panels | Sequence[Axes] | None = None,
     *,
-    max_parameters: int = 40,
+    max_parameters: int = 60,
     weights: Mapping[str, Any] | None = None,
 ) -> Panels:
     """Plot overlaid marginal densities of several posteriors, one panel per parameter.
