@@ -25,6 +25,7 @@ from problems import NORMAL_CODE, normal_data
 import stancoreset as sc
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
+from stancoreset.experiments import Departures
 from stancoreset.model import session
 from stancoreset.posterior import leave_one_out
 from stancoreset.selection import in_the_loop
@@ -389,6 +390,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {
                 "data": nothing,
                 "coreset": missing,
+                "near": lambda v: v is None or TABLE(v),
                 "seed": optional(SEED),
                 "show_progress": optional(flag),
                 "output_dir": optional(path),
@@ -989,7 +991,8 @@ def test_options_of_the_command_line(
     once = cache(sc.load_fit)  # a run is read once for all options
     for room in ("model", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
-    monkeypatch.setattr("stancoreset.experiments.flights_data", lambda rows: world["data"])
+    few = Departures(world["data"], {})
+    monkeypatch.setattr("stancoreset.cli.demo.departures", lambda rows: few)
     parser = parser_of_commands()  # made once for all options
     monkeypatch.setattr("stancoreset.cli.commands.make_parser", lambda _: parser)
     folder = world["folder"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any
 
-from stancoreset.cli.options import asked, sampler_options
+from stancoreset.cli.options import asked
 from stancoreset.cli.parser import make_parser
 from stancoreset.cli.signals import ending_in_order
 from stancoreset.errors import OptionError, StancoresetError
@@ -76,35 +76,17 @@ def _example(args: argparse.Namespace) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from stancoreset.experiments import FLIGHT_LABELS, flights_data
-    from stancoreset.model import CoresetModel
-    from stancoreset.stan import stan_model_path
+    from stancoreset.cli.demo import demo
 
     say = _Speaker(args)
-    say(
-        "Logistic regression: which flights from New York City in 2013 arrived more than "
-        "15 minutes late?"
-    )
     stages = say.stages(args)
-    with stages("load flights"):
-        data = flights_data(args.rows)
-    with stages("read program"):
-        model = CoresetModel(stan_model_path("logistic"), engine=args.engine)
-    with model:
-        fit = _run_fit(model, data, args, say, stages, **FLIGHT_LABELS)
-        posteriors = fit.posteriors
-        if args.full:
-            say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, for comparison; this takes minutes.")
-            started = time.perf_counter()
-            full = model.sample(data, seed=args.seed, **FLIGHT_LABELS, **sampler_options(args))
-            seconds = time.perf_counter() - started
-            stages.leave_out(seconds)
-            say.stage("full data", seconds)
-            say(f"The coreset took {fit.seconds:.1f} s, {seconds / fit.seconds:.0f} times less.")
-            _keep_full(full, Path(args.out))
-            posteriors = {"full": full, **posteriors}
-        _finish(fit, posteriors, args, say, stages)
-    return 0
+    return demo(
+        args,
+        say,
+        stages,
+        lambda model, data, **labels: _run_fit(model, data, args, say, stages, **labels),
+        lambda fit, posteriors: _finish(fit, posteriors, args, say, stages),
+    )
 
 
 def _fit(args: argparse.Namespace) -> int:
@@ -203,14 +185,6 @@ def _finish(
     say(f"\nEverything is in {folder}/ (report.html describes the files)")
     if args.json:
         print(json.dumps(fit.report(), default=str))
-
-
-def _keep_full(full: Any, folder: Path) -> None:
-    from stancoreset.model import enlist
-    from stancoreset.posterior import arviz
-
-    arviz.save(full, folder / "full.nc")
-    enlist(folder, ("full.nc",))
 
 
 def _weave(args: argparse.Namespace) -> int:

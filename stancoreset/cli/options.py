@@ -66,9 +66,8 @@ def asked(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Collect NUTS' options and starting points."""
-    given = {name: getattr(args, name) for name in NUTS.names() if name not in _PYTHON_ONLY}
-    return {**given, "inits": _inits(args.inits)}
+    """Collect NUTS' options."""
+    return {name: getattr(args, name) for name in NUTS.names() if name not in _PYTHON_ONLY}
 
 
 def _add_all(

@@ -69,7 +69,11 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
 def _add_demo(commands: _Commands, handler: Handler) -> None:
     demo = commands.add_parser("demo", help="fit 327,346 real flights")
     demo.add_argument("--rows", type=int, help="number of flights in a random subset")
-    demo.add_argument("--full", action="store_true", help="also run NUTS on all rows, and compare")
+    demo.add_argument(
+        "--full",
+        action="store_true",
+        help="repeat NUTS on all rows (18 processor minutes) instead of reading its summary",
+    )
     add_fit_options(demo, size=100, out="stancoreset-demo")
     demo.set_defaults(run=handler)
 

@@ -1,6 +1,7 @@
-"""The experiments of the coreset papers, with closed forms and NumPy only, and the demo's data.
+"""The experiments of the coreset papers, with closed forms and NumPy only, and the demo's model.
 
-May import model and the rooms below it. Hands out the experiments by name, `run`, and the flights.
+May import model and the rooms below it. Hands out the experiments by name, `run`, and the flights:
+their data, the demo's program, and the stored summary of NUTS on all of them.
 
 Each module defines one `Experiment`; `run` runs its trials, ``outcome.summary()`` gives medians and
 bands, and the command ``stancoreset paper NAME`` prints and writes them.
@@ -22,19 +23,35 @@ from __future__ import annotations
 
 from stancoreset.experiments.base import Algorithm, Experiment, Metric, Outcome, Settings, run
 from stancoreset.experiments.catalogue import EXPERIMENTS
+from stancoreset.experiments.departures import (
+    DEPARTURES_PROGRAM,
+    DEPARTURES_SHOWN,
+    FULL_NUTS,
+    Departures,
+    FullRun,
+    departures,
+    laplace_posterior,
+)
 from stancoreset.experiments.figures import draw
 from stancoreset.experiments.nycflights import FLIGHT_LABELS, flights, flights_data
 
 __all__ = [
+    "DEPARTURES_PROGRAM",
+    "DEPARTURES_SHOWN",
     "EXPERIMENTS",
     "FLIGHT_LABELS",
+    "FULL_NUTS",
     "Algorithm",
+    "Departures",
     "Experiment",
+    "FullRun",
     "Metric",
     "Outcome",
     "Settings",
+    "departures",
     "draw",
     "flights",
     "flights_data",
+    "laplace_posterior",
     "run",
 ]
