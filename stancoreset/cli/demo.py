@@ -125,8 +125,8 @@ def _verdict(full: FullRun, posteriors: dict[str, Any]) -> str:
     lines = [f"The mean that differs most from that of {full.title}, of {len(full.summary)}:"]
     for name, posterior in posteriors.items():
         table = full.differences(posterior)
-        worst = table["delta_mean"].abs().idxmax()
-        delta, error = table.loc[worst, ["delta_mean", "mcse"]]
+        place = int(table["delta_mean"].abs().argmax())
+        worst, (delta, error, _) = table.index[place], table.iloc[place]
         lines.append(
             f"  {name:<12} {worst:<12} {delta:+.2f} standard deviations "
             f"(Monte-Carlo error {error:.2f})"
