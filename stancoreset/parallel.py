@@ -18,6 +18,7 @@ __all__ = [
     "available_cores",
     "ending_with_others",
     "map_rows",
+    "one_blas_thread",
     "side_by_side",
     "single_threaded",
     "team",
@@ -158,9 +159,18 @@ def ending_with_others(end: Callable[[], object]) -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  (its linear algebra is limited like numpy's)
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which linear algebra uses one thread.
+
+    The loaded libraries are looked up once: that takes milliseconds, as long as a pass over rows.
+    """
+    return _controller().limit(limits=1)
 
 
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
@@ -181,7 +191,7 @@ def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _controller().limit(limits=1):
+        with one_blas_thread():
             return function(*args, **kwargs)
 
     return run

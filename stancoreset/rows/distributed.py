@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from stancoreset.checks import check_whole, shown
 from stancoreset.engines import Float
 from stancoreset.errors import DataError, EngineError, EngineNotFoundError, OptionError
+from stancoreset.parallel import one_blas_thread
 from stancoreset.rows.sums import StanKernel
 from stancoreset.rows.tables import (
     ArraysPart,
@@ -201,7 +200,7 @@ def _on_worker(
     """Run on a worker with one linear algebra thread, so that sums are the same bits anywhere."""
     if not hasattr(part, "batches"):  # the partition itself
         part = ArraysPart({str(c): part[c] for c in part.columns}, where)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return function(before, part, *after)
 
 

@@ -15,10 +15,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
-from threadpoolctl import threadpool_limits
-
 from stancoreset.engines import Float
-from stancoreset.parallel import available_cores, side_by_side, team
+from stancoreset.parallel import available_cores, one_blas_thread, side_by_side, team
 from stancoreset.rows.tables.files import Part
 from stancoreset.rows.tables.scan import Reader, Rows, Seen
 
@@ -138,7 +136,7 @@ def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> I
 
     Linear algebra uses one thread in each, since items run in parallel.
     """
-    with threadpool_limits(1, user_api="blas"), team(threads) as members:
+    with one_blas_thread(), team(threads) as members:
         waiting: deque[Future[Any]] = deque()
         for item in items:
             waiting.append(members.submit(work, item))

@@ -24,10 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import factorial
-from threadpoolctl import threadpool_limits
 
 from stancoreset.engines import Float
-from stancoreset.parallel import available_cores, side_by_side
+from stancoreset.parallel import available_cores, one_blas_thread, side_by_side
 from stancoreset.reference import GaussianFit
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.functions import RowFunction
@@ -125,7 +124,7 @@ class Placed:
 
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """Apply `function` to each item in threads, each of which has linear algebra to itself."""
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return side_by_side(function, items, available_cores())
 
 
