@@ -43,6 +43,8 @@ MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
 # Smallest number of draws for which searching a chunk for equal rows saves time.
 _DRAWS_WORTH_A_LOOK = 10
+# Rows times draws that take longer than starting threads.
+_WORTH_THREADS = 65_536
 
 
 class RowSums(Protocol):
@@ -143,7 +145,8 @@ class ArrayChunks(Closing):
 
         def evaluated() -> Iterator[Sums]:
             chunks = self.chunks
-            for chunk, sums in zip(chunks, ordered(work, chunks, self.threads), strict=True):
+            threads = self.threads if self.n_obs * len(draws) > _WORTH_THREADS else 1
+            for chunk, sums in zip(chunks, ordered(work, chunks, threads), strict=True):
                 yield sums
                 tell(len(chunk))
 

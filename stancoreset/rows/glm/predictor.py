@@ -159,6 +159,11 @@ def require_between(name: str, values: Any, lowest: float, highest: float) -> No
         )
 
 
+def _is_all(rows: slice | NDArray[np.bool_], size: int) -> bool:
+    """Whether `rows` cut nothing off, so that nothing need be copied."""
+    return isinstance(rows, slice) and rows.indices(size) == (0, size, 1)
+
+
 @dataclass(frozen=True)
 class Design:
     """The matrix Z of a chunk of rows, (n, C): dense columns, then sparse ones of groups."""
@@ -169,7 +174,15 @@ class Design:
     def __len__(self) -> int:
         return len(self.dense)
 
+    @cached_property
+    def _across(self) -> sparse.csc_array:
+        """The transposed columns of groups: made once, for thousands of products."""
+        assert self.groups is not None
+        return self.groups.T
+
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Design:
+        if _is_all(rows, len(self)):
+            return self
         return Design(self.dense[rows], None if self.groups is None else self.groups[rows])
 
     def astype(self, dtype: Any) -> Design:
@@ -188,7 +201,7 @@ class Design:
     def transposed_times(self, residual: Float) -> Float:
         """Zᵀ r: (n,) → (C,), or (n, S) → (C, S)."""
         own = self.dense.T @ residual
-        return own if self.groups is None else np.concatenate([own, self.groups.T @ residual])
+        return own if self.groups is None else np.concatenate([own, self._across @ residual])
 
     def gram(self, weights: Float) -> Float:
         """Zᵀ diag(w) Z, (C, C)."""
@@ -217,6 +230,8 @@ class GlmRows:
         return len(self.y)
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> GlmRows:
+        if _is_all(rows, len(self)):
+            return self
         offset = None if self.offset is None else self.offset[rows]
         return GlmRows(self.z[rows], offset, self.y[rows], self.weights[rows])
 

@@ -136,6 +136,10 @@ def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> I
 
     Linear algebra uses one thread in each, since items run in parallel.
     """
+    if threads == 1:
+        with one_blas_thread():
+            yield from map(work, items)
+        return
     with one_blas_thread(), team(threads) as members:
         waiting: deque[Future[Any]] = deque()
         for item in items:
