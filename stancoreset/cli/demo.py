@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from stancoreset.cli.options import sampler_options
 from stancoreset.experiments import (
     DEPARTURES_PROGRAM,
     FULL_NUTS,
@@ -47,7 +46,7 @@ def demo(
         "with crossed effects of carrier, destination, hour and origin."
     )
     with stages("load flights"):
-        flights = departures(args.rows)
+        flights = departures()
     with stages("read program"):
         model = CoresetModel(DEPARTURES_PROGRAM, engine=args.engine)
     with model:
@@ -58,21 +57,15 @@ def demo(
             flights.data, "laplace", draws=_LAPLACE_DRAWS, seed=fit.settings["seed"]
         )
         say.stage("Laplace fit", time.perf_counter() - started)
-        full = None
+        full = FullRun.stored()
         if args.full:
             say(f"\nNUTS on all {fit.coreset.n_obs:,} rows, in the metric of the coreset's draws.")
-            if args.rows is None:
-                say(FullRun.stored().cost)
-            options = FULL_NUTS if args.rows is None else sampler_options(args)
-            full = _full_run(model, flights, fit, laplace, options, Path(args.out), say)
-        elif args.rows is None:
-            full = FullRun.stored()
+            say(full.cost)
+            full = _full_run(model, flights, fit, laplace, FULL_NUTS, Path(args.out), say)
         stages.leave_out(time.perf_counter() - started)
     posteriors = {"coreset": fit, "Laplace fit": laplace_posterior(laplace, flights.labels)}
-    named: dict[str, Any] = {} if full is None else {full.title: full.draws}
-    finish(fit, {**named, **posteriors})
-    if full is not None:
-        say(f"\n{_verdict(full, posteriors)}")
+    finish(fit, {full.title: full.draws, **posteriors})
+    say(f"\n{_verdict(full, posteriors)}")
     return 0
 
 

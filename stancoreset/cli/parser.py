@@ -68,7 +68,6 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
 
 def _add_demo(commands: _Commands, handler: Handler) -> None:
     demo = commands.add_parser("demo", help="fit 327,346 real flights")
-    demo.add_argument("--rows", type=int, help="number of flights in a random subset")
     demo.add_argument(
         "--full",
         action="store_true",

@@ -20,6 +20,7 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 import stancoreset as sc
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError
+from stancoreset.experiments import FULL_NUTS
 from stancoreset.experiments.nycflights import FLIGHT_PREDICTORS, flights_data
 from stancoreset.posterior import arviz as arviz_compat
 
@@ -206,13 +207,17 @@ def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
 
 
 @pytest.mark.fit
-def test_demo_on_a_few_flights(tmp_path, capsys):
-    arguments = ["--rows", 8_000, "--full", "--out", tmp_path / "demo", *QUICK]
-    assert run("demo", *arguments) == 0
+def test_demo(tmp_path, capsys, monkeypatch):
+    """As users run it, but for the iterations of NUTS on all rows."""
+    few = {"chains": 2, "iter_warmup": 4, "iter_sampling": 6}
+    monkeypatch.setattr("stancoreset.cli.demo.FULL_NUTS", {**FULL_NUTS, **few})
+    assert run("demo", "--full", "--out", tmp_path / "demo", "--engine", "stanli") == 0
     said = capsys.readouterr().out
     assert "Certificate: certified" in said
     assert "times less" in said
     assert (tmp_path / "demo" / "full.nc").exists()
+    stored = json.loads((tmp_path / "demo" / "departures_nuts.json").read_text())
+    assert stored["about"]["rows"] == 327_346
     assert run("compare", tmp_path / "demo" / "full.nc", tmp_path / "demo") == 0
 
 
@@ -383,10 +388,10 @@ def test_the_flights_are_the_ones_in_the_package():
 
 
 @pytest.mark.fit
-def test_a_command_writes_the_folder_that_save_writes(tmp_path):
+def test_a_command_writes_the_folder_that_save_writes(tmp_path, data_file):
     """The same files, which hold the same; the command adds the comparison and its pictures."""
     run, saved = tmp_path / "run", tmp_path / "saved"
-    main(["demo", "--rows", "3000", "--size", "20", "--chains", "2", "--iter-warmup", "100",
+    main(["fit", LOGISTIC, str(data_file), "--size", "20", "--chains", "2", "--iter-warmup", "100",
           "--iter-sampling", "300", "--max-rounds", "1", "--no-plots", "--quiet",
           "--engine", "stanli", "--out", str(run)])  # fmt: skip
     sc.load_fit(run).save(saved)
