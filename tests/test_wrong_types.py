@@ -992,7 +992,7 @@ def test_options_of_the_command_line(
     for room in ("model", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
     few = Departures(world["data"], {})
-    monkeypatch.setattr("stancoreset.cli.demo.departures", lambda rows: few)
+    monkeypatch.setattr("stancoreset.cli.demo.departures", lambda: few)
     parser = parser_of_commands()  # made once for all options
     monkeypatch.setattr("stancoreset.cli.commands.make_parser", lambda _: parser)
     folder = world["folder"]

@@ -73,7 +73,7 @@ from stancoreset.model.pointwise import (
     with_log_likelihood,
     with_replications,
 )
-from stancoreset.model.projector import Projector, require_series
+from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
@@ -598,9 +598,12 @@ class CoresetModel(Closing):
         checked = self.read(data)
         full = self._session.full_data(checked)
         expansion = self._expand(full, reference, projection) if projection in BEYOND else None
+        series = None
+        if projection == HERMITE and expansion is not None:
+            series = series_of(full, expansion)
         rows, pool = self._session.pool(checked, candidates, seed)
         with pool:
-            made = Projector(projection, full, rows, pool, reference, expansion, seed)
+            made = Projector(projection, full, rows, pool, reference, expansion, seed, series)
             return made.first(heldout)
 
     def _expand(self, full: FullData, reference: Reference, projection: str) -> Expansion:

@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_computed(mod
         model.fit(
             DATA, size=20, engine_output_dir=where, output_dir=tmp_path / "run", stages=stages
         )
-    assert list(stages.seconds) == ["read data"]
+    assert list(stages.seconds) == ["import", "read data"]
     assert not (tmp_path / "run").exists()
     assert (tmp_path / "file").read_text() == "mine"
     with pytest.raises(OutputError, match=f"^output_dir: .*{where}.*name a"):
