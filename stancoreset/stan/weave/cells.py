@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, increments, names_in
+from stancoreset.stan.syntax import Names, bare, has_own_break, increments, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import INT, ONE
@@ -113,6 +113,8 @@ class _Cells:
                 assert axis is not None
                 within = {**loops, name: axis}
                 if len(within) == 2:
+                    if has_own_break(body):  # which ends a row or column, not all cells
+                        raise NotSplitError
                     return (self.loop(self.of_cell(body, within), s),)
                 return self.outer(s, within)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:

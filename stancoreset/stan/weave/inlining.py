@@ -22,7 +22,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from stancoreset.stan.syntax import Names, assigned_names, bare
+from stancoreset.stan.syntax import Names, assigned_names, bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.integers import INT, ONE, plain_sum
@@ -97,7 +97,11 @@ class _Inline:
         self.numbers = count(1 + max((s.number for s in _statements(program)), default=0))
 
     def calls(self, node: n.Node) -> list[n.Call]:
-        return [x for x in n.walk(node) if isinstance(x, n.Call) and self.wanted(x)]
+        """Calls below `node` that are evaluated whenever it is."""
+        if isinstance(node, n.Ternary) or (isinstance(node, n.Binary) and node.op in ("&&", "||")):
+            return []
+        own = [node] if isinstance(node, n.Call) and self.wanted(node) else []
+        return own + [call for child in n.children(node) for call in self.calls(child)]
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
         """What stands for one statement."""
@@ -184,14 +188,7 @@ class _Inline:
         """`body` with values for `names`, and for integers that are then the same as another."""
         body = tuple(_substituted(s, names) for s in body)
         body = tuple(n.transform(s, self.shorter) for s in body)
-        changed = set().union(*map(assigned_names, body))
-        aliases = {
-            d.name: d.value
-            for s in body
-            for d in n.walk(s)
-            if isinstance(d, n.Decl) and d.type == INT and d.name not in changed
-            if isinstance(d.value, n.Var | n.IntLit)
-        }
+        aliases = _aliases(body)
         if not aliases:
             return body
         kept = (_without_declarations(s, aliases.keys()) for s in body)
@@ -226,6 +223,23 @@ class _Inline:
             return None
 
         return n.transform(own, change)  # type: ignore[no-any-return]
+
+
+def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
+    """Integers that are another name or a number wherever they are declared, and stay so."""
+    changed = set().union(*map(assigned_names, body))
+    declared: dict[str, list[n.Expr | None]] = {}
+    for s in body:
+        for d in n.walk(s):
+            if isinstance(d, n.Decl):
+                declared.setdefault(d.name, []).append(d.value if d.type == INT else None)
+    return {
+        name: values[0]
+        for name, values in declared.items()
+        if isinstance(values[0], n.Var | n.IntLit)
+        if all(value == values[0] for value in values)
+        if not ({name} | names_in(values[0])) & changed
+    }
 
 
 def _statements(program: n.Program) -> Iterator[n.Statement]:

@@ -17,13 +17,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, assigned_names, assignments, bare, names_in, sources
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    assignments,
+    bare,
+    increments,
+    names_in,
+    sources,
+)
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import INT, ONE, minus, sum_of
 
 __all__ = ["without_segments"]
 
+_KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
 _ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
@@ -132,6 +141,8 @@ class _Loop:
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
         self.local = {d.name for d in n.walk(s) if isinstance(d, n.Decl)} - self.counting
+        if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
+            raise NotSplitError
         start = [x for x in before if self.counts(x)]
         inner = (x.name for x in n.walk(s) if isinstance(x, n.For | n.Decl))
         given = self.rows.known | {x.name for x in start if isinstance(x, n.Decl)} | {*inner}
@@ -158,16 +169,20 @@ class _Loop:
                 return replace(s, body=inner)
             case n.Block(body=body):
                 return replace(s, body=tuple(self.numbering(x) for x in body))
-            case n.If(yes=yes, no=no):
+            case n.If(condition=condition, yes=yes, no=no) if self.rows.slices(s):
+                if names_in(condition) - self.rows.known - self.counting - {*self.loops}:
+                    raise NotSplitError
                 outside, self.conditional = self.conditional, True
                 branches = self.numbering(yes), no and self.numbering(no)
                 self.conditional = outside
                 return replace(s, yes=branches[0], no=branches[1])
             case n.Tilde() | n.TargetAdd() if self.rows.slices(s):
                 return self.numbered(s)
-        if self.rows.slices(s):
+        counted = assigned_names(s) & self.counting
+        only = assigned_names(s) <= self.counting and not increments(s)
+        if self.rows.slices(s) or (counted and not only):
             raise NotSplitError
-        return s if self.counts(s) else n.Skip(line=s.line)
+        return s if counted or self.counts(s) else n.Skip(line=s.line)
 
     def rest(self, s: n.Stmt) -> n.Stmt | None:
         """`s` without densities of segments; None if nothing but counting is left."""
@@ -177,7 +192,7 @@ class _Loop:
             return n.Skip() if cut else None
 
         left: n.Stmt = n.transform(s, change)
-        added = [x for x in n.walk(left) if isinstance(x, n.Tilde | n.TargetAdd | n.VoidCall)]
+        added = [x for x in n.walk(left) if isinstance(x, _KEPT)]
         outer = assigned_names(left) - self.counting - self.local
         return left if added or outer else None
 
