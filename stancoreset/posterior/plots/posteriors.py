@@ -246,14 +246,16 @@ def _moments(draws: Float) -> str:
 
     >>> _moments(np.array([3065.0, 3091.0, 3117.0]))
     '3,091 ± 21'
+    >>> _moments(np.array([-1.0, 0.992]))
+    '0.0 ± 1.0'
     """
     mean, sd = float(draws.mean()), float(draws.std())
     if not sd > 0:
         return f"{mean:.4g}"
-    digits = 1 - int(np.floor(np.log10(sd)))
+    digits = 1 - int(f"{sd:.1e}".partition("e")[2])  # of the rounded one: 0.0997 is 0.10
     if digits > 7 or digits < -7:
         return f"{mean:.3g} ± {sd:.2g}"
-    return f"{mean:,.{max(0, digits)}f} ± {sd:,.{max(0, digits)}f}".replace("-", "\N{MINUS SIGN}")
+    return f"{mean:z,.{max(0, digits)}f} ± {sd:,.{max(0, digits)}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def plot_density(
