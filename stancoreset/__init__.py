@@ -19,7 +19,9 @@ __all__ = [
     "Coreset",
     "CoresetFit",
     "CoresetModel",
+    "Design",
     "Distributed",
+    "Information",
     "Loo",
     "Regression",
     "Selection",
@@ -51,7 +53,14 @@ if TYPE_CHECKING:
     from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
     from stancoreset.formulas import Regression, regression
-    from stancoreset.model import CoresetFit, CoresetModel, Selection, load_fit
+    from stancoreset.model import (
+        CoresetFit,
+        CoresetModel,
+        Design,
+        Information,
+        Selection,
+        load_fit,
+    )
     from stancoreset.posterior import (
         Certificate,
         Loo,
@@ -73,7 +82,14 @@ _ROOMS = {
     "engines": ("NUTS",),
     "errors": ("StancoresetError",),
     "formulas": ("Regression", "regression"),
-    "model": ("CoresetFit", "CoresetModel", "Selection", "load_fit"),
+    "model": (
+        "CoresetFit",
+        "CoresetModel",
+        "Design",
+        "Information",
+        "Selection",
+        "load_fit",
+    ),
     "posterior": (
         "Certificate",
         "Loo",

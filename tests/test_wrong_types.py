@@ -227,6 +227,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 FILES = "cannot read|neither TOML nor JSON|would have the same folder"
 # A file of data is named itself.
 DATA = {"data": "is not (Stan )?JSON|holds a JSON|is a folder|no such data file"}
+# Rows that are scored.
+ROWS: dict[str, Legit] = {"replicated": missing, "draws": optional(whole(1)), "seed": SEED}
 NUTS: dict[str, Legit] = {
     "chains": whole(1),
     "iter_warmup": optional(whole(0)),
@@ -466,6 +468,30 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "draws": optional(whole(1)),
                 "seed": SEED,
             },
+        ),
+        "information": Case(
+            own.information,
+            {"rows": data, "fit": fit.posterior},
+            {"rows": nothing, "fit": TABLE, **ROWS},
+            {"fit": "posterior"},
+        ),
+        "design": Case(
+            own.design,
+            {"rows": data, "fit": fit.posterior},
+            {
+                "rows": nothing,
+                "fit": TABLE,
+                "size": whole(1),
+                "target": either(
+                    missing,
+                    lambda v: isinstance(v, str),
+                    empty_list,
+                    lambda v: isinstance(v, np.ndarray) and v.dtype.kind == "U",
+                ),
+                "repeat": flag,
+                **ROWS,
+            },
+            {"fit": "posterior"},
         ),
         "stan_data": Case(
             model.stan_data,
@@ -799,6 +825,7 @@ NAMES = sorted(
         *("project", "add_control_variate", "sample", "certify", "log_likelihood", "loo"),
         *("loo_compare", "plot_fit"),
         *("generate_quantities", "posterior_predictive", "stan_data", "identities"),
+        *("information", "design"),
         *("CoresetFit.save", "CoresetFit.write_csv", "CoresetFit.corrected"),
         *("Coreset.save", "Coreset.load"),
         *("Coreset.subset", "Certificate.expectation", "Table", "rows of a Table", "Distributed"),
@@ -819,7 +846,7 @@ def reached(*_: Any, **__: Any) -> Any:
 
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("compile", "full_data", "sample", "unconstrained", "expand", "pool"):
+    for name in ("compile", "full_data", "sample", "unconstrained", "points", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
     monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
     monkeypatch.setattr("stancoreset.model.pointwise.generated_quantities", reached)
@@ -1040,6 +1067,8 @@ def test_every_public_function_is_in_the_sweep(world):
     called |= {
         *found,
         "Certificate",
+        "Design",
+        "Information",
         "Loo",
         "CoresetFit",
         "Coreset",

@@ -243,6 +243,12 @@ def _plot(args: argparse.Namespace) -> int:
     return 0
 
 
+def _information(args: argparse.Namespace) -> int:
+    from stancoreset.cli.information import information
+
+    return information(args, _Speaker(args))
+
+
 def _doctor(args: argparse.Namespace) -> int:
     from stancoreset.cli.doctor import examine
 
@@ -330,6 +336,7 @@ HANDLERS = {
     "weave": _weave,
     "compare": _compare,
     "plot": _plot,
+    "information": _information,
     "doctor": _doctor,
     "r-helper": _r_helper,
     "merge": _merge,

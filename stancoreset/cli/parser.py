@@ -38,6 +38,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     """
     from stancoreset.cli.batch import add_arguments as add_batch_arguments
     from stancoreset.cli.example import add_arguments as add_example_arguments
+    from stancoreset.cli.information import add_arguments as add_information_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
     from stancoreset.cli.paper import add_arguments as add_paper_arguments
     from stancoreset.cli.regression import add_arguments as add_regression_arguments
@@ -58,6 +59,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_weave(commands, handlers["weave"])
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])
+    add_information_arguments(commands, handlers["information"])
     _add_doctor(commands, handlers["doctor"])
     _add_r_helper(commands, handlers["r-helper"])
     add_merge_arguments(commands, handlers["merge"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.model.fit import CoresetFit, load_fit, write_reports
 from stancoreset.model.folder import enlist, is_complete, load_part, results_in
+from stancoreset.model.information import Design, Information
 from stancoreset.model.model import CoresetModel
 from stancoreset.model.passes import PassesName
 from stancoreset.model.plan import (
@@ -32,6 +33,8 @@ __all__ = [
     "CoresetFit",
     "CoresetModel",
     "Data",
+    "Design",
+    "Information",
     "Method",
     "PassesName",
     "Plan",

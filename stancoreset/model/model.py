@@ -17,10 +17,12 @@ from stancoreset.checks import (
     check_flag,
     check_is,
     check_labels,
+    check_names,
     check_path,
     check_seed,
     check_text,
     check_whole,
+    shown,
     understood,
 )
 from stancoreset.engines import (
@@ -51,6 +53,7 @@ from stancoreset.model.identities import (
     identity_table,
     require_identities,
 )
+from stancoreset.model.information import Asked, Design, Information, design, information
 from stancoreset.model.merging import keep_rows, merge_parts
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.model.passes import PASSES, PassesName
@@ -988,6 +991,118 @@ class CoresetModel(Closing):
             seed=seed,
         )
 
+    def information(
+        self,
+        rows: Data,
+        fit: CoresetFit | Posterior,
+        *,
+        replicated: Mapping[str, str] | None = None,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> Information:
+        """Score rows by what they are expected to add to a posterior, in nats of its entropy.
+
+        A row's outcome may be unknown: which rows to label, to measure or to keep?
+
+        Parameters
+        ----------
+        rows : mapping, path or Table
+            As for `fit`, with or without outcomes; all other data that are missing are those of the
+            fit. Rows of a `stancoreset.Table` may stay on disk. Weights count equal rows, so that
+            ``model.information(fit.data, fit)`` scores the coreset's rows as they are weighted.
+        fit : CoresetFit, ArviZ container, cmdstanpy fit or dict of arrays
+            The posterior. A fit whose verdict is ``"corrected"`` contributes its resampled draws.
+        replicated : mapping of str to str, optional
+            Unknown outcome → the generated quantity that simulates it: ``{"y": "y_rep"}``.
+            Generalised linear models do not need it, nor does an outcome of whole numbers between
+            declared bounds.
+        draws : int, optional
+            Number of draws at which rows are differentiated if the likelihood is no generalised
+            linear model; default: 32, or 100 if outcomes are simulated.
+        seed : int
+            Random seed of simulated outcomes.
+
+        Returns
+        -------
+        Information
+
+        Raises
+        ------
+        DataError
+            If the rows lack predictors, or have wrong shapes; if the posterior has too few draws.
+        OptionError
+            If outcomes are unknown and cannot be summed over or simulated.
+        CertificateError
+            If the fit was rejected.
+
+        Notes
+        -----
+        The information is about ψ, what the rows see of the parameters (`seen`), and by that about
+        all parameters. See `stancoreset.model.information` for the formulas.
+
+        Examples
+        --------
+        >>> scores = model.information("unlabelled.parquet", fit)            # doctest: +SKIP
+        >>> scores.best(100)                                                 # doctest: +SKIP
+        """
+        asked = _asked(fit, replicated, draws, seed)
+        return information(self._session, self._adopted.original, rows, fit, asked)
+
+    def design(
+        self,
+        rows: Data,
+        fit: CoresetFit | Posterior,
+        size: int = 20,
+        *,
+        target: str | Sequence[str] | None = None,
+        repeat: bool = False,
+        replicated: Mapping[str, str] | None = None,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> Design:
+        """Choose the rows that together are expected to add most to a posterior.
+
+        Rows are chosen one after the other, each for what it adds to those before it; the gain is
+        at least 63 % of the best possible choice's (1 − 1/e).
+
+        Parameters
+        ----------
+        rows, fit, replicated, draws, seed
+            See `information`.
+        size : int
+            Number of rows to choose, k.
+        target : str or list of str, optional
+            Parameters or generated quantities of the posterior, as tables name them (``"beta"``,
+            ``"beta[age]"``): the rows are then chosen to lower the sum of their variances, each
+            divided by its present one (A-optimal). By default they lower the entropy of all that
+            the rows see (D-optimal).
+        repeat : bool
+            Whether a row may be chosen more than once, as settings of an experiment may.
+
+        Returns
+        -------
+        Design
+
+        Raises
+        ------
+        DataError, OptionError, CertificateError
+            As in `information`; also if the posterior lacks a target.
+
+        Examples
+        --------
+        >>> chosen = model.design("unlabelled.parquet", fit, size=100)       # doctest: +SKIP
+        >>> chosen.to_frame()                                                # doctest: +SKIP
+        >>> model.design(rows, fit, target="beta[dose]").sd                  # doctest: +SKIP
+        """
+        asked = _asked(fit, replicated, draws, seed)
+        check_whole("size", size, 1)
+        check_flag("repeat", repeat)
+        targets = [] if target is None else [target] if isinstance(target, str) else target
+        check_names("target", targets, "parameters or generated quantities")
+        return design(
+            self._session, self._adopted.original, rows, fit, asked, size, list(targets), repeat
+        )
+
     @property
     def stan_code(self) -> str:
         """The Stan program that NUTS runs on a coreset, including the control variate.
@@ -1130,6 +1245,23 @@ def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> 
     if draws is not None:
         check_whole("draws", draws, 1)
     check_seed(seed)
+
+
+def _asked(
+    fit: object, replicated: Mapping[str, str] | None, draws: int | None, seed: int
+) -> Asked:
+    """What is asked of rows, if it can be."""
+    _check_draws(fit, draws, seed)
+    if replicated is not None:
+        texts = isinstance(replicated, Mapping) and all(
+            isinstance(name, str) for pair in replicated.items() for name in pair
+        )
+        if not texts or not replicated:
+            raise OptionError(
+                f"replicated is {shown(replicated)}, expected a dict from outcomes to the "
+                'generated quantities that simulate them, such as {"y": "y_rep"}'
+            )
+    return Asked(replicated or {}, draws, seed)
 
 
 def _check_coreset(coreset: object) -> None:

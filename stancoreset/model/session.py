@@ -225,7 +225,7 @@ class Session:
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
         checked = self._checked(data)
-        self._cut_by_size(checked)
+        self.choose_coordinates(checked)
         return checked
 
     def _checked(self, data: Data) -> StanData:
@@ -238,8 +238,11 @@ class Session:
             return opened
         return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
 
-    def _cut_by_size(self, checked: StanData) -> None:
-        """Leave variables out of ψ that are much larger than the parameters, or not finite."""
+    def choose_coordinates(self, checked: StanData) -> None:
+        """Leave variables out of ψ that are much larger than the parameters, or not finite.
+
+        `read` has done it for data that it has read.
+        """
         none = self._no_rows(checked)
         large = too_large(self.program, none)
         key = data_hash(none)
@@ -627,14 +630,23 @@ class Session:
         self, checked: StanData, posterior: Any, count: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """`count` evenly spaced draws in unconstrained coordinates, and their indices."""
-        names = [declared.name for declared in self.program.program.parameters]
-        variables = arviz.finite_variables_of(posterior, names)
-        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
+        flat = self._flat(posterior)
         total = len(next(iter(flat.values())))
         spaced = np.linspace(0, total - 1, min(count or total, total))
         index = np.unique(spaced.round().astype(np.int64))
         prior = self.full_data(checked).prior
         return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
+
+    def points(self, checked: StanData, posterior: Any) -> Float:
+        """All draws in unconstrained coordinates, (S, P); no row is bound to the engine."""
+        with self.density().bind(self._no_rows(checked)) as prior:
+            return prior.unconstrain(self._flat(posterior))
+
+    def _flat(self, posterior: Any) -> dict[str, Float]:
+        """The parameters' draws, (S, *shape) by name."""
+        names = [declared.name for declared in self.program.program.parameters]
+        variables = arviz.finite_variables_of(posterior, names)
+        return {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
 
     def canonical(self, checked: StanData, draws: Float) -> Float:
         """Unconstrained draws as `unconstrained` returns them: unit vectors have length one."""

@@ -14,6 +14,7 @@ from stancoreset.selection.control_variates import (
     stable_share,
 )
 from stancoreset.selection.coreset import Coreset, Remainder, row_columns, select
+from stancoreset.selection.design import Choice, Whitened, gains, greedy_design, whitened
 from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expectation
 from stancoreset.selection.fisher import extend_fisher, project_fisher
 from stancoreset.selection.hermite import (
@@ -40,6 +41,7 @@ __all__ = [
     "PAIRS",
     "PENALTIES",
     "AllRows",
+    "Choice",
     "ControlVariate",
     "Coreset",
     "Expansion",
@@ -47,12 +49,15 @@ __all__ = [
     "Projection",
     "Remainder",
     "TaylorProjection",
+    "Whitened",
     "control_variate",
     "default_candidates",
     "expand",
     "extend",
     "extend_fisher",
     "extend_taylor",
+    "gains",
+    "greedy_design",
     "heldout_error",
     "joined_controls",
     "merge",
@@ -66,4 +71,5 @@ __all__ = [
     "row_function",
     "select",
     "stable_share",
+    "whitened",
 ]

@@ -162,6 +162,15 @@ def refused() -> str:
     raise AssertionError("no error at all")
 
 
+def scored(model: sc.CoresetModel, fit: sc.CoresetFit) -> pd.DataFrame:
+    """Rows without outcomes: what each is worth, and which to observe next."""
+    rows = {"X": simulated(50, seed=1)["X"]}
+    worth: sc.Information = model.information(rows, fit)
+    chosen: sc.Design = model.design(rows, fit, size=5, target=["beta[0]"])
+    print(worth.gain.max(), worth.best(3), chosen.rows.tolist(), chosen.total, chosen.sd[-1])
+    return chosen.to_frame()
+
+
 def main(folder: Path) -> None:
     """Run all of it."""
     engine: sc.engines.Engine = sc.engines.resolve_engine("stanli")
@@ -176,6 +185,7 @@ def main(folder: Path) -> None:
         print(az.loo(model.log_likelihood(data, fit, draws=100)))
         left_out: sc.Loo = model.loo(data, fit, subsample=100)
         print(sc.loo_compare({"flights": left_out}), left_out.elpd + left_out.se)
+        print(scored(model, fit))
         quantities = model.generate_quantities(data, fit, ["log_lik"], draws=50)
         print(quantities.posterior["log_lik"].mean())
         print(step_by_step(model, data))

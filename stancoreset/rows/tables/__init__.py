@@ -6,7 +6,14 @@ over them.
 
 from __future__ import annotations
 
-from stancoreset.rows.tables.files import ArraysPart, FilePart, Part, data_files, find_parts
+from stancoreset.rows.tables.files import (
+    ArraysPart,
+    CompletedPart,
+    FilePart,
+    Part,
+    data_files,
+    find_parts,
+)
 from stancoreset.rows.tables.passes import Kernel, Sums, fold, ordered, sum_part
 from stancoreset.rows.tables.scan import Reader, Seen, row_count
 from stancoreset.rows.tables.stored import LoadedRows, Source, StoredRows, content_hash, stan_rows
@@ -14,6 +21,7 @@ from stancoreset.rows.tables.table import Table, described, table_from_file
 
 __all__ = [
     "ArraysPart",
+    "CompletedPart",
     "FilePart",
     "Kernel",
     "LoadedRows",

@@ -25,6 +25,7 @@ __all__ = [
     "ArrowPart",
     "Batch",
     "ChunksPart",
+    "CompletedPart",
     "FilePart",
     "Part",
     "data_files",
@@ -194,6 +195,31 @@ class ChunksPart:
             if columns is not None:
                 require_columns(columns, part.schema() or (), part.name)
             yield from part.batches(columns, rows)
+
+
+@dataclass(frozen=True)
+class CompletedPart:
+    """A part with further columns, each of which has one value in all rows."""
+
+    part: Part
+    constants: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        return self.part.name
+
+    def schema(self) -> Mapping[str, str] | None:
+        """See `Part.schema`."""
+        found = self.part.schema()
+        return None if found is None else {**found, **dict.fromkeys(self.constants, "constant")}
+
+    def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
+        """See `Part.batches`."""
+        own = None if columns is None else [name for name in columns if name not in self.constants]
+        for batch in self.part.batches(own, rows):
+            length = len(next(iter(batch.values())))
+            added = {name: np.full(length, value) for name, value in self.constants.items()}
+            yield {**batch, **added}
 
 
 def find_parts(rows: Any) -> tuple[Part, ...]:

@@ -22,7 +22,7 @@ from stancoreset.rows.tables.columns import (
     names_in,
     plain_value,
 )
-from stancoreset.rows.tables.files import Part, find_parts, require_columns
+from stancoreset.rows.tables.files import CompletedPart, Part, find_parts, require_columns
 from stancoreset.rows.tables.passes import Executor, LocalThreads
 from stancoreset.rows.tables.scan import Reader, merge_samples, part_levels, survey_part
 from stancoreset.rows.tables.stored import LoadedRows, StoredRows
@@ -141,6 +141,30 @@ class Table:
         """
         parts = find_parts(self.rows)
         return self.open_parts(parts, program, threads=threads)
+
+    def open_without(
+        self,
+        program: WeightedProgram,
+        constants: Mapping[str, float],
+        *,
+        threads: int | None = None,
+    ) -> tuple[StoredRows | LoadedRows, frozenset[str]]:
+        """`open_for`, where some variables may have no column.
+
+        `constants` are the values that stand for them, in all rows. The names of those that have no
+        column are returned, too.
+        """
+        parts = find_parts(self.rows)
+        (schema, _), columns = _first_look(None, parts[0]), {}
+        for name, value in constants.items():
+            given = self.columns.get(name, name)
+            if isinstance(given, str) and given not in schema:
+                columns[name] = given, value
+        if not columns:
+            return self.open_parts(parts, program, threads=threads), frozenset()
+        added = dict(columns.values())
+        completed = [CompletedPart(part, added) for part in parts]
+        return self.open_parts(completed, program, threads=threads), frozenset(columns)
 
     def open_parts(
         self,

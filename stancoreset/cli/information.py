@@ -1,0 +1,132 @@
+"""``stancoreset information``: what rows would add to a finished fit, and which to choose."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from stancoreset.errors import OptionError, OutputError
+
+if TYPE_CHECKING:
+    from stancoreset.model import CoresetFit, CoresetModel, Design, Information
+
+__all__ = ["add_arguments", "information"]
+
+# Rows of the table that is printed.
+_PRINTED = 20
+
+
+def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -> None:
+    """Add the command to the parser."""
+    found = commands.add_parser(
+        "information",
+        help="score rows by what they would add to a fit, or choose the best",
+        description="Score every row by the expected fall of the posterior's entropy, in nats, if "
+        "it were observed; with --size, choose rows that together add most. Outcomes may be "
+        "missing: rows that could be labelled, measured or kept.",
+    )
+    found.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
+    found.add_argument(
+        "rows", nargs="+", metavar="ROWS", help="Stan JSON, .npz, .csv or .parquet; the last wins"
+    )
+    found.add_argument(
+        "--columns",
+        metavar="FILE",
+        help="TOML or JSON that maps columns of ROWS to Stan variables, as for fit; the rows need "
+        "not fit in memory",
+    )
+    found.add_argument("--size", type=int, metavar="K", help="number of rows to choose")
+    found.add_argument(
+        "--target",
+        nargs="+",
+        metavar="NAME",
+        help="parameters or generated quantities whose variances the chosen rows should lower: "
+        "beta, or beta[age] as in the tables",
+    )
+    found.add_argument(
+        "--repeat", action="store_true", help="a row may be chosen more than once (experiments)"
+    )
+    found.add_argument(
+        "--replicated",
+        nargs="+",
+        default=[],
+        metavar="Y=Y_REP",
+        help="unknown outcomes and the generated quantities that simulate them",
+    )
+    found.add_argument("--draws", type=int, help="draws at which rows are differentiated")
+    found.add_argument("--seed", type=int, default=0)
+    found.add_argument("--out", metavar="FILE", help="CSV file for rows (from 0) and gains")
+    found.add_argument("--json", action="store_true", help="print the table as JSON")
+    found.add_argument("--quiet", action="store_true", help="print nothing but errors and --json")
+    found.set_defaults(run=handler)
+
+
+def information(args: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Score or choose rows; return the exit code."""
+    from stancoreset.checks import check_path
+    from stancoreset.model import load_fit
+    from stancoreset.rows.tables import described
+
+    if args.size is None and (args.target or args.repeat):
+        raise OptionError("--target and --repeat are for a choice of rows: add --size K")
+    out = None if args.out is None else check_path("out", args.out)
+    fit = load_fit(args.run_dir)
+    rows = described(args.rows[0] if len(args.rows) == 1 else args.rows, args.columns)
+    with _model_of(fit) as model:
+        found = _asked(model, rows, fit, args)
+    table = found.to_frame()
+    if out is not None:
+        try:
+            table.to_csv(out, index=False)
+        except OSError as error:
+            raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
+    if args.json:
+        print(table.to_json(orient="records"))
+    best = table if args.size is not None else table.nlargest(_PRINTED, "gain")
+    say(f"{found}\nby {found.likelihood}\n")
+    say(best.head(_PRINTED).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+    if out is not None:
+        say(f"\n{len(table):,} rows are in {out}")
+    return 0
+
+
+def _model_of(fit: CoresetFit) -> CoresetModel:
+    """The model of a fit that was read."""
+    from stancoreset.engines import EngineName
+    from stancoreset.model import CoresetModel
+
+    if not fit.program:
+        raise OptionError(
+            "the run does not know its program, because an earlier version wrote it: fit again"
+        )
+    engine = str(fit.provenance.get("engine", "auto")).split()[0].lower()
+    return CoresetModel(
+        stan_code=fit.program, engine=cast("EngineName", engine), obs=fit.coreset.obs
+    )
+
+
+def _asked(
+    model: CoresetModel, rows: Any, fit: CoresetFit, args: argparse.Namespace
+) -> Information | Design:
+    replicated = _pairs(args.replicated) or None
+    if args.size is None:
+        return model.information(rows, fit, replicated=replicated, draws=args.draws, seed=args.seed)
+    return model.design(
+        rows,
+        fit,
+        args.size,
+        target=args.target,
+        repeat=args.repeat,
+        replicated=replicated,
+        draws=args.draws,
+        seed=args.seed,
+    )
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    """``["y=y_rep"]`` as a dict."""
+    odd = [pair for pair in given if pair.count("=") != 1 or pair[0] == "=" or pair[-1] == "="]
+    if odd:
+        raise OptionError(f"replicated is {odd[0]!r}, expected Y=Y_REP, such as y=y_rep")
+    return dict(pair.split("=") for pair in given)

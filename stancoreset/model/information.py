@@ -1,0 +1,488 @@
+"""What rows are worth to a posterior: the expected fall of its entropy, and the rows to choose.
+
+The posterior enters by its draws' covariance V, in the coordinates ψ that the rows see of the
+parameters (`CoresetModel.seen`): rows say nothing about the parameters but what they say about ψ,
+and as a function of ψ their log likelihood is nearly quadratic. A row enters by its Fisher
+information I_n, averaged over the posterior, and gains
+
+    Δ_n = ½ log det(I + V I_n).
+
+The likelihood of a generalised linear model has I_n in closed form (`stancoreset.rows.glm.fisher`).
+Any other is differentiated at draws ψ_s, by central differences along the axes of V, and
+
+    I_n = mean_s g_ns g_nsᵀ                                     outcomes that are given
+    I_n = mean_s Σ_y p(y | ψ_s) g_ns(y) g_ns(y)ᵀ                unknown, of few values
+    I_n = mean_s g_ns(y_s) g_ns(y_s)ᵀ,   y_s ~ p(y | ψ_s)       unknown, simulated by the program
+
+References
+----------
+Seeger & Nickisch (2008), Large scale variational inference and experimental design for sparse
+generalized linear models, section 6; see `stancoreset.selection.design` for the choice of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import BoundModel, Float
+from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.model.fit import CoresetFit
+from stancoreset.model.new_rows import NewRows, coreset_rows, limits, read_new_rows
+from stancoreset.model.pointwise import quantity_names
+from stancoreset.model.quantities import bind_original
+from stancoreset.model.session import Data, Session
+from stancoreset.posterior import arviz
+from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
+from stancoreset.rows.tables import ordered, stan_rows
+from stancoreset.selection import Whitened, gains, greedy_design, whitened
+from stancoreset.stan import StanProgram
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Asked", "Design", "Information", "design", "information"]
+
+#: Draws at which gradients are taken: for outcomes that are given or summed over, and simulated.
+DRAWS, SIMULATED = 32, 100
+# Step of the differences, in posterior standard deviations.
+_STEP = 1e-3
+# Numbers in memory at once: of roots, of log likelihoods, and of information matrices.
+_NUMBERS = 4_000_000
+# Rows of a chunk at most; values of an outcome that are summed over at most.
+_ROWS, _VALUES = 32_768, 64
+# Eigenvalues of the information, as a share of the largest, that are rounding errors.
+_RANK = 1e-10
+# How far from one the sum of an outcome's probabilities may be.
+_TOTAL = 1e-6
+
+
+@dataclass(frozen=True)
+class Information:
+    """What each row is worth to a posterior; made by `CoresetModel.information`.
+
+    Attributes
+    ----------
+    gain : ndarray, shape (N,)
+        Expected fall of the posterior's entropy if the row is observed (once more), in nats.
+    likelihood : str
+        How the rows' information was found.
+    """
+
+    gain: Float = field(repr=False)
+    likelihood: str
+
+    def __repr__(self) -> str:
+        low, high = self.gain.min(), self.gain.max()
+        return f"Information({len(self.gain):,} rows, {low:.3g} to {high:.3g} nats each)"
+
+    def best(self, size: int) -> NDArray[np.int64]:
+        """Row numbers of the largest gains, from 0, the largest first.
+
+        They may tell the same: `CoresetModel.design` chooses rows that complete each other.
+        """
+        return np.argsort(-self.gain, kind="stable")[:size]
+
+    def to_frame(self) -> pd.DataFrame:
+        """``row`` (from 0) and ``gain``."""
+        import pandas as pd
+
+        return pd.DataFrame({"row": np.arange(len(self.gain)), "gain": self.gain})
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows to observe next, in order; made by `CoresetModel.design`.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (k,)
+        Row numbers, from 0.
+    gain : ndarray, shape (k,)
+        What each adds to the expected fall of the posterior's entropy, given those before it, in
+        nats.
+    sd : ndarray, shape (k, q)
+        Posterior standard deviations of the targets that are expected after each row.
+    targets : tuple of str
+        Names of the targets; none if the design is for all that the rows see.
+    likelihood : str
+        How the rows' information was found.
+    """
+
+    rows: NDArray[np.int64] = field(repr=False)
+    gain: Float = field(repr=False)
+    sd: Float = field(repr=False)
+    targets: tuple[str, ...]
+    likelihood: str
+
+    @property
+    def total(self) -> float:
+        """Expected fall of the entropy by all rows together, in nats."""
+        return float(self.gain.sum())
+
+    def __repr__(self) -> str:
+        about = f" for {', '.join(self.targets)}" if self.targets else ""
+        return f"Design({len(self.rows)} rows{about}, {self.total:.3g} nats together)"
+
+    def to_frame(self) -> pd.DataFrame:
+        """``row`` (from 0), ``gain``, and ``sd_…`` of each target after the row."""
+        import pandas as pd
+
+        table = {"row": self.rows, "gain": self.gain}
+        sds = {f"sd_{name}": self.sd[:, q] for q, name in enumerate(self.targets)}
+        return pd.DataFrame({**table, **sds})
+
+
+def information(
+    session: Session, original: StanProgram, rows: Data, posterior: Any, asked: Asked
+) -> Information:
+    """Score every row; see `stancoreset.CoresetModel.information`."""
+    found = _roots(session, original, rows, posterior, _draws_of(posterior), asked)
+    each = [gains(roots) for roots in found.chunks()]
+    return Information(np.concatenate(each), found.likelihood)
+
+
+def design(
+    session: Session,
+    original: StanProgram,
+    rows: Data,
+    posterior: Any,
+    asked: Asked,
+    size: int,
+    target: Sequence[str],
+    repeat: bool,
+) -> Design:
+    """Choose rows; see `stancoreset.CoresetModel.design`."""
+    draws = _draws_of(posterior)
+    names, values = _targets(draws, target)
+    found = _roots(session, original, rows, posterior, draws, asked)
+    covariances = None
+    if names:
+        covariances = found.posterior.covariances(values)
+        none = np.linalg.norm(covariances, axis=1) <= _RANK * values.std(axis=0)
+        if none.any():
+            raise OptionError(
+                f"target {names[int(np.argmax(none))]!r} does not vary with what the rows see, so "
+                "no row tells anything about it; name another parameter or generated quantity"
+            )
+    choice = greedy_design(found.chunks, size, target=covariances, repeat=repeat)
+    sd = np.empty((len(choice.rows), 0))
+    if covariances is not None:
+        linear = np.sum(covariances**2, axis=1)
+        rest = np.maximum(values.var(axis=0, ddof=1) - linear, 0.0)
+        sd = np.sqrt(rest + linear * choice.left)
+    return Design(choice.rows, choice.gain, sd, names, found.likelihood)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of rows whose likelihood is no generalised linear model.
+
+    `replicated` maps an outcome to the generated quantity that simulates it, and `draws` is the
+    number of draws at which gradients are taken.
+    """
+
+    replicated: Mapping[str, str] = field(default_factory=dict)
+    draws: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Roots:
+    """The rows' root information in coordinates in which the posterior has covariance I.
+
+    `of` maps a chunk of rows to roots (n, r, d); there are at most `size` rows in it.
+    """
+
+    rows: NewRows
+    posterior: Whitened
+    of: Callable[[dict[str, Any]], Float] = field(repr=False)
+    size: int
+    likelihood: str
+    threads: int = 1
+
+    def chunks(self) -> Iterator[Float]:
+        """The roots of all rows, in order."""
+        yield from ordered(self.of, self.rows.chunks(self.size), self.threads)
+
+
+def _roots(
+    session: Session, original: StanProgram, rows: Data, posterior: Any, draws: Any, asked: Asked
+) -> _Roots:
+    """The rows' root information, in closed form if the likelihood has one."""
+    fit = posterior if isinstance(posterior, CoresetFit) else None
+    new = read_new_rows(session, original, rows, fit, asked.replicated)
+    theta = session.points(new.data, draws)
+    psi = session.seen(new.data, theta)
+    kernel = _kernel(session, new, fit)
+    new.require_outcomes(None if kernel is None else kernel.outcome)
+    if kernel is not None:
+        return _glm_roots(session, new, kernel, psi)
+    return _gradient_roots(session, original, new, theta, psi, asked)
+
+
+def _draws_of(posterior: Any) -> Any:
+    """Draws of the full posterior."""
+    if not isinstance(posterior, CoresetFit):
+        return posterior
+    if posterior.certificate.verdict == "rejected":
+        raise CertificateError(
+            "the fit was rejected: its draws do not represent the full posterior, so they do not "
+            "say what rows would add to it; use a larger size= or another reference= "
+            "(fit.posterior can be passed, at your own risk)"
+        )
+    return posterior.corrected()
+
+
+def _kernel(session: Session, new: NewRows, fit: CoresetFit | None) -> GlmKernel | None:
+    """The GLM that the rows' likelihood is, found on the coreset's rows, which have outcomes."""
+    if not session.glm:
+        return None
+    seen = session.likelihood
+    data = (coreset_rows(session.program, fit) if fit is not None else {}) or new.some
+    return find_glm(seen.program, seen.density(), seen.with_log_lik(), data).kernel
+
+
+def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) -> _Roots:
+    found = whitened(seen_by_glm(kernel, psi))
+    scale, precision = kernel.coefficients.scale, 1.0
+    if isinstance(scale, int):
+        precision = float(np.mean(np.exp(-2.0 * psi[:, scale])))
+    elif scale is not None:
+        precision = scale**-2.0
+    fisher = GlmFisher(kernel, found.mean, found.factor, precision)
+    return _Roots(
+        new,
+        found,
+        lambda rows: fisher.roots(kernel.prepare(rows)),
+        max(1, min(_ROWS, _NUMBERS // max(1, found.factor.shape[1]))),
+        f"{kernel.family}, in closed form",
+        session.threads,
+    )
+
+
+# Rows' gradients --------------------------------------------------------------------------
+
+
+def _gradient_roots(
+    session: Session,
+    original: StanProgram,
+    new: NewRows,
+    theta: Float,
+    psi: Float,
+    asked: Asked,
+) -> _Roots:
+    found = whitened(psi)
+    count = asked.draws or (SIMULATED if asked.replicated else DRAWS)
+    at = np.linspace(0, len(psi) - 1, min(count, len(psi))).round().astype(int)
+    gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
+    if asked.replicated:
+        each, how = _simulated(session, original, new, gradients, theta[at], asked)
+    elif not new.unknown:
+        each, how = gradients.given, "outcomes as given"
+    else:
+        each, how = _summed(new, gradients)
+    width = found.factor.shape[1]
+    size = min(_ROWS, _NUMBERS // (len(at) * (2 * width + 1)), _NUMBERS // max(1, width) ** 2)
+    likelihood = f"gradients at {len(at)} draws, {how}"
+    return _Roots(new, found, lambda rows: _root(each(rows)), max(1, size), likelihood)
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """Rows' information along the axes of V, (n, d, d), at draws `psi` (S, p).
+
+    `session` is that of the likelihood as a function of ψ, and `factor` a root of V.
+    """
+
+    session: Session
+    new: NewRows
+    psi: Float = field(repr=False)
+    factor: Float = field(repr=False)
+
+    def bind(self, rows: dict[str, Any], **outcomes: Any) -> BoundModel:
+        """Bind a chunk of rows, perhaps with other outcomes."""
+        program = self.session.program
+        data = stan_rows(program, self.new.shared, {**rows, **outcomes})
+        return self.session.with_log_lik().bind(data)
+
+    def given(self, rows: dict[str, Any]) -> Float:
+        """mean_s g_ns g_nsᵀ, times the rows' weights."""
+        with self.bind(rows) as bound:
+            _, gradients = self.along(bound, self.psi)
+        found = np.einsum("snd,sne->nde", gradients, gradients) / len(self.psi)
+        return np.asarray(found * self.weights(rows, found)[:, None, None])
+
+    def weights(self, rows: dict[str, Any], like: Float) -> Float:
+        """The rows' weights, by default one."""
+        found = rows.get(self.session.program.weights)
+        return np.ones(len(like)) if found is None else np.asarray(found, dtype=np.float64)
+
+    def along(self, bound: BoundModel, psi: Float) -> tuple[Float, Float]:
+        """Log likelihoods (S, n) and their derivatives along the axes of V, (S, n, d)."""
+        width = self.factor.shape[1]
+        steps = np.concatenate([np.zeros((1, len(self.factor))), self.factor.T, -self.factor.T])
+        points = np.ascontiguousarray(psi[:, None] + _STEP * steps).reshape(-1, psi.shape[1])
+        values = bound.log_lik(points).reshape(len(psi), 2 * width + 1, -1)
+        if not np.isfinite(values).all():
+            row = np.argwhere(~np.isfinite(values))[0, -1]
+            raise DataError(
+                f"the log likelihood of row {row} (counting from 0) of a chunk is not finite near "
+                "draws of the posterior, where every row needs a gradient: correct the row, or "
+                "leave it out"
+            )
+        slopes = (values[:, 1 : width + 1] - values[:, width + 1 :]) / (2 * _STEP)
+        return values[:, 0], np.moveaxis(slopes, 1, 2)
+
+
+Each = Callable[[dict[str, Any]], Float]
+
+
+def _summed(new: NewRows, gradients: _Gradients) -> tuple[Each, str]:
+    """Sums over the values of an outcome that is a whole number between declared bounds."""
+    bounds = limits(new.program, new.unknown[0], new.some) if len(new.unknown) == 1 else None
+    if bounds is None or not 0 <= bounds[1] - bounds[0] < _VALUES:
+        raise OptionError(
+            f"the outcomes {', '.join(new.unknown)} are unknown, and the likelihood is no "
+            "generalised linear model that stancoreset recognises, nor has it one outcome of "
+            f"whole numbers between declared bounds, at most {_VALUES} of them: name the generated "
+            'quantity that simulates each outcome, as in replicated={"y": "y_rep"}, or give '
+            "outcomes"
+        )
+    name, (lower, upper) = new.unknown[0], bounds
+
+    def each(rows: dict[str, Any]) -> Float:
+        total: Any = 0.0
+        chances: Any = 0.0
+        for value in range(lower, upper + 1):
+            with gradients.bind(rows, **{name: np.full_like(rows[name], value)}) as bound:
+                log_lik, slopes = gradients.along(bound, gradients.psi)
+            chance = np.exp(log_lik)
+            chances = chances + chance
+            total = total + np.einsum("sn,snd,sne->nde", chance, slopes, slopes)
+        off = np.abs(chances - 1.0)
+        if off.max() > _TOTAL:
+            raise OptionError(
+                f"the probabilities of {name} = {lower} … {upper} add up to "
+                f"{np.ravel(chances)[off.argmax()]:.6g}, since the program's log_lik leaves "
+                "constants out: name the generated quantity that simulates it, as in "
+                f'replicated={{"{name}": "…"}}'
+            )
+        found = np.asarray(total) / len(gradients.psi)
+        return np.asarray(found * gradients.weights(rows, found)[:, None, None])
+
+    return each, f"summed over {name} = {lower} … {upper}"
+
+
+def _simulated(
+    session: Session,
+    original: StanProgram,
+    new: NewRows,
+    gradients: _Gradients,
+    theta: Float,
+    asked: Asked,
+) -> tuple[Each, str]:
+    """Averages over outcomes that the author's program simulates at the draws."""
+    program, names = session.program, tuple(asked.replicated.values())
+    wanted = quantity_names(original, list(dict.fromkeys(names)))
+    odd = [name for name in asked.replicated if name not in program.rows]
+    if odd:
+        raise OptionError(
+            f"{odd[0]!r} is replicated by {asked.replicated[odd[0]]!r}, but is not a data variable "
+            f"with one entry for each row; those are {', '.join(program.rows)}"
+        )
+    left = [name for name in new.unknown if name not in asked.replicated]
+    if left:
+        raise OptionError(
+            f"the outcome {left[0]!r} is unknown, and replicated is {dict(asked.replicated)}: "
+            f"expected a generated quantity for {left[0]!r}, too"
+        )
+    if program.frozen:
+        raise OptionError(
+            f"the program computes {', '.join(sorted(program.frozen))} from all rows, so that it "
+            "cannot simulate outcomes of others: give outcomes instead of replicated="
+        )
+    compiled = session.engine.compile(original.code, name=original.name)
+
+    def each(rows: dict[str, Any]) -> Float:
+        data = stan_rows(program, new.shared, rows)
+        with bind_original(compiled, original, data, asked.seed) as bound:
+            found = bound.generated(theta, wanted, asked.seed)
+        total: Any = 0.0
+        for draw, psi in enumerate(gradients.psi):
+            outcomes = {
+                name: _as_rows(found[made][draw], program.rows[name], rows[name], name)
+                for name, made in asked.replicated.items()
+            }
+            with gradients.bind(rows, **outcomes) as bound:
+                _, slopes = gradients.along(bound, psi[None])
+            total = total + np.einsum("nd,ne->nde", slopes[0], slopes[0])
+        mean = np.asarray(total) / len(gradients.psi)
+        return np.asarray(mean * gradients.weights(rows, mean)[:, None, None])
+
+    return each, f"outcomes simulated by {', '.join(wanted)}"
+
+
+def _as_rows(values: Float, axis: int, like: Any, name: str) -> Any:
+    """A replicated outcome with the row as first axis, of the outcome's type."""
+    moved = np.moveaxis(values, axis, 0) if values.ndim > axis else values
+    if moved.shape != np.shape(like):
+        raise DataError(
+            f"the generated quantity that replicates {name!r} has shape {values.shape}, expected "
+            f"that of {name!r}"
+        )
+    return moved.astype(np.asarray(like).dtype)
+
+
+def _root(information: Float) -> Float:
+    """U_n with U_nᵀ U_n = I_n, (n, d, d) → (n, r, d), without directions of no information."""
+    values, vectors = np.linalg.eigh(information)
+    values = np.maximum(values, 0.0)
+    top = values.max(axis=0, initial=0.0)
+    kept = np.flatnonzero(top > _RANK * top.max(initial=0.0)) if top.any() else [-1]
+    roots = np.sqrt(values)[:, None, :] * vectors
+    return np.ascontiguousarray(roots[:, :, kept].transpose(0, 2, 1))
+
+
+# Targets ----------------------------------------------------------------------------------
+
+
+def _targets(posterior: Any, wanted: Sequence[str]) -> tuple[tuple[str, ...], Float]:
+    """Names of the targets' elements, and their draws (S, q)."""
+    if not wanted:
+        return (), np.empty((0, 0))
+    dataset = arviz.dataset_of(posterior)
+    columns = dict(pair for name in wanted for pair in _elements(dataset, name))
+    return tuple(columns), np.column_stack(list(columns.values()))
+
+
+def _elements(dataset: Any, wanted: str) -> Iterator[tuple[str, Float]]:
+    """The elements of a variable, or the one that ``beta[age]`` names, as tables name them."""
+    name, _, rest = wanted.partition("[")
+    if name in dataset:
+        values = dataset[name].transpose("chain", "draw", ...)
+        labels = [values[dim].to_numpy() for dim in values.dims[2:]]
+        flat = values.to_numpy().reshape(-1, *values.shape[2:])
+        found = {
+            f"{name}[{', '.join(str(la[i]) for la, i in zip(labels, place, strict=True))}]"
+            if place
+            else name: flat[(slice(None), *place)].astype(np.float64)
+            for place in np.ndindex(values.shape[2:])
+        }
+        if not rest:
+            yield from found.items()
+            return
+        if wanted in found:
+            yield wanted, found[wanted]
+            return
+        raise OptionError(
+            f"target is {wanted!r}, and the posterior's {name} has {arviz.listing(list(found))}"
+        )
+    raise OptionError(
+        f"target is {wanted!r}, which the posterior lacks; it has "
+        f"{arviz.listing(map(str, dataset))} (model.generate_quantities adds larger ones)"
+    )

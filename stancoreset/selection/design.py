@@ -1,0 +1,335 @@
+"""Design: what rows are worth to a posterior, and which of them to choose.
+
+In coordinates in which the posterior has covariance I, a row with root Fisher information U_n,
+(r, d), is expected to lower the posterior's entropy by
+
+    Δ_n = ½ log det(I + U_n U_nᵀ),
+
+and rows S together by ½ log det(I + Σ_S U_nᵀ U_n). That is a submodular function of S, so the
+greedy choice has at least (1 − 1/e) of the best set's gain. With P the covariance given the rows
+chosen so far, K_n = U_n P U_nᵀ and the row m chosen next,
+
+    P ← P − B C⁻¹ Bᵀ,    K_n ← K_n − (U_n B) C⁻¹ (U_n B)ᵀ,    B = P U_mᵀ,    C = I + K_m:
+
+one product with all rows for each choice. Rows may be more than memory holds. A pass over them
+keeps those with the largest gains; since a gain never grows as rows are chosen, the best of those
+kept is the best of all as long as its gain exceeds every gain that the pass left out. When it no
+longer does, another pass starts from P.
+
+References
+----------
+Seeger & Nickisch (2008), Large scale variational inference and experimental design for sparse
+generalized linear models, section 6; Nemhauser, Wolsey & Fisher (1978) for the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float
+from stancoreset.errors import DataError
+
+__all__ = ["Choice", "Roots", "Whitened", "gains", "greedy_design", "whitened"]
+
+#: Chunks of consecutive rows: their root information in whitened coordinates, (n, r, d).
+Roots = Callable[[], Iterator[Float]]
+
+# Numbers of root information that a pass keeps: 32 MB, of which twice as many are held at times.
+_KEPT = 4_000_000
+
+
+# Draws needed for each coordinate, so that no direction's variance is all noise.
+_DRAWS_EACH = 2
+# Smallest eigenvalue of the correlations that is no rounding error.
+_DEPENDENT = 1e-10
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """A posterior in coordinates z of covariance I: x = mean + factor z.
+
+    `factor` (D, d) leaves directions out in which the draws do not vary; `draws` (S, d) are z.
+    """
+
+    mean: Float
+    factor: Float = field(repr=False)
+    draws: Float = field(repr=False)
+
+    def covariances(self, values: Float) -> Float:
+        """Covariances of quantities (S, q) with z, (q, d)."""
+        return (values - values.mean(axis=0)).T @ self.draws / (len(self.draws) - 1)
+
+
+def whitened(draws: Float) -> Whitened:
+    """Whiten draws (S, D) by their own covariance.
+
+    Raises
+    ------
+    DataError
+        If they are too few for it.
+
+    >>> z = np.random.default_rng(0).normal(size=(50, 2))
+    >>> found = whitened(z @ np.array([[2.0, 1.0], [0.0, 1.0]]))
+    >>> np.allclose(np.cov(found.draws.T), np.eye(2))
+    True
+    """
+    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1) if len(draws) > 1 else draws[0] * 0
+    vary = np.flatnonzero(sd > _DEPENDENT * np.abs(mean))
+    different = len(np.unique(draws, axis=0))
+    if different < max(2, _DRAWS_EACH * len(vary)):
+        raise DataError(
+            f"the posterior has {different} different draws, and the rows see {len(vary)} "
+            "coordinates of it, whose covariance they cannot show: expected at least "
+            f"{max(2, _DRAWS_EACH * len(vary))} draws, and better ten for each coordinate; sample "
+            "more (iter_sampling=…)"
+        )
+    standard = (draws[:, vary] - mean[vary]) / sd[vary]
+    values, vectors = np.linalg.eigh(standard.T @ standard / (len(draws) - 1))
+    kept = values > _DEPENDENT * max(values.max(initial=0.0), 1.0)
+    root, axes = np.sqrt(values[kept]), vectors[:, kept]
+    factor = np.zeros((draws.shape[1], len(root)))
+    factor[vary] = sd[vary, None] * axes * root
+    return Whitened(mean, factor, standard @ axes / root)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Rows in the order of choice.
+
+    `gain` (k,) is what each adds to the expected fall of the entropy, in nats; `left` (k, q) is the
+    share of the targets' linear part that is still uncertain after each: a variance, divided by the
+    one before the first choice. `covariance` (d, d) is P at the end.
+    """
+
+    rows: NDArray[np.int64]
+    gain: Float
+    left: Float = field(repr=False)
+    covariance: Float = field(repr=False)
+
+
+def gains(roots: Float) -> Float:
+    """½ log det(I + U_n U_nᵀ) of each row, (n, r, d) → (n,).
+
+    >>> gains(np.array([[[1.0, 0.0]], [[0.0, 0.0]]])).round(4).tolist()
+    [0.3466, 0.0]
+    """
+    return _half_log_det(_inner(roots))
+
+
+def greedy_design(
+    roots: Roots,
+    size: int,
+    *,
+    target: Float | None = None,
+    repeat: bool = False,
+    kept: int = _KEPT,
+) -> Choice:
+    """Choose rows one after the other, each with the largest gain given those before.
+
+    Parameters
+    ----------
+    roots : callable
+        Makes an iterator over all rows, as often as it is called.
+    size : int
+        Number of rows, k; fewer if there are fewer.
+    target : ndarray, shape (q, d), optional
+        Covariances of quantities with the whitened coordinates. A choice then lowers the sum of
+        their variances most, each divided by its present one (A-optimal); by default it lowers the
+        entropy most (D-optimal). The former is no submodular function: where one pass does not keep
+        all rows, it chooses among those with the largest first gains.
+    repeat : bool
+        Whether a row may be chosen more than once.
+    kept : int
+        Numbers that a pass may keep.
+    """
+    state: _State | None = None
+    chosen: list[tuple[int, float, Float]] = []
+    while len(chosen) < size:
+        without = [] if repeat else [row for row, *_ in chosen]
+        pool = _Pool.of(roots(), state, target, without, kept)
+        if not len(pool.numbers):
+            break
+        state = state or _State(np.eye(pool.roots.shape[2]), target)
+        while len(chosen) < size and (place := pool.best()) is not None:
+            found = pool.take(place, state, repeat=repeat)
+            chosen.append((int(pool.numbers[place]), *found))
+    assert state is not None
+    rows, gain, left = zip(*chosen, strict=True)
+    return Choice(np.array(rows), np.array(gain), np.array(left), state.covariance)
+
+
+@dataclass
+class _State:
+    """The covariance given the rows chosen so far, and the targets' covariances with whitened
+    coordinates, in units of their linear parts' standard deviations."""
+
+    covariance: Float
+    target: Float | None
+
+    def __post_init__(self) -> None:
+        if self.target is not None:
+            self.target = self.target / np.linalg.norm(self.target, axis=1, keepdims=True)
+
+    def left(self) -> Float:
+        """The targets' variances, which were one."""
+        if self.target is None:
+            return np.empty(0)
+        return np.asarray(np.einsum("qd,de,qe->q", self.target, self.covariance, self.target))
+
+
+@dataclass
+class _Pool:
+    """The rows that a pass keeps: U (M, r, d), K (M, r, r) and H = U P Tᵀ (M, r, q).
+
+    `numbers` are their row numbers, `beyond` is the largest gain that was left out, and `out` says
+    which may not be chosen any more.
+    """
+
+    numbers: NDArray[np.int64]
+    roots: Float
+    inner: Float
+    across: Float | None
+    beyond: float
+    out: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.out = np.zeros(len(self.numbers), dtype=np.bool_)
+
+    @classmethod
+    def of(
+        cls,
+        chunks: Iterator[Float],
+        state: _State | None,
+        target: Float | None,
+        without: Sequence[int],
+        kept: int,
+    ) -> _Pool:
+        """Pass over all rows but some."""
+        kept_back, held, start, beyond = [], 0, 0, -np.inf
+        for roots in chunks:
+            here = state or _State(np.eye(roots.shape[2]), target)
+            inner, across = _inner(roots, here.covariance), None
+            if here.target is not None:
+                across = roots @ (here.covariance @ here.target.T)
+            numbers = np.arange(start, start + len(roots))
+            more = cls(numbers, roots, inner, across, beyond)
+            more = more._only(np.flatnonzero((more.gain() > beyond) & ~np.isin(numbers, without)))
+            kept_back.append(more)
+            start, held = start + len(roots), held + len(more.numbers)
+            most = kept // max(1, roots[0].size)
+            if held > 2 * most:
+                pool = _joined(kept_back)._best_of(most)
+                kept_back, held, beyond = [pool], len(pool.numbers), pool.beyond
+        pool = _joined(kept_back)
+        return pool._best_of(kept // max(1, pool.roots.shape[1] * pool.roots.shape[2]))
+
+    def padded(self, rank: int) -> _Pool:
+        """The same with further rows of zeros in each root."""
+        more, none = (0, rank - self.roots.shape[1]), (0, 0)
+        if not more[1]:
+            return self
+        across = self.across
+        return _Pool(
+            self.numbers,
+            np.pad(self.roots, (none, more, none)),
+            np.pad(self.inner, (none, more, more)),
+            None if across is None else np.pad(across, (none, more, none)),
+            self.beyond,
+        )
+
+    def _best_of(self, most: int) -> _Pool:
+        """The rows with the largest gains, at least one, in the order of their numbers."""
+        most = max(1, most)
+        if len(self.numbers) <= most:
+            return self
+        gain = self.gain()
+        order = np.argpartition(-gain, most)
+        best = self._only(np.sort(order[:most]))
+        return replace(best, beyond=max(self.beyond, float(gain[order[most:]].max())))
+
+    def _only(self, places: NDArray[np.intp]) -> _Pool:
+        if len(places) == len(self.numbers):
+            return self
+        across = None if self.across is None else self.across[places]
+        return _Pool(
+            self.numbers[places], self.roots[places], self.inner[places], across, self.beyond
+        )
+
+    def gain(self) -> Float:
+        """Each row's gain: nats, or the fall of the targets' variances."""
+        if self.across is None:
+            return _half_log_det(self.inner)
+        if self.inner.shape[1] == 1:
+            return np.asarray(np.sum(self.across[:, 0] ** 2, axis=1) / (1 + self.inner[:, 0, 0]))
+        solved = np.linalg.solve(_plus_one(self.inner), self.across)
+        return np.asarray(np.einsum("nrq,nrq->n", self.across, solved))
+
+    def best(self) -> int | None:
+        """The place of the best row; None if another pass might find a better one."""
+        gain = np.where(self.out, -np.inf, self.gain())
+        place = int(np.argmax(gain))
+        if self.out[place] or (self.across is None and gain[place] < self.beyond):
+            return None
+        return place
+
+    def take(self, place: int, state: _State, *, repeat: bool) -> tuple[float, Float]:
+        """Choose a row: update P, K and H; return its gain in nats, and what is left."""
+        root, gain = self.roots[place], float(_half_log_det(self.inner[place : place + 1])[0])
+        b = state.covariance @ root.T
+        c = np.linalg.inv(_plus_one(self.inner[place]))
+        w = self.roots @ b
+        if w.shape[1] == 1:
+            w *= np.sqrt(c[0, 0])
+            self.inner -= w * w
+        else:
+            self.inner -= w @ c @ w.transpose(0, 2, 1)
+        if self.across is not None and state.target is not None:
+            scale = np.sqrt(c[0, 0]) * np.eye(1) if w.shape[1] == 1 else c
+            self.across -= w @ (scale @ (b.T @ state.target.T))
+        state.covariance = state.covariance - b @ c @ b.T
+        self.out[place] = not repeat
+        return gain, state.left()
+
+
+def _joined(pools: Sequence[_Pool]) -> _Pool:
+    """The rows of several pools."""
+    if len(pools) == 1:
+        return pools[0]
+    rank = max(pool.roots.shape[1] for pool in pools)
+    numbers, roots, inner, across, beyond = zip(
+        *(
+            (p.numbers, p.roots, p.inner, p.across, p.beyond)
+            for p in (p.padded(rank) for p in pools)
+        ),
+        strict=True,
+    )
+    return _Pool(
+        np.concatenate(numbers),
+        np.concatenate(roots),
+        np.concatenate(inner),
+        None if across[0] is None else np.concatenate(across),
+        max(beyond),
+    )
+
+
+def _inner(roots: Float, covariance: Float | None = None) -> Float:
+    """U_n P U_nᵀ, (n, r, r); P is I by default."""
+    moved = roots if covariance is None else roots @ covariance
+    if roots.shape[1] == 1:
+        return np.einsum("nrd,nrd->n", moved, roots)[:, None, None]
+    return np.asarray(moved @ roots.transpose(0, 2, 1))
+
+
+def _plus_one(inner: Float) -> Float:
+    return inner + np.eye(inner.shape[-1])
+
+
+def _half_log_det(inner: Float) -> Float:
+    """½ log det(I + K_n), (n, r, r) → (n,)."""
+    if inner.shape[1] == 1:
+        return np.asarray(0.5 * np.log1p(np.maximum(inner[:, 0, 0], 0.0)))
+    return np.asarray(0.5 * np.linalg.slogdet(_plus_one(inner))[1])
