@@ -38,8 +38,9 @@ __all__ = ["Choice", "Roots", "Whitened", "gains", "greedy_design", "whitened"]
 #: Chunks of consecutive rows: their root information in whitened coordinates, (n, r, d).
 Roots = Callable[[], Iterator[Float]]
 
-# Numbers of root information that a pass keeps: 32 MB, of which twice as many are held at times.
-_KEPT = 4_000_000
+# Numbers of root information that a pass keeps: with four times as many there are hardly fewer
+# passes, and each choice looks at all that are kept.
+_KEPT = 1_000_000
 
 
 # Draws needed for each coordinate, so that no direction's variance is all noise.
