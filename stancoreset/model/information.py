@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float
-from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
-from stancoreset.model.new_rows import NewRows, coreset_rows, limits, read_new_rows
+from stancoreset.model.new_rows import NewRows, limits, read_new_rows
 from stancoreset.model.pointwise import quantity_names
 from stancoreset.model.quantities import bind_original
 from stancoreset.model.session import Data, Session
@@ -214,11 +214,20 @@ def _roots(
     session: Session, original: StanProgram, rows: Data, posterior: Any, draws: Any, asked: Asked
 ) -> _Roots:
     """The rows' root information, in closed form if the likelihood has one."""
+    statistics = session.program.outcome_statistics
+    if statistics:
+        raise ProgramError(
+            f"the density of every row of '{original.name}' depends on {', '.join(statistics)}, "
+            "computed from the outcomes of all rows, so that no row tells anything by itself; "
+            "write the model without it"
+        )
+    if asked.replicated:
+        quantity_names(original, list(asked.replicated.values()))
     fit = posterior if isinstance(posterior, CoresetFit) else None
     new = read_new_rows(session, original, rows, fit, asked.replicated)
     theta = session.points(new.data, draws)
     psi = session.seen(new.data, theta)
-    kernel = _kernel(session, new, fit)
+    kernel = _kernel(session, new)
     new.require_outcomes(None if kernel is None else kernel.outcome)
     if kernel is not None:
         return _glm_roots(session, new, kernel, psi)
@@ -238,13 +247,12 @@ def _draws_of(posterior: Any) -> Any:
     return posterior.corrected()
 
 
-def _kernel(session: Session, new: NewRows, fit: CoresetFit | None) -> GlmKernel | None:
-    """The GLM that the rows' likelihood is, found on the coreset's rows, which have outcomes."""
+def _kernel(session: Session, new: NewRows) -> GlmKernel | None:
+    """The GLM that the rows' likelihood is, if it is one."""
     if not session.glm:
         return None
     seen = session.likelihood
-    data = (coreset_rows(session.program, fit) if fit is not None else {}) or new.some
-    return find_glm(seen.program, seen.density(), seen.with_log_lik(), data).kernel
+    return find_glm(seen.program, seen.density(), seen.with_log_lik(), new.some).kernel
 
 
 def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) -> _Roots:

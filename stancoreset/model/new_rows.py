@@ -23,7 +23,7 @@ from stancoreset.rows.tables import Source, StoredRows, Table
 from stancoreset.stan import StanProgram, WeightedProgram
 from stancoreset.stan.data import Scope, evaluate_int, raw_data
 
-__all__ = ["NewRows", "coreset_rows", "limits", "read_new_rows"]
+__all__ = ["NewRows", "limits", "read_new_rows"]
 
 # Largest residual of an affine function, relative to its values, and rows for each of its numbers.
 _AFFINE, _ROWS_EACH = 1e-9, 2
@@ -94,7 +94,7 @@ def read_new_rows(
         If predictors are missing, or data have the wrong type or shape.
     """
     program = session.program
-    known = {} if fit is None else coreset_rows(program, fit)
+    known = {} if fit is None else _coreset_rows(program, fit)
     unseen = tuple(dict.fromkeys((*outcomes(original, program.rows), *named)))
     data: StanData
     if isinstance(rows, type) or not isinstance(rows, Source):
@@ -102,6 +102,10 @@ def read_new_rows(
             raw = raw_data(rows)
         except (DataError, OptionError) as error:
             raise type(error)(f"rows: {error}") from error
+        if program.counted:  # cells of a table, whose places are computed from its sizes
+            data = session.adopted.complete(program.check(raw), session.engine)
+            session.choose_coordinates(data)
+            return NewRows(program, data, (), unseen)
         data, unknown = _completed(program, raw, known, unseen)
     else:
         data, unknown = _opened(session, rows, known, unseen, fit)
@@ -111,7 +115,7 @@ def read_new_rows(
     return NewRows(program, data, unknown, unseen)
 
 
-def coreset_rows(program: WeightedProgram, fit: CoresetFit) -> dict[str, Any]:
+def _coreset_rows(program: WeightedProgram, fit: CoresetFit) -> dict[str, Any]:
     """The data of a fit's coreset that the program declares; empty if the fit has kept none."""
     found = fit.data or {}
     declared = {d.name for d in program.program.data}

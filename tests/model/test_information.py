@@ -13,7 +13,7 @@ from scipy.stats import nbinom, norm
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 500, "chains": 2, "show_progress": False}
 LOGISTIC = """
@@ -270,6 +270,43 @@ def test_levels_keep_their_codes(tmp_path):
         assert np.allclose(found.gain, expected.gain, rtol=1e-12)
         with pytest.raises(DataError, match="'centre'"):
             model.information(odd, fit)
+
+
+CELLS = """
+data { int P; int I; array[P, I] int<lower=0, upper=1> y; }
+parameters { vector[P] theta; vector[I] b; }
+model {
+  theta ~ normal(0, 1);
+  b ~ normal(0, 2);
+  for (p in 1:P) for (i in 1:I) y[p, i] ~ bernoulli_logit(theta[p] - b[i]);
+}
+"""
+
+
+def test_cells_of_a_table_are_rows():
+    theta, y = normal_draws(7), np.random.default_rng(0).integers(0, 2, (4, 3))
+    draws = {"theta": theta[None, :, :4], "b": theta[None, :, 4:]}
+    with sc.CoresetModel(stan_code=CELLS, engine="stanli") as model:
+        found = model.information({"P": 4, "I": 3, "y": y}, draws, draws=len(theta))
+        with pytest.raises(DataError, match="'y'"):
+            model.information({"P": 4, "I": 3}, draws)
+    z = np.array([np.eye(7)[p] - np.eye(7)[4 + i] for p in range(4) for i in range(3)])
+    squared = ((y.ravel()[:, None] - expit(z @ theta.T)) ** 2).mean(axis=1)
+    expected = brute(theta, squared[:, None, None] * outer(z))
+    assert np.allclose(np.sort(found.gain), np.sort(expected), rtol=1e-5)
+
+
+def test_rows_that_depend_on_all_outcomes_are_refused():
+    code = """
+    data { int N; vector[N] y; }
+    transformed data { real m = mean(y); }
+    parameters { real a; }
+    model { a ~ normal(0, 1); y ~ normal(a + m, 1); }
+    """
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        draws = {"a": np.random.default_rng(0).normal(size=100)}
+        with pytest.raises((ProgramError, DataError), match=r"outcomes of all rows"):
+            model.information({"y": np.zeros(5)}, draws)
 
 
 BAD_ROWS = {
