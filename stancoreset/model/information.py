@@ -22,6 +22,7 @@ generalized linear models, section 6; see `stancoreset.selection.design` for the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import check_whole
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
@@ -85,6 +87,7 @@ class Information:
 
         They may tell the same: `CoresetModel.design` chooses rows that complete each other.
         """
+        check_whole("size", size, 1)
         return np.argsort(-self.gain, kind="stable")[:size]
 
     def to_frame(self) -> pd.DataFrame:
@@ -289,20 +292,30 @@ def _gradient_roots(
     at = np.linspace(0, len(psi) - 1, min(count, len(psi))).round().astype(int)
     gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
     if asked.replicated:
-        each, how = _simulated(session, original, new, gradients, theta[at], asked)
-    elif not new.unknown:
-        each, how = gradients.given, "outcomes as given"
+        scores, how = _simulated(session, original, gradients, theta[at], asked)
+    elif new.unknown:
+        scores, how = _summed(gradients)
     else:
-        each, how = _summed(new, gradients)
+        scores, how = gradients.given, "outcomes as given"
+
+    def roots(rows: dict[str, Any]) -> Float:
+        weights = rows.get(session.program.weights)
+        found = _root(scores(rows), len(at))
+        return found if weights is None else found * np.sqrt(weights)[:, None, None]
+
     width = found.factor.shape[1]
-    size = min(_ROWS, _NUMBERS // (len(at) * (2 * width + 1)), _NUMBERS // max(1, width) ** 2)
-    likelihood = f"gradients at {len(at)} draws, {how}"
-    return _Roots(new, found, lambda rows: _root(each(rows)), max(1, size), likelihood)
+    each = max(len(at) * (2 * width + 1), width**2, 1)
+    size = max(1, min(_ROWS, _NUMBERS // each))
+    return _Roots(new, found, roots, size, f"gradients at {len(at)} draws, {how}")
+
+
+#: From a chunk of rows, blocks of scores (n, s, d), whose squares add up to the rows' information.
+_Scores = Callable[[dict[str, Any]], Iterator[Float]]
 
 
 @dataclass(frozen=True)
 class _Gradients:
-    """Rows' information along the axes of V, (n, d, d), at draws `psi` (S, p).
+    """Rows' log likelihoods at draws `psi` (S, p), and their derivatives along the axes of V.
 
     `session` is that of the likelihood as a function of ψ, and `factor` a root of V.
     """
@@ -314,24 +327,16 @@ class _Gradients:
 
     def bind(self, rows: dict[str, Any], **outcomes: Any) -> BoundModel:
         """Bind a chunk of rows, perhaps with other outcomes."""
-        program = self.session.program
-        data = stan_rows(program, self.new.shared, {**rows, **outcomes})
+        data = stan_rows(self.session.program, self.new.shared, {**rows, **outcomes})
         return self.session.with_log_lik().bind(data)
 
-    def given(self, rows: dict[str, Any]) -> Float:
-        """mean_s g_ns g_nsᵀ, times the rows' weights."""
+    def given(self, rows: dict[str, Any]) -> Iterator[Float]:
+        """Scores with the outcomes that the rows have."""
         with self.bind(rows) as bound:
-            _, gradients = self.along(bound, self.psi)
-        found = np.einsum("snd,sne->nde", gradients, gradients) / len(self.psi)
-        return np.asarray(found * self.weights(rows, found)[:, None, None])
-
-    def weights(self, rows: dict[str, Any], like: Float) -> Float:
-        """The rows' weights, by default one."""
-        found = rows.get(self.session.program.weights)
-        return np.ones(len(like)) if found is None else np.asarray(found, dtype=np.float64)
+            yield self.along(bound, self.psi)[1] / np.sqrt(len(self.psi))
 
     def along(self, bound: BoundModel, psi: Float) -> tuple[Float, Float]:
-        """Log likelihoods (S, n) and their derivatives along the axes of V, (S, n, d)."""
+        """Log likelihoods (n, S) and their derivatives along the axes of V, (n, S, d)."""
         width = self.factor.shape[1]
         steps = np.concatenate([np.zeros((1, len(self.factor))), self.factor.T, -self.factor.T])
         points = np.ascontiguousarray(psi[:, None] + _STEP * steps).reshape(-1, psi.shape[1])
@@ -344,14 +349,12 @@ class _Gradients:
                 "leave it out"
             )
         slopes = (values[:, 1 : width + 1] - values[:, width + 1 :]) / (2 * _STEP)
-        return values[:, 0], np.moveaxis(slopes, 1, 2)
+        return values[:, 0].T, slopes.transpose(2, 0, 1)
 
 
-Each = Callable[[dict[str, Any]], Float]
-
-
-def _summed(new: NewRows, gradients: _Gradients) -> tuple[Each, str]:
-    """Sums over the values of an outcome that is a whole number between declared bounds."""
+def _summed(gradients: _Gradients) -> tuple[_Scores, str]:
+    """Scores of all values of an outcome that is a whole number between declared bounds."""
+    new = gradients.new
     bounds = limits(new.program, new.unknown[0], new.some) if len(new.unknown) == 1 else None
     if bounds is None or not 0 <= bounds[1] - bounds[0] < _VALUES:
         raise OptionError(
@@ -363,40 +366,35 @@ def _summed(new: NewRows, gradients: _Gradients) -> tuple[Each, str]:
         )
     name, (lower, upper) = new.unknown[0], bounds
 
-    def each(rows: dict[str, Any]) -> Float:
+    def scores(rows: dict[str, Any]) -> Iterator[Float]:
         total: Any = 0.0
-        chances: Any = 0.0
         for value in range(lower, upper + 1):
             with gradients.bind(rows, **{name: np.full_like(rows[name], value)}) as bound:
                 log_lik, slopes = gradients.along(bound, gradients.psi)
             chance = np.exp(log_lik)
-            chances = chances + chance
-            total = total + np.einsum("sn,snd,sne->nde", chance, slopes, slopes)
-        off = np.abs(chances - 1.0)
+            total = total + chance
+            yield slopes * np.sqrt(chance / len(gradients.psi))[:, :, None]
+        off = np.abs(total - 1.0)
         if off.max() > _TOTAL:
             raise OptionError(
                 f"the probabilities of {name} = {lower} … {upper} add up to "
-                f"{np.ravel(chances)[off.argmax()]:.6g}, since the program's log_lik leaves "
+                f"{np.ravel(total)[off.argmax()]:.6g}, since the program's log_lik leaves "
                 "constants out: name the generated quantity that simulates it, as in "
                 f'replicated={{"{name}": "…"}}'
             )
-        found = np.asarray(total) / len(gradients.psi)
-        return np.asarray(found * gradients.weights(rows, found)[:, None, None])
 
-    return each, f"summed over {name} = {lower} … {upper}"
+    return scores, f"summed over {name} = {lower} … {upper}"
 
 
 def _simulated(
     session: Session,
     original: StanProgram,
-    new: NewRows,
     gradients: _Gradients,
     theta: Float,
     asked: Asked,
-) -> tuple[Each, str]:
-    """Averages over outcomes that the author's program simulates at the draws."""
-    program, names = session.program, tuple(asked.replicated.values())
-    wanted = quantity_names(original, list(dict.fromkeys(names)))
+) -> tuple[_Scores, str]:
+    """Scores with outcomes that the author's program simulates at the draws."""
+    program, new = session.program, gradients.new
     odd = [name for name in asked.replicated if name not in program.rows]
     if odd:
         raise OptionError(
@@ -415,24 +413,22 @@ def _simulated(
             "cannot simulate outcomes of others: give outcomes instead of replicated="
         )
     compiled = session.engine.compile(original.code, name=original.name)
+    wanted = tuple(dict.fromkeys(asked.replicated.values()))
 
-    def each(rows: dict[str, Any]) -> Float:
+    def scores(rows: dict[str, Any]) -> Iterator[Float]:
         data = stan_rows(program, new.shared, rows)
         with bind_original(compiled, original, data, asked.seed) as bound:
             found = bound.generated(theta, wanted, asked.seed)
-        total: Any = 0.0
-        for draw, psi in enumerate(gradients.psi):
+        for draw in range(len(theta)):
             outcomes = {
                 name: _as_rows(found[made][draw], program.rows[name], rows[name], name)
                 for name, made in asked.replicated.items()
             }
             with gradients.bind(rows, **outcomes) as bound:
-                _, slopes = gradients.along(bound, psi[None])
-            total = total + np.einsum("nd,ne->nde", slopes[0], slopes[0])
-        mean = np.asarray(total) / len(gradients.psi)
-        return np.asarray(mean * gradients.weights(rows, mean)[:, None, None])
+                slopes = gradients.along(bound, gradients.psi[draw : draw + 1])[1]
+            yield slopes / np.sqrt(len(theta))
 
-    return each, f"outcomes simulated by {', '.join(wanted)}"
+    return scores, f"outcomes simulated by {', '.join(wanted)}"
 
 
 def _as_rows(values: Float, axis: int, like: Any, name: str) -> Any:
@@ -446,14 +442,23 @@ def _as_rows(values: Float, axis: int, like: Any, name: str) -> Any:
     return moved.astype(np.asarray(like).dtype)
 
 
-def _root(information: Float) -> Float:
-    """U_n with U_nᵀ U_n = I_n, (n, d, d) → (n, r, d), without directions of no information."""
-    values, vectors = np.linalg.eigh(information)
-    values = np.maximum(values, 0.0)
-    top = values.max(axis=0, initial=0.0)
-    kept = np.flatnonzero(top > _RANK * top.max(initial=0.0)) if top.any() else [-1]
-    roots = np.sqrt(values)[:, None, :] * vectors
-    return np.ascontiguousarray(roots[:, :, kept].transpose(0, 2, 1))
+def _root(scores: Iterator[Float], draws: int) -> Float:
+    """U_n with U_nᵀ U_n = Σ g gᵀ over a row's scores g, (n, r, d), r as small as can be.
+
+    Few scores are turned by the eigenvectors of their inner products, (n, s, s); with more of them
+    than coordinates, U_n is the root of the sum itself.
+    """
+    first = next(scores)
+    blocks = itertools.chain([first], scores)
+    if draws < first.shape[2]:
+        every = np.concatenate(list(blocks), axis=1)
+        values, vectors = np.linalg.eigh(every @ every.transpose(0, 2, 1))
+        roots = vectors.transpose(0, 2, 1) @ every
+    else:
+        values, vectors = np.linalg.eigh(sum(g.transpose(0, 2, 1) @ g for g in blocks))
+        roots = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
+    top = values.max(axis=0)
+    return np.ascontiguousarray(roots[:, top >= _RANK * top.max()])
 
 
 # Targets ----------------------------------------------------------------------------------

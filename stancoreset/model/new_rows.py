@@ -148,10 +148,12 @@ def _completed(
 
 def _lacking(program: WeightedProgram, lacking: Sequence[str], unseen: Sequence[str]) -> DataError:
     carried = [n for n in program.rows if n not in program.frozen and n not in unseen]
-    outcome = f"outcomes ({', '.join(unseen)})" if unseen else "its outcome"
+    said = f"outcomes ({', '.join(unseen)}) only if known"
+    if not unseen:
+        said = "its outcome, if that is known (replicated= names one that is not)"
     return DataError(
         f"the rows lack {', '.join(lacking)}; expected every predictor of the program "
-        f"({', '.join(carried)}), and {outcome} only if known"
+        f"({', '.join(carried)}), and {said}"
     )
 
 

@@ -120,6 +120,15 @@ def test_given_outcomes_enter_by_squared_scores(stan_logistic):
     assert np.allclose(found.gain, brute(theta, squared[:, None, None] * outer(Z)), rtol=1e-5)
 
 
+def test_fewer_scores_than_coordinates(stan_logistic):
+    theta, draws = logistic_draws()
+    y = np.random.default_rng(0).integers(0, 2, 40)
+    found = stan_logistic.information({"X": X, "y": y, "D": 3}, draws, draws=2)
+    squared = ((y[:, None] - expit(Z @ theta[[0, -1]].T)) ** 2).mean(axis=1)
+    assert np.allclose(found.gain, brute(theta, squared[:, None, None] * outer(Z)), rtol=1e-5)
+    assert stan_logistic.design({"X": X, "y": y, "D": 3}, draws, 3, draws=2).rows.shape == (3,)
+
+
 def test_probit_rows_are_summed_over():
     theta = normal_draws(2)
     x = np.linspace(-2, 2, 9)
