@@ -28,7 +28,11 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
     )
     found.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
     found.add_argument(
-        "rows", nargs="+", metavar="ROWS", help="Stan JSON, .npz, .csv or .parquet; the last wins"
+        "rows",
+        nargs="*",
+        metavar="ROWS",
+        help="Stan JSON, .npz, .csv or .parquet; the last wins. Default: the run's own coreset, "
+        "each row as often as its weight says",
     )
     found.add_argument(
         "--columns",
@@ -66,16 +70,17 @@ def information(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Score or choose rows; return the exit code."""
     from stancoreset.checks import check_path
     from stancoreset.model import load_fit
-    from stancoreset.rows.tables import described
 
     if args.size is None and (args.target or args.repeat):
         raise OptionError("--target and --repeat are for a choice of rows: add --size K")
     out = None if args.out is None else check_path("out", args.out)
     fit = load_fit(args.run_dir)
-    rows = described(args.rows[0] if len(args.rows) == 1 else args.rows, args.columns)
     with _model_of(fit) as model:
-        found = _asked(model, rows, fit, args)
+        found = _asked(model, _rows(fit, args), fit, args)
     table = found.to_frame()
+    if not args.rows:
+        table["row"] = fit.coreset.indices
+        table.insert(1, "weight", fit.coreset.weights)
     if out is not None:
         try:
             table.to_csv(out, index=False)
@@ -89,6 +94,22 @@ def information(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if out is not None:
         say(f"\n{len(table):,} rows are in {out}")
     return 0
+
+
+def _rows(fit: CoresetFit, args: argparse.Namespace) -> Any:
+    """The rows of files, which may stay on disk, or of the coreset."""
+    from stancoreset.rows.tables import described
+
+    if args.rows:
+        return described(args.rows[0] if len(args.rows) == 1 else args.rows, args.columns)
+    if args.size is not None or args.columns is not None:
+        raise OptionError("--size and --columns are for further rows: name a file of them")
+    if fit.data is None:
+        raise OptionError(
+            "the run has not kept its coreset's rows, because an earlier version wrote it: fit "
+            "again, or name a file of rows"
+        )
+    return fit.data
 
 
 def _model_of(fit: CoresetFit) -> CoresetModel:

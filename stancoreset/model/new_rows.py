@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.checks import is_whole, shown
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.model.fit import CoresetFit
@@ -141,8 +142,13 @@ def _completed(
     raw = {**_shared(program, known), **{n: known[n] for n in absent}, **raw}
     if program.obs not in raw:
         raw |= dict.fromkeys((program.obs, *program.shared), _length(program, raw, carried))
+    count = raw[program.obs]
+    if not is_whole(count) or count < 1:
+        raise DataError(
+            f"rows: {program.obs} is {shown(count)}, expected the number of rows, at least 1"
+        )
     for name in lacking:
-        raw[name] = _stand_in(program, name, int(raw[program.obs]), known)
+        raw[name] = _stand_in(program, name, int(count), known)
     return program.check(raw), tuple(lacking)
 
 

@@ -69,6 +69,18 @@ def test_rows_stay_on_disk(run, capsys):
     assert [one["row"] for one in stored] == [one["row"] for one in loaded]
 
 
+def test_rows_of_the_coreset(run, capsys):
+    assert main(["information", str(run / "run"), "--json", "--quiet"]) == 0
+    table = pd.DataFrame(json.loads(capsys.readouterr().out))
+    coreset = sc.load_fit(run / "run").coreset
+    assert list(table) == ["row", "weight", "gain"]
+    assert table["row"].tolist() == coreset.indices.tolist()
+    assert np.allclose(table["weight"], coreset.weights)
+    assert (table["gain"] > 0).all()
+    assert main(["information", str(run / "run"), "--size", "3"]) == 2
+    assert "name a file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

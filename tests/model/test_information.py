@@ -323,6 +323,8 @@ BAD_ROWS = {
     "shape": ({"X": np.zeros((5, 2)), "D": 3}, "shape"),
     "not finite": ({"X": np.full((5, 3), np.nan), "D": 3}, "finite"),
     "nothing": ({}, "the rows lack X"),
+    "count": ({"X": X, "D": 3, "N": "many"}, "rows: N is 'many'"),
+    "no rows": ({"X": np.zeros((0, 3)), "D": 3}, "rows: N is 0"),
     "file": ("nowhere.json", "rows: no such data file"),
     "outcome": ({"X": X, "D": 3, "y": np.full(40, 2)}, "y.*2|2.*y"),
 }
