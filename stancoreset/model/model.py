@@ -1062,8 +1062,9 @@ class CoresetModel(Closing):
     ) -> Design:
         """Choose the rows that together are expected to add most to a posterior.
 
-        Rows are chosen one after the other, each for what it adds to those before it; the gain is
-        at least 63 % of the best possible choice's (1 − 1/e).
+        Rows are chosen one after the other, each for what it adds to those before it. Without a
+        target, their gain is at least 63 % of the best possible set's (1 − 1/e). Observe them, fit
+        again, and choose the next ones from the new posterior.
 
         Parameters
         ----------

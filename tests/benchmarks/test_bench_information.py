@@ -143,7 +143,7 @@ def problems():
     yield "sparse", SPARSE, x, x @ truth + 0.7 * rng.normal(size=1_000), ("beta",)
 
 
-@pytest.mark.parametrize("problem", problems(), ids=["logistic", "sparse"])
+@pytest.mark.parametrize("problem", list(problems()), ids=["logistic", "sparse"])
 def test_sequential_design(benchmark, problem):
     """Six times ten rows more than the first 30, each refit started from the one before."""
     name, code, x, y, variables = problem
