@@ -172,7 +172,8 @@ def design(
                 f"target {names[int(np.argmax(none))]!r} does not vary with what the rows see, so "
                 "no row tells anything about it; name another parameter or generated quantity"
             )
-    choice = greedy_design(found.chunks, size, target=covariances, repeat=repeat)
+    width = found.posterior.factor.shape[1]
+    choice = greedy_design(found.chunks, width, size, target=covariances, repeat=repeat)
     sd = np.empty((len(choice.rows), 0))
     if covariances is not None:
         linear = np.sum(covariances**2, axis=1)
@@ -210,7 +211,17 @@ class _Roots:
 
     def chunks(self) -> Iterator[Float]:
         """The roots of all rows, in order."""
-        yield from ordered(self.of, self.rows.chunks(self.size), self.threads)
+        start = 0
+        for roots in ordered(self.of, self.rows.chunks(self.size), self.threads):
+            bad = ~np.isfinite(roots).all(axis=(1, 2))
+            if bad.any():
+                raise DataError(
+                    f"the information of row {start + int(np.argmax(bad))} (counting from 0) is "
+                    "not finite, since its predictors lie too far from the fitted rows: correct "
+                    "the row, or leave it out"
+                )
+            start += len(roots)
+            yield roots
 
 
 def _roots(

@@ -123,6 +123,7 @@ def gains(roots: Float) -> Float:
 
 def greedy_design(
     roots: Roots,
+    width: int,
     size: int,
     *,
     target: Float | None = None,
@@ -135,6 +136,8 @@ def greedy_design(
     ----------
     roots : callable
         Makes an iterator over all rows, as often as it is called.
+    width : int
+        Number of whitened coordinates, d.
     size : int
         Number of rows, k; fewer if there are fewer.
     target : ndarray, shape (q, d), optional
@@ -147,20 +150,18 @@ def greedy_design(
     kept : int
         Numbers that a pass may keep.
     """
-    state: _State | None = None
-    chosen: list[tuple[int, float, Float]] = []
+    state = _State(np.eye(width), target)
+    chosen: list[int] = []
+    found: list[tuple[float, Float]] = []
     while len(chosen) < size:
-        without = [] if repeat else [row for row, *_ in chosen]
-        pool = _Pool.of(roots(), state, target, without, kept)
+        pool = _Pool.of(roots(), state, [] if repeat else chosen, kept)
         if not len(pool.numbers):
             break
-        state = state or _State(np.eye(pool.roots.shape[2]), target)
         while len(chosen) < size and (place := pool.best()) is not None:
-            found = pool.take(place, state, repeat=repeat)
-            chosen.append((int(pool.numbers[place]), *found))
-    assert state is not None
-    rows, gain, left = zip(*chosen, strict=True)
-    return Choice(np.array(rows), np.array(gain), np.array(left), state.covariance)
+            chosen.append(int(pool.numbers[place]))
+            found.append(pool.take(place, state, repeat=repeat))
+    gain, left = (np.array(each) for each in zip(*found, strict=True))
+    return Choice(np.array(chosen), gain, left, state.covariance)
 
 
 @dataclass
@@ -204,29 +205,26 @@ class _Pool:
     def of(
         cls,
         chunks: Iterator[Float],
-        state: _State | None,
-        target: Float | None,
+        state: _State,
         without: Sequence[int],
         kept: int,
     ) -> _Pool:
         """Pass over all rows but some."""
-        kept_back, held, start, beyond = [], 0, 0, -np.inf
+        pools: list[_Pool] = []
+        start, beyond = 0, -np.inf
         for roots in chunks:
-            here = state or _State(np.eye(roots.shape[2]), target)
-            inner, across = _inner(roots, here.covariance), None
-            if here.target is not None:
-                across = roots @ (here.covariance @ here.target.T)
+            inner, across = _inner(roots, state.covariance), None
+            if state.target is not None:
+                across = roots @ (state.covariance @ state.target.T)
             numbers = np.arange(start, start + len(roots))
-            more = cls(numbers, roots, inner, across, beyond)
-            more = more._only(np.flatnonzero((more.gain() > beyond) & ~np.isin(numbers, without)))
-            kept_back.append(more)
-            start, held = start + len(roots), held + len(more.numbers)
-            most = kept // max(1, roots[0].size)
-            if held > 2 * most:
-                pool = _joined(kept_back)._best_of(most)
-                kept_back, held, beyond = [pool], len(pool.numbers), pool.beyond
-        pool = _joined(kept_back)
-        return pool._best_of(kept // max(1, pool.roots.shape[1] * pool.roots.shape[2]))
+            start += len(roots)
+            here = cls(numbers, roots, inner, across, beyond)
+            free = (here.gain() > beyond) & ~np.isin(numbers, without)
+            pools.append(here._only(np.flatnonzero(free)))
+            if sum(pool.roots.size for pool in pools) > 2 * kept:
+                pools = [_joined(pools)._best_of(kept)]
+                beyond = pools[0].beyond
+        return _joined(pools)._best_of(kept)
 
     def padded(self, rank: int) -> _Pool:
         """The same with further rows of zeros in each root."""
@@ -242,9 +240,9 @@ class _Pool:
             self.beyond,
         )
 
-    def _best_of(self, most: int) -> _Pool:
+    def _best_of(self, kept: int) -> _Pool:
         """The rows with the largest gains, at least one, in the order of their numbers."""
-        most = max(1, most)
+        most = max(1, kept // max(1, self.roots.shape[1] * self.roots.shape[2]))
         if len(self.numbers) <= most:
             return self
         gain = self.gain()
@@ -279,19 +277,15 @@ class _Pool:
 
     def take(self, place: int, state: _State, *, repeat: bool) -> tuple[float, Float]:
         """Choose a row: update P, K and H; return its gain in nats, and what is left."""
-        root, gain = self.roots[place], float(_half_log_det(self.inner[place : place + 1])[0])
-        b = state.covariance @ root.T
-        c = np.linalg.inv(_plus_one(self.inner[place]))
-        w = self.roots @ b
-        if w.shape[1] == 1:
-            w *= np.sqrt(c[0, 0])
-            self.inner -= w * w
-        else:
-            self.inner -= w @ c @ w.transpose(0, 2, 1)
+        gain = float(_half_log_det(self.inner[place : place + 1])[0])
+        # B C⁻¹ Bᵀ = M Mᵀ, with M = B L⁻ᵀ and C = L Lᵀ
+        half = np.linalg.inv(np.linalg.cholesky(_plus_one(self.inner[place])))
+        moved = state.covariance @ self.roots[place].T @ half.T
+        w = self.roots @ moved
+        self.inner -= w * w if w.shape[1] == 1 else w @ w.transpose(0, 2, 1)
         if self.across is not None and state.target is not None:
-            scale = np.sqrt(c[0, 0]) * np.eye(1) if w.shape[1] == 1 else c
-            self.across -= w @ (scale @ (b.T @ state.target.T))
-        state.covariance = state.covariance - b @ c @ b.T
+            self.across -= w @ (moved.T @ state.target.T)
+        state.covariance = state.covariance - moved @ moved.T
         self.out[place] = not repeat
         return gain, state.left()
 
@@ -301,19 +295,14 @@ def _joined(pools: Sequence[_Pool]) -> _Pool:
     if len(pools) == 1:
         return pools[0]
     rank = max(pool.roots.shape[1] for pool in pools)
-    numbers, roots, inner, across, beyond = zip(
-        *(
-            (p.numbers, p.roots, p.inner, p.across, p.beyond)
-            for p in (p.padded(rank) for p in pools)
-        ),
-        strict=True,
-    )
+    alike = [pool.padded(rank) for pool in pools]
+    across = [pool.across for pool in alike if pool.across is not None]
     return _Pool(
-        np.concatenate(numbers),
-        np.concatenate(roots),
-        np.concatenate(inner),
-        None if across[0] is None else np.concatenate(across),
-        max(beyond),
+        np.concatenate([pool.numbers for pool in alike]),
+        np.concatenate([pool.roots for pool in alike]),
+        np.concatenate([pool.inner for pool in alike]),
+        np.concatenate(across) if across else None,
+        max(pool.beyond for pool in alike),
     )
 
 

@@ -281,6 +281,16 @@ def test_levels_keep_their_codes(tmp_path):
             model.information(odd, fit)
 
 
+def test_information_that_is_not_finite():
+    code = LOGISTIC.replace("bernoulli_logit(", "poisson_log(").replace(
+        "bernoulli_logit_rng", "poisson_log_rng"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        x = np.vstack([X[:3], [[1e5, 0, 0]]])
+        with pytest.raises(DataError, match=r"row 3 .* not finite"):
+            model.design({"X": x, "D": 3}, logistic_draws()[1], 2)
+
+
 CELLS = """
 data { int P; int I; array[P, I] int<lower=0, upper=1> y; }
 parameters { vector[P] theta; vector[I] b; }

@@ -53,7 +53,7 @@ def test_gains_are_log_determinants(rank):
 @pytest.mark.parametrize("kept", [10**6, 24, 1], ids=["all kept", "few kept", "one kept"])
 def test_each_choice_is_the_best_given_those_before(rank, kept):
     roots = problem(rank)
-    choice = greedy_design(in_chunks(roots), 5, kept=kept)
+    choice = greedy_design(in_chunks(roots), 4, 5, kept=kept)
     expected = greedily(lambda chosen: fall(roots, chosen), 12, 5)
     assert choice.rows.tolist() == expected
     falls = [fall(roots, expected[:k]) for k in range(6)]
@@ -64,7 +64,7 @@ def test_each_choice_is_the_best_given_those_before(rank, kept):
 @pytest.mark.parametrize("seed", range(20))
 def test_greedy_designs_have_their_share_of_the_best_sets_gain(seed):
     roots = problem(rank=1 + seed % 2, width=5, seed=seed)
-    found = greedy_design(in_chunks(roots), 4).gain.sum()
+    found = greedy_design(in_chunks(roots), 5, 4).gain.sum()
     best = max(fall(roots, chosen) for chosen in itertools.combinations(range(12), 4))
     assert (1 - np.exp(-1)) * best <= found <= best + 1e-12
 
@@ -72,7 +72,7 @@ def test_greedy_designs_have_their_share_of_the_best_sets_gain(seed):
 @pytest.mark.parametrize("rank", [1, 2])
 def test_targets_variances_fall_most_with_each_choice(rank):
     roots, target = problem(rank), np.random.default_rng(1).normal(size=(2, 4))
-    choice = greedy_design(in_chunks(roots), 5, target=target)
+    choice = greedy_design(in_chunks(roots), 4, 5, target=target)
     expected = greedily(lambda chosen: -left_of(roots, chosen, target).sum(), 12, 5)
     assert choice.rows.tolist() == expected
     each = [left_of(roots, expected[: k + 1], target) for k in range(5)]
@@ -82,10 +82,10 @@ def test_targets_variances_fall_most_with_each_choice(rank):
 
 def test_rows_repeat_only_if_they_may():
     roots = problem()
-    once = greedy_design(in_chunks(roots), 50)
+    once = greedy_design(in_chunks(roots), 4, 50)
     assert sorted(once.rows) == list(range(12))
-    assert sorted(greedy_design(in_chunks(roots), 50, kept=1).rows) == list(range(12))
-    often = greedy_design(in_chunks(roots), 50, repeat=True)
+    assert sorted(greedy_design(in_chunks(roots), 4, 50, kept=1).rows) == list(range(12))
+    often = greedy_design(in_chunks(roots), 4, 50, repeat=True)
     assert len(often.rows) == 50
     assert often.gain.sum() == pytest.approx(fall(roots, often.rows), abs=1e-11)
 
@@ -93,8 +93,8 @@ def test_rows_repeat_only_if_they_may():
 def test_chunks_may_have_roots_of_different_rank():
     roots = problem(rank=2)
     roots[:5, 1] = 0.0
-    ragged = greedy_design(lambda: iter([roots[:5, :1], roots[5:]]), 6)
-    assert ragged.rows.tolist() == greedy_design(in_chunks(roots), 6).rows.tolist()
+    ragged = greedy_design(lambda: iter([roots[:5, :1], roots[5:]]), 4, 6)
+    assert ragged.rows.tolist() == greedy_design(in_chunks(roots), 4, 6).rows.tolist()
 
 
 def test_whitened_draws_have_their_covariance():

@@ -51,8 +51,9 @@ class GlmFisher:
         """U_n of each row, (n, r, d); r is 2 for the normal with unknown σ, else 1."""
         width = len(self.kernel.coefficients.columns)
         along = rows.z.times(self.factor[:width])
-        root = np.sqrt(rows.weights * self._curvature(rows, along, self.mean[:width]))
-        along *= root[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # the Poisson's, of absurd rows
+            root = np.sqrt(rows.weights * self._curvature(rows, along, self.mean[:width]))
+            along *= root[:, None]
         if len(self.mean) == width:
             return np.asarray(along[:, None, :])
         scale = np.sqrt(2.0 * rows.weights)[:, None] * self.factor[width]
