@@ -16,6 +16,15 @@ from scipy.stats import norm
 import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected import (
+    RowFunction,
+    expected_rows,
+    of_coefficients,
+    one_predictor,
+    row_function,
+    two_predictors,
+    why_not,
+)
 from stancoreset.reference.laplace import laplace
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
@@ -24,16 +33,8 @@ from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
 from stancoreset.selection.coreset import select
 from stancoreset.selection.hermite import products
 from stancoreset.selection.hermite import rows as all_rows
-from stancoreset.selection.hermite.expected import expected_rows
-from stancoreset.selection.hermite.functions import (
-    RowFunction,
-    of_coefficients,
-    row_function,
-    why_not,
-)
 from stancoreset.selection.hermite.products import Plan, SumOfRows, gram, plan
 from stancoreset.selection.hermite.projection import project_hermite
-from stancoreset.selection.hermite.quadrature import one_predictor, two_predictors
 from stancoreset.selection.hermite.rows import AllRows
 from stancoreset.selection.hermite.series import MAX_ORDER, Part, hermite_series
 

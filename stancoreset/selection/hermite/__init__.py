@@ -6,9 +6,11 @@ projection, the expected derivatives that make the best quadratic, and row funct
 
 from __future__ import annotations
 
-from stancoreset.selection.hermite.expected import Expected, ExpectedRows, expected_rows
-from stancoreset.selection.hermite.functions import (
+from stancoreset.reference.expected import (
+    Expected,
+    ExpectedRows,
     RowFunction,
+    expected_rows,
     of_coefficients,
     row_function,
     why_not,

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.parallel import available_cores
-from stancoreset.selection.hermite.series import HermiteSeries, Part, in_threads
+from stancoreset.reference.expected import in_threads
+from stancoreset.selection.hermite.series import HermiteSeries, Part
 
 __all__ = ["BUDGET", "Plan", "SumOfRows", "add_tensors", "between", "gram", "plan", "products_with"]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
+from stancoreset.reference.expected import RowFunction
 from stancoreset.rows.glm import GlmRows
-from stancoreset.selection.hermite.functions import RowFunction
 from stancoreset.selection.hermite.products import add_tensors
 from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
 

@@ -18,7 +18,7 @@ from scipy.special import factorial, roots_hermitenorm
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.selection.hermite.functions import RowFunction
+from stancoreset.reference.expected.functions import RowFunction
 
 __all__ = ["one_predictor", "pairs_of_orders", "two_predictors"]
 

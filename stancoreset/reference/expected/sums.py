@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stancoreset.engines import Float
-from stancoreset.reference import GaussianFit
-from stancoreset.rows.glm import GlmKernel, GlmRows
-from stancoreset.selection.hermite.functions import (
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected.functions import (
     RowFunction,
     coordinates,
     of_coefficients,
     row_function,
 )
-from stancoreset.selection.hermite.quadrature import one_predictor, two_predictors
-from stancoreset.selection.hermite.series import Placed, blocks, in_threads
+from stancoreset.reference.expected.placed import Placed, blocks, in_threads
+from stancoreset.reference.expected.quadrature import one_predictor, two_predictors
+from stancoreset.rows.glm import GlmKernel, GlmRows
 
 __all__ = ["Expected", "ExpectedRows", "expected_rows"]
 
@@ -77,7 +77,8 @@ class Expected:
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:
     """E_q of the rows' weighted log likelihood, its gradient and its Hessian.
 
-    The coordinates of q are those of `hermite_series`.
+    The coordinates of q are the coefficients of η, in the order of the columns of ``rows.z``, and
+    the shared coordinate after them, if there is one.
     """
     moments = _of_two if function.shared else _of_one
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
-from stancoreset.reference import GaussianFit
+from stancoreset.reference.base import GaussianFit
 from stancoreset.rows.glm import GlmKernel
 
 __all__ = ["RowFunction", "coordinates", "of_coefficients", "row_function", "why_not"]

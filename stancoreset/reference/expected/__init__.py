@@ -1,0 +1,39 @@
+"""Expectations of rows' log likelihoods and their derivatives under a Gaussian, by quadrature.
+
+May import reference's Gaussian, rows and engines. Hands out row functions of generalised linear
+models, the quadrature of one row, and sums over rows.
+"""
+
+from __future__ import annotations
+
+from stancoreset.reference.expected.functions import (
+    RowFunction,
+    coordinates,
+    of_coefficients,
+    row_function,
+    why_not,
+)
+from stancoreset.reference.expected.placed import Placed, blocks, in_threads
+from stancoreset.reference.expected.quadrature import (
+    one_predictor,
+    pairs_of_orders,
+    two_predictors,
+)
+from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows
+
+__all__ = [
+    "Expected",
+    "ExpectedRows",
+    "Placed",
+    "RowFunction",
+    "blocks",
+    "coordinates",
+    "expected_rows",
+    "in_threads",
+    "of_coefficients",
+    "one_predictor",
+    "pairs_of_orders",
+    "row_function",
+    "two_predictors",
+    "why_not",
+]

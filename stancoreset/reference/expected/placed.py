@@ -1,0 +1,60 @@
+"""Distributions of rows' linear predictors where coefficients follow a Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.engines import Float
+from stancoreset.parallel import available_cores, one_blas_thread, side_by_side
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected.functions import RowFunction
+from stancoreset.rows.glm import GlmRows
+
+__all__ = ["Placed", "blocks", "in_threads"]
+
+# Rows that a thread works on at a time.
+_BLOCK = 4_096
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Distribution of rows' predictors where the coefficients, and λ after them, follow q.
+
+    `mean` (n,) is μ_n; `own` (n, r) is s_n z_n without its part along v; `along` and `across` (n,)
+    are s_n vᵀz_n and the length of `own`, with one predictor zero and s_n. `other` holds λ₀ and τ.
+    """
+
+    mean: Float = field(repr=False)
+    own: Float = field(repr=False)
+    along: Float = field(repr=False)
+    across: Float = field(repr=False)
+    other: tuple[float, float] = (0.0, 0.0)
+
+    @classmethod
+    def of(cls, rows: GlmRows, function: RowFunction, q: GaussianFit) -> Placed:
+        """Place rows under q."""
+        count = len(q.mean) - function.shared
+        own, mean = np.asarray(rows.z.times(q.chol[:count])), rows.predictor(q.mean[:count])
+        along, other = np.zeros(len(rows)), (0.0, 0.0)
+        if function.shared:
+            spread = float(np.linalg.norm(q.chol[-1]))
+            other = float(q.mean[-1]), spread
+            v = q.chol[-1] / (spread or 1.0)
+            along = own @ v
+            own -= np.outer(along, v)
+        return cls(mean, own, along, np.sqrt(np.einsum("ij,ij->i", own, own)), other)
+
+
+def in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Apply `function` to each item in threads, each of which has linear algebra to itself."""
+    with one_blas_thread():
+        return side_by_side(function, items, available_cores())
+
+
+def blocks(rows: GlmRows) -> list[GlmRows]:
+    """Cut rows into blocks for threads."""
+    return [rows[start : start + _BLOCK] for start in range(0, max(1, len(rows)), _BLOCK)]
