@@ -78,6 +78,7 @@ class GaussianFit:
 # What references' draws are called in legends.
 _LABELS = {
     "laplace": "Laplace fit",
+    "gaussian_vi": "Gaussian variational fit",
     "settled": "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
@@ -104,16 +105,18 @@ class Reference:
     seed : int
         Seed of the draws; additional draws use streams derived from it.
     gaussian : GaussianFit or None
-        The fitted Gaussian; except for ``"laplace"``, it has the draws' mean and covariance.
+        The fitted Gaussian of ``"laplace"`` and ``"gaussian_vi"``, whose draws have a `log_q`; of
+        other references, the Gaussian with the draws' mean and covariance.
     log_prior, log_likelihood : ndarray, shape (S,)
         Values of the full data at the draws, each up to a constant; they also give the target
         of the projection.
     log_q : ndarray, shape (S,), or None
         Log density under the reference, if it has one.
     spare : ndarray, shape (R, P), or None
-        Except for ``"laplace"``: available draws that are not in `draws`.
+        Available draws that are not in `draws`; None if the reference is a Gaussian, which makes
+        new ones.
     elsewhere : ndarray, shape (E, P), or None
-        Draws at other modes found by the search for a Laplace fit's mode, in proportion to
+        Draws at other modes found by the search for a Gaussian's mode, in proportion to
         their mass; see `stancoreset.reference.summits`.
     unsettled : str
         Why draws of prior times quadratic do not take its place, in one clause; empty if they

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
@@ -20,7 +21,15 @@ from stancoreset.reference.base import GaussianFit, Gradient, Progress, Referenc
 from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
 from stancoreset.rows import STEP, FullData
 
-__all__ = ["curvature_width", "gaussian_at", "hessian_width", "laplace"]
+__all__ = [
+    "at_draws",
+    "curvature_width",
+    "elsewhere",
+    "gaussian_at",
+    "hessian_width",
+    "laplace",
+    "modes",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -51,45 +60,61 @@ def laplace(full: FullData, draws: int, seed: int, progress: Progress | None = N
     raised if the mode lies at infinity, the optimizer fails, or the Hessian is not negative
     definite; the message names the parameters at fault.
     """
-    others: list[GaussianFit] = []
+    gaussian, others = modes(full, seed)
+    found = at_draws("laplace", full, gaussian, draws, seed, progress)
+    return replace(found, elsewhere=elsewhere(full, gaussian, others, found, seed))
+
+
+def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
+    """The Laplace fit, and a subsample's Laplace fits at its other modes."""
     if full.in_process:
         start, *others = _subsample_starts(full, seed)
-        gaussian = _nearest(full, start)
-    else:
-        try:
-            mode = full.engine_mode(init=None, seed=seed)
-        except EngineError as error:
-            raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
-        _check_finite_mode(mode, full.param_names)
-        gaussian = _at_mode(full, mode, hessian_width(full.hessian, mode))
-    rng = np.random.default_rng(seed)
-    sample = gaussian.draw(draws, rng)
+        return _nearest(full, start), others
+    try:
+        mode = full.engine_mode(init=None, seed=seed)
+    except EngineError as error:
+        raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
+    _check_finite_mode(mode, full.param_names)
+    return _at_mode(full, mode, hessian_width(full.hessian, mode)), []
+
+
+def at_draws(
+    method: str,
+    full: FullData,
+    gaussian: GaussianFit,
+    draws: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> Reference:
+    """A reference of draws from a Gaussian, at which the full data are evaluated."""
+    sample = gaussian.draw(draws, np.random.default_rng(seed))
     log_prior, log_likelihood = evaluated(full, sample, progress)
-    log_q = gaussian.log_density(sample)
-    weights = log_prior + log_likelihood - log_q
     return Reference(
-        method="laplace",
+        method=method,
         draws=sample,
         param_names=full.param_names,
         seed=seed,
         gaussian=gaussian,
         log_prior=log_prior,
         log_likelihood=log_likelihood,
-        log_q=log_q,
-        elsewhere=_elsewhere(full, gaussian, others, weights, seed),
+        log_q=gaussian.log_density(sample),
     )
 
 
-def _elsewhere(
-    full: FullData, known: GaussianFit, others: list[GaussianFit], log_importance: Float, seed: int
+def elsewhere(
+    full: FullData, known: GaussianFit, others: list[GaussianFit], found: Reference, seed: int
 ) -> Float | None:
-    """Draws at other modes of the full posterior, if the subsample shows any."""
+    """Draws at other modes of the full posterior, if a subsample shows any.
+
+    `known` is the Laplace fit at the mode that the Gaussian reference `found` surrounds.
+    """
     fits = distinct(known, others, lambda start: _nearest(full, start))
     if len(fits) == 1:
         return None
+    assert found.log_q is not None
     rng = np.random.default_rng([seed, 19])
-    found = draws_elsewhere(fits[1:], full.log_density, log_importance, rng)
-    return found if len(found) else None
+    there = draws_elsewhere(fits[1:], full.log_density, found.log_p - found.log_q, rng)
+    return there if len(there) else None
 
 
 def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:

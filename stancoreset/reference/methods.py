@@ -14,6 +14,7 @@ from stancoreset.posterior.arviz import is_container
 from stancoreset.reference.advi import advi
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.draws import from_draws
+from stancoreset.reference.gaussian_vi import gaussian_vi
 from stancoreset.reference.laplace import laplace
 from stancoreset.reference.pathfinder import pathfinder
 from stancoreset.reference.pilot import pilot
@@ -22,7 +23,7 @@ from stancoreset.rows import FullData
 __all__ = ["METHODS", "Method", "ReferenceName", "check_reference", "fit_reference"]
 
 #: The keys of `METHODS`, for type checkers.
-ReferenceName: TypeAlias = Literal["laplace", "pathfinder", "advi", "pilot"]
+ReferenceName: TypeAlias = Literal["laplace", "gaussian_vi", "pathfinder", "advi", "pilot"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Method:
 #: Reference distributions by name, from the cheapest to the most robust.
 METHODS: dict[str, Method] = {
     "laplace": Method("a Gaussian at the posterior mode", laplace),
+    "gaussian_vi": Method("the Gaussian of the highest evidence lower bound", gaussian_vi),
     "pathfinder": Method("Gaussians along paths to the mode, resampled by importance", pathfinder),
     "advi": Method("mean-field variational inference; CmdStan only", advi),
     "pilot": Method("NUTS on a weighted subsample, moved to the full data", pilot),

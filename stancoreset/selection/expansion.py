@@ -97,8 +97,8 @@ class Expansion:
         """
         columns = self.columns
         if self.expected is not None and rows is not None:
-            gradient, hessian = self.expected.of([rows])
-            return gradient[columns], hessian[np.ix_(columns, columns)]
+            found = self.expected.of([rows])
+            return found.gradient[columns], found.hessian[np.ix_(columns, columns)]
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
         found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
@@ -234,12 +234,12 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
     """The expansion with exact expectations in place of derivatives at ψ₀."""
     assert full.glm is not None
     expected, columns = Expected(full.glm, reference.gaussian), expansion.columns
-    gradient, hessian = expected.of(full.glm_rows())
+    found = expected.of(full.glm_rows())
     full.passes.gradients += 1
     return replace(
         expansion,
-        gradient=gradient[columns],
-        hessian=hessian[np.ix_(columns, columns)],
+        gradient=found.gradient[columns],
+        hessian=found.hessian[np.ix_(columns, columns)],
         expected=expected,
     )
 

@@ -23,9 +23,9 @@ __all__ = ["RowFunction", "coordinates", "of_coefficients", "row_function", "why
 class RowFunction:
     """A row's log likelihood ℓ, which depends on λ if it is `shared`.
 
-    `evaluate` maps η (n, Q) and y (n, 1) to ℓ and as many of its derivatives in η as are known,
-    each (n, Q); derivatives up to the third add precision. With a shared coordinate it maps η, λ
-    (Q,) and y to ℓ alone.
+    `evaluate` maps η and y, arrays of shapes that broadcast, to ℓ and as many of its derivatives in
+    η as are known; derivatives up to the third add precision. With a shared coordinate it maps η, λ
+    and y to ℓ alone.
     """
 
     evaluate: Callable[..., tuple[Float, ...]]

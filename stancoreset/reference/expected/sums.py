@@ -62,16 +62,17 @@ class Expected:
     kernel: GlmKernel
     q: GaussianFit = field(repr=False)
 
-    def of(self, chunks: Iterable[GlmRows]) -> tuple[Float, Float]:
-        """E_q[∇L] and E_q[∇²L] of rows with weights, (P,) and (P, P)."""
+    def of(self, chunks: Iterable[GlmRows]) -> ExpectedRows:
+        """E_q of L, ∇L (P,) and ∇²L (P, P), of rows with weights."""
         function, along = row_function(self.kernel), of_coefficients(self.kernel, self.q)
         places, size = coordinates(self.kernel), len(self.q.mean)
-        gradient, hessian = np.zeros(size), np.zeros((size, size))
+        value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
         for chunk in chunks:
             found = expected_rows(chunk, function, along)
+            value += found.value
             np.add.at(gradient, places, found.gradient)
             np.add.at(hessian, (places[:, None], places), found.hessian)
-        return gradient, hessian
+        return ExpectedRows(value, gradient, hessian)
 
 
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:

@@ -1,0 +1,245 @@
+"""Gaussian variational inference: the Gaussian with the highest lower bound on the evidence.
+
+    log p(y) ≥ E_q[log p(θ, y)] + ½ log |2πe V|,      q = N(m, V)
+
+By Bonnet's and Price's theorems the bound is stationary where
+
+    E_q[∇ log p] = 0      and      V⁻¹ = −E_q[∇² log p]
+
+A Laplace fit has the same equations with derivatives at the mode in place of expected ones; the
+mode of a skewed posterior lies beside its mass. A natural-gradient step of length ρ,
+
+    P ← (1 − ρ) P − ρ E_q[∇² log p]      m ← m + ρ P⁻¹ E_q[∇ log p],      P = V⁻¹
+
+is Newton's if ρ = 1. In the proximal form of Khan et al. ρ = β / (1 + β), so that β ≤ 1 is ρ ≤ ½.
+Steps are halved until the bound does not fall.
+
+Expectations of rows of a generalised linear model are one-dimensional integrals, taken by
+quadrature in one pass over the rows (`stancoreset.reference.expected`). All others are averages
+over pairs m ± F z, with z of mean zero and covariance one, where F Fᵀ = V:
+
+    E_q[∇ log p] ≈ mean ∇ log p(m + F z)      E_q[∇² log p] ≈ mean ∇ log p(m + F z) zᵀ F⁻¹
+
+These are exact for quadratics, and for a Gaussian prior. The pairs stay the same from step to
+step, so that the iteration has a fixed point.
+
+References
+----------
+Khan, Babanezhad, Lin, Schmidt & Sugiyama (2016), "Faster stochastic variational inference using
+proximal-gradient methods with general divergence functions", UAI; Khan & Lin (2017),
+"Conjugate-computation variational inference", AISTATS.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from stancoreset.engines import Float
+from stancoreset.errors import ReferenceFitError
+from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
+from stancoreset.reference.expected import Expected, why_not
+from stancoreset.reference.laplace import at_draws, elsewhere, modes
+from stancoreset.rows import FullData
+
+__all__ = ["Expectation", "ascend_bound", "expectation_of", "gaussian_vi"]
+
+_log = logging.getLogger(__name__)
+
+# Norms of the whitened equations at which q is stationary: exact expectations, and averages, whose
+# own error is larger.
+_STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
+# Largest number of steps, and the shortest.
+_STEPS, _SHORTEST = 200, 1e-6
+# Rounding error of a bound, relative.
+_ROUNDING = 1e-11
+# Pairs of points: at least, at most, and so many that rows times points are about this number.
+_FEWEST, _MOST, _ROWS_AND_POINTS = 32, 1_024, 1 << 21
+_ADVICE = 'use reference="laplace", or posterior draws of your own (reference=draws)'
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """E_q of the log density, up to a constant, and of its derivatives.
+
+    `gradient` is (P,), `hessian` (P, P), and `error` is the standard error of `value`, zero if it
+    is exact.
+    """
+
+    value: float
+    gradient: Float = field(repr=False)
+    hessian: Float = field(repr=False)
+    error: float = 0.0
+
+    def bound(self, q: GaussianFit) -> float:
+        """The lower bound on the log evidence at q, up to the same constant."""
+        entropy = 0.5 * len(q.mean) * np.log(2 * np.pi * np.e) + np.linalg.slogdet(q.chol)[1]
+        return self.value + float(entropy)
+
+    def left(self, q: GaussianFit) -> float:
+        """How far q is from stationary, in its standard deviations: zero where it is."""
+        slope, bend = self._whitened(q)
+        return float(max(np.linalg.norm(slope), np.linalg.norm(bend + np.eye(len(slope)))))
+
+    def step(self, q: GaussianFit, length: float) -> GaussianFit | None:
+        """The natural-gradient step of a length from q; None if its precision is not definite."""
+        slope, bend = self._whitened(q)
+        try:
+            lower = cholesky((1 - length) * np.eye(len(slope)) - length * bend, lower=True)
+        except (LinAlgError, ValueError):
+            return None
+        # With Fᵀ P F = L Lᵀ the new factor is F L⁻ᵀ.
+        chol = solve_triangular(lower, q.chol.T, lower=True).T
+        across = solve_triangular(lower, slope, lower=True)
+        return GaussianFit(q.mean + length * chol @ across, chol)
+
+    def _whitened(self, q: GaussianFit) -> tuple[Float, Float]:
+        return q.chol.T @ self.gradient, q.chol.T @ self.hessian @ q.chol
+
+
+#: The expectation of a log density, as a function of q.
+Expecting: TypeAlias = Callable[[GaussianFit], Expectation]
+
+
+def gaussian_vi(
+    full: FullData, draws: int, seed: int, progress: Progress | None = None
+) -> Reference:
+    """Fit the Gaussian of the highest evidence lower bound, starting at the Laplace fit.
+
+    For the arguments see `stancoreset.reference.methods.fit_reference`. A `ReferenceFitError` is
+    raised if there is no Laplace fit to start from, an expectation is not finite, or the steps do
+    not settle.
+    """
+    start, others = modes(full, seed)
+    exact = not why_not(full.glm)
+    goal = _STATIONARY if exact else _STATIONARY_ON_AVERAGE
+    gaussian = ascend_bound(expectation_of(full, start, seed), start, goal)
+    found = at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
+    return replace(found, elsewhere=elsewhere(full, start, others, found, seed))
+
+
+def expectation_of(full: FullData, start: GaussianFit, seed: int) -> Expecting:
+    """The expectation of the full log density under q, with the same pairs of points for every q.
+
+    Rows of a generalised linear model are integrated exactly, and only the prior is averaged, over
+    few pairs if it is a quadratic at the `start`.
+    """
+    rng = np.random.default_rng([seed, 31])
+    few, most = max(_FEWEST, full.n_params), max(_MOST, full.n_params)
+    if why_not(full.glm):
+        pairs = max(few, min(most, _ROWS_AND_POINTS // (2 * full.n_obs)))
+        noise = balanced_noise(pairs, full.n_params, rng)
+        return lambda q: _averaged(full.log_density_gradient, q, noise)
+
+    of_prior = full.prior.log_density_gradient
+    noise = balanced_noise(few, full.n_params, rng)
+    tried = _averaged(of_prior, start, noise)
+    if tried.error > _ROUNDING * (1 + abs(tried.value)):
+        noise = balanced_noise(most, full.n_params, rng)
+
+    def with_exact_rows(q: GaussianFit) -> Expectation:
+        assert full.glm is not None
+        prior, rows = _averaged(of_prior, q, noise), Expected(full.glm, q).of(full.glm_rows())
+        full.passes.gradients += 1
+        return Expectation(
+            prior.value + rows.value,
+            prior.gradient + rows.gradient,
+            prior.hessian + rows.hessian,
+            prior.error,
+        )
+
+    return with_exact_rows
+
+
+def balanced_noise(pairs: int, size: int, rng: np.random.Generator) -> Float:
+    """Pairs ±z of random vectors whose mean is zero and whose covariance is one, (2 K, P).
+
+    >>> noise = balanced_noise(8, 3, np.random.default_rng(0))
+    >>> bool(np.allclose(noise.T @ noise / 16, np.eye(3)))
+    True
+    """
+    half = np.sqrt(pairs) * np.linalg.qr(rng.standard_normal((pairs, size)))[0]
+    return np.concatenate([half, -half])
+
+
+def _averaged(density: Gradient, q: GaussianFit, noise: Float) -> Expectation:
+    """The expectation by an average over m + F z, for the rows z of `noise`, (2 K, P)."""
+    values, slopes = density(q.mean + noise @ q.chol.T)
+    finite = np.isfinite(values) & np.isfinite(slopes).all(axis=1)
+    if not np.all(finite):
+        raise ReferenceFitError(
+            f"the log density or its gradient is not finite at {np.sum(~finite)} of {len(noise)} "
+            f"points of the Gaussian variational fit: it reaches outside the support; {_ADVICE}"
+        )
+    gradient = slopes.mean(axis=0)
+    hessian = np.linalg.solve(q.chol.T, noise.T @ slopes / len(noise))
+    hessian = 0.5 * (hessian + hessian.T)
+    # What the quadratic with these derivatives leaves is all that the average can be wrong by.
+    bend = q.chol.T @ hessian @ q.chol
+    rest = values - noise @ (q.chol.T @ gradient) - 0.5 * np.sum((noise @ bend) * noise, axis=1)
+    of_pairs = 0.5 * np.sum(np.split(rest, 2), axis=0)
+    error = float(of_pairs.std() / np.sqrt(len(of_pairs)))
+    return Expectation(float(values.mean()), gradient, hessian, error)
+
+
+def ascend_bound(
+    expecting: Expecting, start: GaussianFit, goal: float = _STATIONARY, longest: float = 1.0
+) -> GaussianFit:
+    """Climb to the Gaussian of the highest bound by steps that never lower it.
+
+    Parameters
+    ----------
+    expecting : callable
+        Maps q to the `Expectation` of the log density.
+    start : GaussianFit
+    goal : float
+        The climb ends where `Expectation.left` is no larger.
+    longest : float
+        Length of the first step, up to which later ones grow again.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the climb does not end.
+    """
+    q, here, length = start, expecting(start), longest
+    for number in range(_STEPS):
+        left = here.left(q)
+        _log.debug("step %d: bound %.10g, left %.3g", number, here.bound(q), left)
+        if left <= goal:
+            return q
+        if length < _SHORTEST:
+            break
+        reached = _tried(expecting, here.step(q, length))
+        if reached is not None and not _falls(q, here, *reached):
+            q, here = reached
+            length = min(longest, 2 * length)
+        else:
+            length /= 2
+    raise ReferenceFitError(
+        f"the Gaussian variational fit did not settle: after {number + 1} steps it is {left:.3g} "
+        f"posterior standard deviations from stationary, expected at most {goal:g}; {_ADVICE}"
+    )
+
+
+def _tried(expecting: Expecting, q: GaussianFit | None) -> tuple[GaussianFit, Expectation] | None:
+    """The Gaussian with its expectation; None if there is none."""
+    if q is None:
+        return None
+    try:
+        there = expecting(q)
+    except ReferenceFitError:  # the step reached where the log density is not finite
+        return None
+    finite = np.isfinite(there.value) and np.isfinite(there.hessian).all()
+    return (q, there) if finite and np.isfinite(there.gradient).all() else None
+
+
+def _falls(q: GaussianFit, here: Expectation, new: GaussianFit, there: Expectation) -> bool:
+    """Whether the bound falls by more than its own error."""
+    noise = max(here.error, there.error) + _ROUNDING * (1 + abs(here.value))
+    return not there.bound(new) >= here.bound(q) - noise
