@@ -21,6 +21,7 @@ __all__ = [
     "CoresetModel",
     "Design",
     "Distributed",
+    "Evidence",
     "Information",
     "Loo",
     "Regression",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     )
     from stancoreset.posterior import (
         Certificate,
+        Evidence,
         Loo,
         certify,
         compare,
@@ -92,6 +94,7 @@ _ROOMS = {
     ),
     "posterior": (
         "Certificate",
+        "Evidence",
         "Loo",
         "certify",
         "compare",

@@ -16,6 +16,7 @@ __all__ = [
     "EngineNotFoundError",
     "IdentityError",
     "ModeAtInfinityError",
+    "NoCoresetError",
     "OptionError",
     "OutputError",
     "ProgramError",
@@ -72,6 +73,10 @@ class ReferenceFitError(StancoresetError):
 
 class ModeAtInfinityError(ReferenceFitError):
     """The posterior mode lies at infinity: separated data under a flat prior, no posterior."""
+
+
+class NoCoresetError(StancoresetError, AttributeError):
+    """A fit has no coreset, because its draws are those of a Gaussian."""
 
 
 class SolverError(StancoresetError, ValueError):

@@ -1070,6 +1070,7 @@ def test_every_public_function_is_in_the_sweep(world):
         "Design",
         "Information",
         "Loo",
+        "Evidence",
         "CoresetFit",
         "Coreset",
         "StancoresetError",

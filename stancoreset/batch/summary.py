@@ -114,14 +114,14 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
     ess = certificate["ess"]
     return {
         **{key: settings[key] for key in ("size", "method", "seed") if key in settings},
-        "n_obs": coreset["n_obs"],
-        "rows": coreset["size"],
+        "n_obs": report["provenance"]["n_obs"],
+        "rows": coreset.get("size", 0),
         **{key: certificate[key] for key in ("verdict", "khat")},
         "efficiency": None if ess is None else ess / certificate["n_draws"],
         **{key: certificate[key] for key in ("n_draws", "heldout_error")},
         "mcse_mean": certificate.get("mcse_mean"),
         "mcse_sd": certificate.get("mcse_sd"),
-        "relative_error": coreset["relative_error"],
+        "relative_error": coreset.get("relative_error"),
     }
 
 

@@ -174,7 +174,7 @@ def _finish(
     if fit.timings is stages.seconds:  # a finished run that was read again keeps its times
         stages.rest()
         write_reports(fit, folder)
-    say(f"\n{fit.coreset.size} weighted rows of {fit.coreset.n_obs:,}, {fit.seconds:.1f} s")
+    say(f"\n{fit.made_of}, {fit.seconds:.1f} s")
     say(f"Certificate: {fit.certificate}")
     against = fit.certificate.against  # printed above
     for reason in fit.certificate.reasons:

@@ -33,10 +33,12 @@ def write_comparison(
 
 
 def write_fit_pictures(fit: CoresetFit, folder: Path) -> None:
-    """Write ``weights.png`` and ``certificate.png`` of a fit."""
-    save_picture(plots.plot_weights(fit.coreset), folder / "weights.png")
+    """Write ``certificate.png`` of a fit, and ``weights.png`` if it has a coreset."""
     save_picture(plots.plot_certificate(fit.certificate), folder / "certificate.png")
-    enlist(folder, ("weights.png", "certificate.png"))
+    enlist(folder, ("certificate.png",))
+    if fit.selected is not None:
+        save_picture(plots.plot_weights(fit.selected), folder / "weights.png")
+        enlist(folder, ("weights.png",))
 
 
 def save_picture(axes: Any, path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.model.session import Session
 from stancoreset.posterior import (
+    LEAST_DRAWS,
     Certificate,
     arviz,
     certify,
@@ -23,7 +24,7 @@ from stancoreset.posterior import (
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
-__all__ = ["CERTIFIED_DRAWS", "Judge"]
+__all__ = ["CERTIFIED_DRAWS", "Judge", "certificate_of_gaussian"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
@@ -33,7 +34,7 @@ _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited",
 
 @dataclass(frozen=True)
 class Judge:
-    """Certificates of one coreset's posterior.
+    """Certificates of one coreset's posterior; without a coreset, of the reference's Gaussian.
 
     The draws of `references` are evaluated too: first the one at which rows were matched, then
     those of earlier rounds, because of their modes.
@@ -41,7 +42,7 @@ class Judge:
 
     session: Session
     checked: StanData
-    coreset: Coreset
+    coreset: Coreset | None
     references: tuple[Reference, ...] = field(default=(), repr=False)
 
     def certificate(
@@ -72,7 +73,7 @@ class Judge:
             log_weights = log_p[at] - approximate[at]
             return certify(
                 log_weights,
-                self.coreset.heldout_error,
+                self._heldout_error,
                 index[at],
                 unseen=float("nan") if reference is None else unseen_mass(log_weights, *reference),
                 unvisited=self._unvisited(draws[at], log_p[at]),
@@ -134,9 +135,18 @@ class Judge:
         )
 
     def _log_density(self, draws: Float) -> Float:
-        """Log density of the coreset posterior, up to a constant: (S, P) → (S,)."""
+        """Log density of the approximate posterior, up to a constant: (S, P) → (S,)."""
+        if self.coreset is None:
+            return self.references[0].gaussian.log_density(draws)
         with self.session.bind(self.checked, self.coreset) as bound:
             return bound.log_density(draws)
+
+    @property
+    def _heldout_error(self) -> float:
+        """The coreset's, or what a Gaussian leaves of the log likelihood, relative to it."""
+        if self.coreset is not None:
+            return self.coreset.heldout_error
+        return _relative_error(self.references[0])
 
     def _at_the_reference(self) -> tuple[Float, Float] | None:
         """Log density ratios and log importance weights of the draws that rows were matched at.
@@ -166,6 +176,26 @@ class Judge:
                 there = self.session.canonical(self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
+
+
+def certificate_of_gaussian(reference: Reference) -> Certificate | None:
+    """The certificate of a Gaussian reference's own draws, whose weights are known already.
+
+    None if the reference is no Gaussian, knows other modes, or has too few draws.
+    """
+    few = len(reference.draws) < LEAST_DRAWS
+    if reference.log_q is None or reference.elsewhere is not None or few:
+        return None
+    ratio = reference.log_p - reference.log_q
+    moved = moved_by(ratio, reference.draws)
+    return certify(ratio, _relative_error(reference), moved=moved)
+
+
+def _relative_error(reference: Reference) -> float:
+    """What a Gaussian reference leaves of the log likelihood at its draws, relative to it."""
+    assert reference.log_q is not None
+    left = reference.log_p - reference.log_q
+    return float(np.std(left) / np.std(reference.log_likelihood))
 
 
 def nuts_diagnostics(posterior: Any, left_out: Collection[str] = ()) -> dict[str, Any]:

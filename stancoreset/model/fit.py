@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +23,7 @@ from stancoreset.checks import (
     shown,
 )
 from stancoreset.engines import Engine, EngineName, Float, resolve_engine
-from stancoreset.errors import OutputError
+from stancoreset.errors import NoCoresetError, OutputError
 from stancoreset.files import atomic_path, reading
 from stancoreset.model import report
 from stancoreset.model.folder import (
@@ -39,7 +39,7 @@ from stancoreset.model.refinement import Round
 from stancoreset.model.report import Shown
 from stancoreset.model.session import Data
 from stancoreset.model.stan_csv import write_chains
-from stancoreset.posterior import Certificate, arviz, corrected_posterior, percent, plots
+from stancoreset.posterior import Certificate, Evidence, arviz, corrected_posterior, percent, plots
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
@@ -57,11 +57,12 @@ class CoresetFit:
 
     Attributes
     ----------
-    coreset : Coreset
-        Rows and weights.
+    selected : Coreset or None
+        Rows and weights, which `coreset` returns; None for ``method="gaussian"``.
     posterior : arviz.InferenceData or xarray.DataTree
-        NUTS draws on the coreset, with sampler statistics. The program's generated quantities of
-        few numbers stand there too, evaluated on the full data, if those are in memory.
+        NUTS draws on the coreset, with sampler statistics; for ``method="gaussian"`` draws of the
+        reference's Gaussian. The program's generated quantities of few numbers stand there too,
+        evaluated on the full data, if those are in memory.
     certificate : Certificate
         The verdict, computed on the full data.
     reference : Reference
@@ -95,9 +96,14 @@ class CoresetFit:
     program : str
         The Stan program as the user gave it, files that it includes in place; saved as
         ``model.stan``.
+    evidence : Evidence or None
+        The evidence of the model, for ``method="gaussian"`` and ``reference="gaussian_vi"``: an
+        importance-sampling estimate of log p(y) by draws of the reference's Gaussian with its
+        Monte-Carlo error, and a lower bound. It is meaningful for proper priors alone. None for
+        other fits, or if a constant of the program is unknown.
     """
 
-    coreset: Coreset
+    selected: Coreset | None
     posterior: arviz.Container = field(repr=False)
     certificate: Certificate
     reference: Reference = field(repr=False)
@@ -111,13 +117,37 @@ class CoresetFit:
     rounds: tuple[Round, ...] = ()
     weaving: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     program: str = field(default="", repr=False)
+    evidence: Evidence | None = None
+
+    @property
+    def coreset(self) -> Coreset:
+        """Rows and weights.
+
+        Raises
+        ------
+        NoCoresetError
+            If the fit has none, because its draws are those of a Gaussian.
+        """
+        if self.selected is None:
+            raise NoCoresetError(
+                'this fit has no coreset, because method="gaussian" selects no rows; fit without '
+                "this method to get one"
+            )
+        return self.selected
+
+    @property
+    def made_of(self) -> str:
+        """What the posterior was made from, in words."""
+        if self.selected is None:
+            return f"draws of a {self.reference.label} of {self.provenance['n_obs']:,} rows"
+        return f"{self.selected.size:,} weighted rows of {self.selected.n_obs:,}"
 
     def __repr__(self) -> str:
-        coreset, certificate = self.coreset, self.certificate
+        certificate = self.certificate
         against = f", compared with {certificate.against}" if certificate.against else ""
         return (
-            f"CoresetFit({certificate.verdict}: {coreset.size:,} weighted rows of "
-            f"{coreset.n_obs:,}, importance efficiency {percent(certificate.efficiency)}, "
+            f"CoresetFit({certificate.verdict}: {self.made_of}, "
+            f"importance efficiency {percent(certificate.efficiency)}, "
             f"Pareto k̂ {certificate.khat:.2f}{against}, {self.seconds:.1f} s)"
         )
 
@@ -128,7 +158,8 @@ class CoresetFit:
     @property
     def posteriors(self) -> dict[str, Any]:
         """This fit and its reference's draws by name, for comparisons and plots."""
-        return {"coreset": self, self.reference.name: self.laplace}
+        own = "coreset" if self.selected is not None else "weighted Gaussian"
+        return {own: self, self.reference.name: self.laplace}
 
     def plot(self, **options: Any) -> NDArray[Any]:
         """Plot certificate, weights, and marginal densities beside the reference's.
@@ -290,7 +321,8 @@ class CoresetFit:
             data,
             names,
             resolve_engine(cast("EngineName", used) if engine is None else engine),
-            coreset=self.coreset,
+            obs="" if self.selected is None else self.selected.obs,
+            n_obs=int(self.provenance["n_obs"]),
             seed=seed,
             overwrite=overwrite,
         )
@@ -303,7 +335,8 @@ class CoresetFit:
         parts = {
             "certificate": self.certificate.describe(),
             "rounds": [asdict(record) for record in self.rounds],
-            "coreset": self.coreset.describe(),
+            "coreset": {} if self.selected is None else self.selected.describe(),
+            "evidence": {} if self.evidence is None else asdict(self.evidence),
             "reference": {
                 "method": self.reference.method,
                 "draws": len(self.reference.draws),
@@ -431,7 +464,7 @@ def load_fit(path: str | Path) -> CoresetFit:
         )
     told = load_part(here, "report.json", _read_report)
     fit = CoresetFit(
-        coreset=load_stage(here, "coreset"),
+        selected=load_stage(here, "coreset") if told["coreset"] else None,
         posterior=load_stage(here, "posterior"),
         certificate=load_stage(here, "certificate"),
         reference=load_stage(here, "reference"),
@@ -441,6 +474,7 @@ def load_fit(path: str | Path) -> CoresetFit:
         data=load_part(here, COMPANION, read_data) if kept else None,
         weaving=tuple(told.get("weaving", ())),
         program=load_part(here, PROGRAM, _read_text) if known else "",
+        evidence=Evidence(**told["evidence"]) if told.get("evidence") else None,
     )
     _require_consistent(fit, told, here)
     return fit
@@ -459,8 +493,14 @@ def _read_report(file: Path) -> dict[str, Any]:
             raise TypeError(f"{name} is {shown(report[name])}")
     for stage, seconds in report["timings"].items():
         check_number(f"timings.{stage}", seconds)
-    for part, name in (("coreset", "size"), ("coreset", "n_obs"), ("certificate", "n_draws")):
+    counts = [("coreset", "size"), ("coreset", "n_obs")] if report["coreset"] else []
+    for part, name in (*counts, ("certificate", "n_draws")):
         check_whole(f"{part}.{name}", report[part][name], 1)
+    evidence = report.get("evidence") or {}
+    if set(evidence) - {member.name for member in fields(Evidence)}:
+        raise TypeError(f"evidence has {shown(evidence)}")
+    for name, value in evidence.items():
+        check_number(f"evidence.{name}", value)
     for record in report.get("rounds", ()):
         Round.of_report(record)
     for entry in report.get("weaving", ()):
@@ -474,9 +514,14 @@ def _require_consistent(fit: CoresetFit, report: Mapping[str, Any], here: Path) 
     draws = next(iter(arviz.variables_of(fit.posterior).values())).shape
     total, certificate, about = draws[0] * draws[1], fit.certificate, report["coreset"]
     index = certificate.draw_index
+    of_rows: list[tuple[str, str, int, int]] = []
+    if fit.selected is not None:
+        of_rows = [
+            ("coreset.csv", "rows", fit.selected.size, about["size"]),
+            ("coreset.json", "n_obs", fit.selected.n_obs, about["n_obs"]),
+        ]
     for file, what, seen, expected in (
-        ("coreset.csv", "rows", fit.coreset.size, about["size"]),
-        ("coreset.json", "n_obs", fit.coreset.n_obs, about["n_obs"]),
+        *of_rows,
         ("certificate.csv", "draws", certificate.n_draws, report["certificate"]["n_draws"]),
     ):
         if seen != expected:

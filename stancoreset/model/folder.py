@@ -288,9 +288,10 @@ class RunFolder:
             record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
 
     def keep_all(self, result: Any) -> None:
-        """Write every stage, each of which `result` holds under its name."""
+        """Write every stage that `result` holds under its name: of a Gaussian, no coreset."""
         for stage in _FILES:
-            self.keep(stage, getattr(result, stage))
+            if (value := getattr(result, stage, None)) is not None:
+                self.keep(stage, value)
 
     @property
     def complete(self) -> bool:

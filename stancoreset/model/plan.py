@@ -38,6 +38,7 @@ from stancoreset.stan import Labels
 
 __all__ = [
     "BEYOND",
+    "GAUSSIAN",
     "HELDOUT_DRAWS",
     "HERMITE",
     "MERGE_SIZE",
@@ -69,12 +70,20 @@ PROJECTIONS = ("loglik", "fisher")
 TAYLOR = "taylor"
 #: The same without draws, for generalised linear models; see `hermite`.
 HERMITE = "hermite"
+#: References that are Gaussians with a known density.
+GAUSSIANS = ("laplace", "gaussian_vi")
+# Options of a plan that draws of a Gaussian have no use for, and those of NUTS and of the selection
+# that they use.
+_NOT_OF_A_GAUSSIAN = ("size", "inits", "engine_output_dir")
+_OF_A_GAUSSIAN = ("chains", "iter_sampling", "thin", "draws", "show_console", "parallel_chains")
 #: Projections that leave the second order to the control variate.
 BEYOND = (TAYLOR, HERMITE)
 #: All of them by name, for type checkers.
 ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor", "hermite"]
-#: Selection algorithms on a projection, the best of several, and those in the loop.
-Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName]
+#: No selection: draws of the reference's Gaussian, weighted on the full data.
+GAUSSIAN = "gaussian"
+#: Selection algorithms on a projection, the best of several, those in the loop, and none.
+Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName, "gaussian"]
 #: Rows of a coreset.
 Size: TypeAlias = int | Literal["auto"]
 
@@ -160,12 +169,14 @@ class Plan:
     method: Method = option(
         "pursuit",
         f"selection algorithm: auto, {', '.join(METHODS)}, on a projection; or "
-        f"{' or '.join(IN_THE_LOOP)}, with the model in the loop",
+        f"{' or '.join(IN_THE_LOOP)}, with the model in the loop; or {GAUSSIAN}, no rows and no "
+        "NUTS: draws of the reference's Gaussian, weighted on the full data",
     )
     reference: Any = option(
         "laplace",
-        "where to match the log likelihood: a Gaussian at the mode (laplace), Gaussians along "
-        "paths to it (pathfinder), variational inference (advi; CmdStan only), or NUTS on a "
+        "where to match the log likelihood: a Gaussian at the mode (laplace), the Gaussian of the "
+        "highest evidence lower bound (gaussian_vi), Gaussians along paths to the mode "
+        "(pathfinder), mean-field variational inference (advi; CmdStan only), or NUTS on a "
         "weighted subsample (pilot)",
         choices=tuple(REFERENCES),
     )
@@ -218,6 +229,11 @@ class Plan:
     def of_merge(cls, asked: Mapping[str, Any]) -> Plan:
         """Make the plan of a merge, which has no options for matching rows anew."""
         plan = cls.of(asked)
+        if plan.is_gaussian:
+            raise OptionError(
+                f"method is {GAUSSIAN!r}, which selects no rows, but merge chooses among the rows "
+                "of the parts' coresets; leave method out"
+            )
         apart = set(fit_options()) - set(merge_options())
         given = {"reference": asked.get("reference"), **vars(plan.selection)}
         for name in sorted(apart):
@@ -227,6 +243,11 @@ class Plan:
                     f"parts' coresets, and takes over how they were matched; leave {name} out"
                 )
         return plan
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the posterior's draws are those of the reference's Gaussian."""
+        return isinstance(self.method, str) and self.method == GAUSSIAN
 
     @property
     def refines(self) -> bool:
@@ -281,6 +302,9 @@ class Plan:
                 "could be found; give a number"
             )
         check_reference(self.reference)
+        if self.is_gaussian:
+            self._require_gaussian()
+            return
         projection, control = self.selection.projection, self.selection.control_variate
         if self.method == "auto":
             if not control or projection not in (None, *BEYOND) or self.options:
@@ -296,13 +320,31 @@ class Plan:
                 "coreset's own posterior and uses no projection; leave projection out"
             )
 
+    def _require_gaussian(self) -> None:
+        """Raise for options that draws of a Gaussian have no use for."""
+        if not isinstance(self.reference, str) or self.reference not in GAUSSIANS:
+            raise OptionError(
+                f"reference is {shown(reference_name(self.reference))}, but method {GAUSSIAN!r} "
+                f"draws from a Gaussian: expected {' or '.join(map(repr, GAUSSIANS))}"
+            )
+        unused = {name: (self.options[name], None) for name in self.options}
+        for mine, usual in ((self, Plan()), (self.selection, Selection()), (self.nuts, NUTS())):
+            names = _NOT_OF_A_GAUSSIAN if mine is self else {*vars(mine)} - {*_OF_A_GAUSSIAN}
+            unused |= {name: (getattr(mine, name), getattr(usual, name)) for name in sorted(names)}
+        for name, (value, default) in unused.items():
+            if value is not default and not (np.isscalar(value) and value == default):
+                raise OptionError(
+                    f"{name} is {shown(value)}, but method {GAUSSIAN!r} selects no rows and runs "
+                    f"no NUTS; leave {name} out"
+                )
+
     def _require_options(self) -> None:
         """Raise for an option unknown to the method, which may be a misspelt argument of `fit`."""
         try:
             if self.method in IN_THE_LOOP:
                 check_options(self.method, self.options)
             else:
-                check_method(self.method, self.options, others=("auto", *IN_THE_LOOP))
+                check_method(self.method, self.options, others=("auto", *IN_THE_LOOP, GAUSSIAN))
         except SolverError as error:
             for name in self.options:
                 refuse(name)

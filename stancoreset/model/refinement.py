@@ -23,6 +23,7 @@ from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate, Ve
 from stancoreset.selection import Coreset
 
 __all__ = [
+    "FIRST",
     "LONGER_CHAINS",
     "MATCHING",
     "MAX_ROUNDS",
@@ -32,12 +33,15 @@ __all__ = [
     "Round",
     "best_round",
     "next_change",
+    "next_gaussian",
 ]
 
 #: Default largest number of rounds, the first pass included.
 MAX_ROUNDS = 5
 #: The reference made of the last coreset posterior's draws.
 OWN_DRAWS = "own draws"
+#: The action of the first round.
+FIRST = "first pass"
 #: The action that samples the same coreset by longer chains.
 LONGER_CHAINS = "longer chains"
 #: The action that samples the same coreset by smaller steps.
@@ -144,16 +148,16 @@ class Round:
         number: int,
         change: Change,
         draws: int,
-        coreset: Coreset,
+        coreset: Coreset | None,
         certificate: Certificate,
         seconds: float,
     ) -> Round:
-        """Make the record of a round."""
+        """Make the record of a round; without a coreset its size is zero."""
         own: dict[str, Any] = {
             "round": number,
             "action": change.action,
             "reference": change.reference,
-            "size": coreset.size,
+            "size": 0 if coreset is None else coreset.size,
             "draws": draws,
             "seconds": seconds,
             "lengthened": change.lengthened,
@@ -221,6 +225,20 @@ def next_change(
     larger = _larger(last, first, candidates, n_obs)
     if larger["size"] > last.size:
         return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
+    return None
+
+
+def next_gaussian(
+    rounds: Sequence[Round], max_rounds: int, room: float = _MOST_LONGER
+) -> Change | None:
+    """The change after rounds of draws from a Gaussian: more draws, or another Gaussian."""
+    last = rounds[-1]
+    if last.verdict == "certified" or len(rounds) >= max_rounds:
+        return None
+    if last.unmixed:
+        return _longer_chains(rounds, room)
+    if all(r.reference != "gaussian_vi" for r in rounds):
+        return Change("Gaussian variational fit as reference", "gaussian_vi", {})
     return None
 
 

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stancoreset.model.refinement import Round
-from stancoreset.posterior import VERDICT_COLORS, Certificate, card, percent, picture, plots
+from stancoreset.model.certify import certificate_of_gaussian
+from stancoreset.model.refinement import FIRST, Round
+from stancoreset.posterior import (
+    VERDICT_COLORS,
+    Certificate,
+    Evidence,
+    card,
+    leaves_no_doubt,
+    percent,
+    picture,
+    plots,
+)
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
@@ -25,7 +35,11 @@ class Reported(Protocol):
     """What a report is made from: a `CoresetFit`."""
 
     @property
-    def coreset(self) -> Coreset: ...
+    def selected(self) -> Coreset | None: ...
+    @property
+    def made_of(self) -> str: ...
+    @property
+    def evidence(self) -> Evidence | None: ...
     @property
     def certificate(self) -> Certificate: ...
     @property
@@ -72,6 +86,9 @@ FILES = {
     "checksums.txt": "checksums of these files",
 }
 
+# Those that a fit without a coreset does not have.
+_OF_ROWS = ("coreset.csv", "coreset.json", "coreset.npz", "coreset_data.json", "weights.png")
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -114,11 +131,11 @@ class Shown:
 
 def markdown(fit: Reported, shown: Shown) -> str:
     """The report in prose and tables."""
-    certificate, coreset = fit.certificate, fit.coreset
+    certificate = fit.certificate
     lines = [
         f"# {_title(fit)}",
         "",
-        f"**{certificate.verdict}**: {coreset.size:,} weighted rows of {coreset.n_obs:,}",
+        f"**{certificate.verdict}**: {fit.made_of}",
         "",
         *(f"- {reason}" for reason in certificate.reasons),
         "",
@@ -152,11 +169,11 @@ def card_of(fit: Reported) -> str:
 
 
 def _card(fit: Reported, image: str = "") -> str:
-    certificate, coreset = fit.certificate, fit.coreset
+    certificate = fit.certificate
     stages = sorted(fit.timings.items(), key=lambda stage: -stage[1])
     times = ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages[:5])
     return card(
-        f"{coreset.size:,} weighted rows of {coreset.n_obs:,}, {fit.seconds:.1f} s",
+        f"{fit.made_of}, {fit.seconds:.1f} s",
         [*_facts(fit), ("seconds", times)],
         verdict=certificate.verdict,
         color=VERDICT_COLORS[certificate.verdict],
@@ -166,14 +183,19 @@ def _card(fit: Reported, image: str = "") -> str:
 
 
 def _title(fit: Reported) -> str:
-    return f"Coreset posterior of {fit.provenance.get('program', 'a Stan program')}"
+    what = "Gaussian" if fit.selected is None else "Coreset"
+    return f"{what} posterior of {fit.provenance.get('program', 'a Stan program')}"
 
 
 def _facts(fit: Reported) -> list[tuple[str, str]]:
     """What the certificate says, after what was expected of it."""
-    predicted = fit.coreset.predicted_ess
+    predicted = None if fit.selected is None else fit.selected.predicted_ess
     expected = "" if predicted is None else percent(predicted)
-    return [*fit.certificate.facts(), ("efficiency predicted before NUTS", expected)]
+    return [
+        *fit.certificate.facts(),
+        ("efficiency predicted before NUTS", expected),
+        ("evidence", "" if fit.evidence is None else str(fit.evidence)),
+    ]
 
 
 def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
@@ -186,6 +208,7 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
             f"The log likelihood is matched at draws of another reference ({fit.reference.label}), "
             f"because those of prior × quadratic could not be used: {fit.reference.unsettled}.",
         )
+    yield from _enough(fit)
     yield from _rounds(fit)
     yield from ("", "## Parameters", "")
     summary = shown.summary
@@ -201,11 +224,32 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     yield from ("", "## Provenance", "")
     yield from markdown_table(("", ""), fit.provenance.items())
     yield from ("", "## Files of this folder", "")
-    yield from markdown_table(("file", "content"), FILES.items())
+    yield from markdown_table(("file", "content"), _files(fit).items())
+
+
+def _enough(fit: Reported) -> Sequence[str]:
+    """Whether weighted draws of the reference would have been certified without any rows."""
+    own = None if fit.selected is None else certificate_of_gaussian(fit.reference)
+    if own is None or not leaves_no_doubt(own):
+        return []
+    return [
+        "",
+        f"The {fit.reference.label} alone would have been enough: the weights of its "
+        f"{own.n_draws:,} draws meet the same rule, with an importance efficiency of "
+        f'{percent(own.efficiency)}. `method="gaussian"` uses such draws, without rows or NUTS.',
+    ]
+
+
+def _files(fit: Reported) -> dict[str, str]:
+    """What the files of the fit's folder hold; of a Gaussian there are none about rows."""
+    if fit.selected is not None:
+        return FILES
+    about = {name: text for name, text in FILES.items() if name not in _OF_ROWS}
+    return {**about, "posterior.nc": "draws of the Gaussian, for `arviz.from_netcdf`"}
 
 
 def _rounds(fit: Reported) -> Sequence[str]:
-    if len(fit.rounds) < 2:
+    if len(fit.rounds) < 2 and all(r.action == FIRST for r in fit.rounds):
         return []
     heads = (
         "round", "what was tried", "rows", "held-out error", "k̂", "efficiency", "draws of NUTS",

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from stancoreset.engines import Float, StanData, show_covariance
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.model.certify import Judge
+from stancoreset.model.evidence import evidence_of
 from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
 from stancoreset.model.plan import Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
+    FIRST,
     LONGER_CHAINS,
     MATCHING,
     OWN_DRAWS,
@@ -27,11 +29,12 @@ from stancoreset.model.refinement import (
     Round,
     best_round,
     next_change,
+    next_gaussian,
 )
 from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline, careful
-from stancoreset.posterior import RHAT_MIXED, arviz
+from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
@@ -67,7 +70,7 @@ class Rounds:
         with self.pipeline.folder.remembering_failure():
             full, complete = self._full_data(), self.pipeline.folder.complete
             asked = reference_name(self.pipeline.plan.reference)
-            change: Change | None = Change("first pass", asked, {})
+            change: Change | None = Change(FIRST, asked, {})
             attempts: list[Attempt] = []
             while change is not None:
                 number, here = len(attempts), self._round(change, attempts)
@@ -109,7 +112,7 @@ class Rounds:
         pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
         posterior = self._with_quantities(best.posterior)
         fit = CoresetFit(
-            coreset=best.coreset,
+            selected=best.coreset,
             posterior=posterior,
             certificate=best.certificate,
             reference=best.reference,
@@ -118,11 +121,14 @@ class Rounds:
             settings=asked.settings(),
             provenance=pipeline.provenance,
             passes=full.passes.as_dict(),
-            data=pipeline.session.kept(pipeline.checked, best.coreset),
+            data=None
+            if best.coreset is None
+            else pipeline.session.kept(pipeline.checked, best.coreset),
             native=best.native,
             rounds=tuple(a.round for a in attempts),
             weaving=pipeline.session.adopted.weaving,
             program=pipeline.session.adopted.source,
+            evidence=self._evidence(best, full),
         )
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)
@@ -132,6 +138,14 @@ class Rounds:
         else:
             pipeline.stages.rest()
         return fit
+
+    def _evidence(self, best: Attempt, full: FullData) -> Evidence | None:
+        """The evidence, if the plan has a reference or a method that is made for it."""
+        pipeline, asked = self.pipeline, self.pipeline.plan
+        if not (asked.is_gaussian or reference_name(asked.reference) == "gaussian_vi"):
+            return None
+        with pipeline.stages("evidence"):
+            return evidence_of(pipeline.session, pipeline.checked, full, best.reference)
 
     def _with_quantities(self, posterior: arviz.Container) -> arviz.Container:
         """The posterior with the program's few generated quantities, if all rows are in memory."""
@@ -209,7 +223,7 @@ class Rounds:
         number = len(attempts)
         folder = pipeline.folder.round(number, MATCHING)
         try:
-            judge = Judge(pipeline.session, pipeline.checked, best.coreset)
+            judge = Judge(pipeline.session, pipeline.checked, best.coreset, (best.reference,))
             moved = judge.matched(best.posterior, best.certificate)
         except StancoresetError:  # a last attempt, which the fit does not need
             return
@@ -227,18 +241,22 @@ class Rounds:
         attempts.append(matched)
 
     def _instead(self, change: Change, error: StancoresetError) -> Change:
-        """The replacement of a first pass without a Laplace fit; raise any other error."""
+        """The replacement of a first pass whose Gaussian does not exist; raise any other error."""
         plan = self.pipeline.plan
-        failed = isinstance(error, ReferenceFitError) and change.reference == "laplace"
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
-        other = plan.refines and not self.same_rows
-        if isinstance(error, ModeAtInfinityError) or not (failed and other):
-            raise error
-        return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+        failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
+        if failed and plan.refines and not self.same_rows:
+            if change.reference == "gaussian_vi":
+                why = str(error).partition("; ")[0]
+                return Change(f"Laplace fit as reference, because {why}", "laplace", {})
+            if change.reference == "laplace" and not plan.is_gaussian:
+                return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+        raise error
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:
         """Rows that are correlated with the error of the best coreset so far."""
         best = _best(attempts)
+        assert best.coreset is not None  # only those grow
         session, checked = self.pipeline.session, self.pipeline.checked
         candidates = plan.selection.candidates or default_candidates(
             session.program.n_obs(checked), 0
@@ -251,6 +269,8 @@ class Rounds:
         if not plan.refines:
             return None
         rounds = [a.round for a in attempts]
+        if plan.is_gaussian:
+            return next_gaussian(rounds, plan.max_rounds, _room(attempts[-1].posterior))
         candidates = plan.selection.candidates or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -76,7 +77,7 @@ from stancoreset.stan import (
 from stancoreset.stan.data import DataSource, data_hash
 from stancoreset.version import __version__
 
-__all__ = ["Data", "Session"]
+__all__ = ["Data", "Session", "in_memory"]
 
 #: What stands for the data of a program: by name, in files, or rows that can be opened.
 Data: TypeAlias = "DataSource | Source"
@@ -201,7 +202,7 @@ class Session:
     def _values_seen(self, checked: StanData, draws: Float) -> Float:
         """ψ at unconstrained draws: (S, P) → (S, p)."""
         name, values = self.controlled.names["values"], self._seen_names(checked)
-        data = {**self._no_rows(checked), **self.controlled.values(values)}
+        data = {**self.no_rows(checked), **self.controlled.values(values)}
         with self.density().bind(data) as bound:
             return bound.generated(draws, (name,))[name]
 
@@ -215,12 +216,12 @@ class Session:
 
     def _seen_names(self, checked: StanData) -> tuple[str, ...]:
         """Names of the coordinates of ψ."""
-        with self.likelihood.density().bind(self._no_rows(checked)) as bound:
+        with self.likelihood.density().bind(self.no_rows(checked)) as bound:
             return bound.param_names
 
-    def _no_rows(self, checked: StanData) -> StanData:
+    def no_rows(self, checked: StanData) -> StanData:
         """Data with which the program is its prior."""
-        return self.program.prior_data(_in_memory(checked))
+        return self.program.prior_data(in_memory(checked))
 
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
@@ -243,7 +244,7 @@ class Session:
 
         `read` has done it for data that it has read.
         """
-        none = self._no_rows(checked)
+        none = self.no_rows(checked)
         large = too_large(self.program, none)
         key = data_hash(none)
         if self._infinite[0] != key:
@@ -274,7 +275,7 @@ class Session:
         likelihood = self.controlled.likelihood
         if likelihood is None or not may_be_infinite(self.program, likelihood):
             return frozenset()
-        with self.density().bind(self._no_rows(checked)) as bound:
+        with self.density().bind(self.no_rows(checked)) as bound:
             width = bound.n_params
         points = np.random.default_rng(31).uniform(-1, 1, (_TRIED, width))
         try:
@@ -355,7 +356,7 @@ class Session:
     def _choose_passes(self, checked: StanData) -> Passes:
         if self.passes == "engine":
             return Passes()
-        data = _in_memory(checked)
+        data = in_memory(checked)
         return choose_passes(
             self._compiled, self.engine, self.program, self.controlled, data, self.threads
         )
@@ -365,7 +366,7 @@ class Session:
         if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
             return None
         if self._glm is None or not _is_same(self._glm[0], checked):
-            data = _in_memory(checked)
+            data = in_memory(checked)
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             self._glm = (checked, self._confirmed(found, checked))
         return self._glm[1]
@@ -393,7 +394,7 @@ class Session:
     def witness(self, checked: StanData) -> Witness | StoredWitness:
         """The author's program on all rows; cached until the data change."""
         if self._witness is None or self._witness[0] is not checked:
-            prior = self.density().bind(self._no_rows(checked))
+            prior = self.density().bind(self.no_rows(checked))
             original, adopted = self.original(), self.adopted
             woven = adopted.woven
             witness: Witness | StoredWitness
@@ -542,7 +543,7 @@ class Session:
         self, checked: StanData, full: FullData, expansion: Expansion
     ) -> ControlVariate:
         """The quadratic that stands for all rows."""
-        with self.density().bind(self._no_rows(checked)) as none:
+        with self.density().bind(self.no_rows(checked)) as none:
             return control_variate(none, full.prior, expansion, left_out=self.controlled.left_out)
 
     def sample_quadratic(
@@ -558,7 +559,7 @@ class Session:
 
         Draws `near` its mass give the metric; without, those of a first, rough run.
         """
-        data = {**self._no_rows(checked), **self.control_data(control)}
+        data = {**self.no_rows(checked), **self.control_data(control)}
         inits = inits[: nuts.chains]
         with self.density().bind(data) as bound:
             if near is None:
@@ -619,6 +620,33 @@ class Session:
                     inv_metric=inv_metric,
                     **vars(nuts),
                 )
+
+    def require_one_to_one(self) -> None:
+        """Raise if a parameter's unconstrained coordinates are lost, so that q has no density."""
+        for declared in self.program.program.parameters:
+            if declared.constraint.kind in NOT_ONE_TO_ONE:
+                raise OptionError(
+                    f"method is 'gaussian', but '{declared.name}' is a {declared.type.base} whose "
+                    "unconstrained coordinates have a length that it does not show, so that its "
+                    "draws cannot be weighted; leave method out"
+                )
+
+    def gaussian_draws(
+        self, full: FullData, reference: Reference, nuts: NUTS, seed: int
+    ) -> SampleResult:
+        """Independent draws of a Gaussian reference, in as many chains as NUTS would run."""
+        started = time.perf_counter()
+        rng = np.random.default_rng([seed, 37])
+        shape = nuts.chains, nuts.draws
+        draws = reference.gaussian.draw(shape[0] * shape[1], rng)
+        values = full.prior.constrain(draws)
+        return SampleResult(
+            variables={name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items()},
+            stats={},
+            unconstrained=draws.reshape(*shape, -1),
+            seconds=time.perf_counter() - started,
+            settings={"chains": shape[0], "iter_sampling": shape[1], "seed": seed},
+        )
 
     def initial_points(self, bound: BoundModel, inits: Any, chains: int, seed: int) -> Float | None:
         """Starting points of the chains, see `stancoreset.engines.inits`."""
@@ -742,7 +770,7 @@ def _is_same(one: StanData, other: StanData) -> bool:
     return one is other or content_hash(one) == content_hash(other)
 
 
-def _in_memory(checked: StanData) -> StanData:
+def in_memory(checked: StanData) -> StanData:
     """The data, or a random sample of rows that stay on disk."""
     return checked.sample if isinstance(checked, StoredRows) else checked
 

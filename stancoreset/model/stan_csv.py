@@ -32,7 +32,6 @@ from stancoreset.model.quantities import (
     unconstrained_draws,
 )
 from stancoreset.posterior import arviz
-from stancoreset.selection import Coreset
 from stancoreset.stan import StanProgram
 
 __all__ = ["chain_file", "write_chains"]
@@ -92,7 +91,8 @@ def write_chains(
     names: Sequence[str] | None,
     engine: Engine,
     *,
-    coreset: Coreset,
+    obs: str,
+    n_obs: int,
     seed: int,
     overwrite: bool,
 ) -> list[Path]:
@@ -103,7 +103,7 @@ def write_chains(
     folder = make_folder("path", folder)
     replaced = _earlier(folder, overwrite)
     adopted = adopt(
-        StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=coreset.obs
+        StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=obs or None
     )
     original, draws = adopted.original, arviz.variables_of(container)
     asked = known_quantities(original, names)
@@ -121,7 +121,7 @@ def write_chains(
                     "need the full data: give data, or leave them out with names="
                 )
             checked = read_whole(adopted.weighted, data)
-            _require_rows(adopted.weighted.n_obs(checked), coreset.n_obs)
+            _require_rows(adopted.weighted.n_obs(checked), n_obs)
             compiled = engine.compile(original.code, name=original.name)
             bound = stack.enter_context(bind_original(compiled, original, checked, seed))
             theta = unconstrained_draws(bound, original, container)

@@ -82,7 +82,7 @@ class Attempt:
     """The result of one round."""
 
     reference: Reference
-    coreset: Coreset
+    coreset: Coreset | None
     posterior: Any
     certificate: Certificate
     native: Any
@@ -126,13 +126,15 @@ class Pipeline:
         if reference is None:
             reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
-        coreset = folder.found("coreset")
-        if coreset is None:
+        coreset = None if self.plan.is_gaussian else folder.found("coreset")
+        if coreset is None and not self.plan.is_gaussian:
             coreset = like.coreset if like else self._described(self.coreset(full, reference))
             self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            result = self.sample(reference, coreset)
+            result = (
+                self.draw(full, reference) if coreset is None else self.sample(reference, coreset)
+            )
             native = result.native
             posterior = self.session.container(result, coreset, self.provenance, self.labels)
             self._keep("posterior", posterior)
@@ -154,11 +156,13 @@ class Pipeline:
     def reference(self, full: FullData) -> Reference:
         """Draw from the reference, where the log likelihood is matched."""
         plan = self.plan
+        if plan.is_gaussian:
+            self.session.require_one_to_one()
         # Rows on disk are read for every draw, and the draws can grow later.
         few = full.passes.stored is not None
         count = plan.selection.draws or initial_draws(plan.size, few=few)
         # The user's draws, and those of an earlier round, are where they should be.
-        settles = self._controls and isinstance(plan.reference, str)
+        settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
         more = settles and plan.selection.draws is None and not self._without_draws(full)
         with self.stages("reference", total=count) as tick:
 
@@ -379,7 +383,13 @@ class Pipeline:
                 near=near,
             )
 
-    def certify(self, reference: Reference, coreset: Coreset, posterior: Any) -> Certificate:
+    def draw(self, full: FullData, reference: Reference) -> SampleResult:
+        """Draw from the reference's Gaussian, as many as NUTS would."""
+        nuts, plan = self.plan.nuts, self.plan
+        with self.stages("sample"):
+            return self.session.gaussian_draws(full, reference, nuts, plan.seed)
+
+    def certify(self, reference: Reference, coreset: Coreset | None, posterior: Any) -> Certificate:
         """Certify the posterior on the full data."""
         judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:

@@ -21,6 +21,7 @@ from stancoreset.posterior.certificate import (
 from stancoreset.posterior.comparison import compare, summarise
 from stancoreset.posterior.corrected import corrected_posterior
 from stancoreset.posterior.divergences import gaussian_kl
+from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
 from stancoreset.posterior.moment_matching import moment_match
@@ -31,6 +32,7 @@ __all__ = [
     "RHAT_MIXED",
     "VERDICT_COLORS",
     "Certificate",
+    "Evidence",
     "Loo",
     "Verdict",
     "card",
@@ -38,6 +40,7 @@ __all__ = [
     "compare",
     "corrected_posterior",
     "divergences",
+    "estimate_evidence",
     "gaussian_kl",
     "leave_one_out",
     "leaves_no_doubt",

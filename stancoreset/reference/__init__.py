@@ -1,4 +1,4 @@
-"""The reference distribution: Laplace, Pathfinder, ADVI, a pilot run, or given draws.
+"""The reference distribution: a Gaussian, Pathfinder, ADVI, a pilot run, or given draws.
 
 May import posterior, rows, engines and stan. Hands out `Reference` and `fit_reference`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments
 from stancoreset.reference.draws import from_rows
-from stancoreset.reference.laplace import curvature_width, gaussian_at, hessian_width
+from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.summits import ends_of_climbs, start_seed
 
@@ -18,6 +18,7 @@ __all__ = [
     "Reference",
     "ReferenceName",
     "ascend",
+    "at_draws",
     "check_reference",
     "curvature_width",
     "ends_of_climbs",

@@ -97,8 +97,8 @@ class Expansion:
         """
         columns = self.columns
         if self.expected is not None and rows is not None:
-            found = self.expected.of([rows])
-            return found.gradient[columns], found.hessian[np.ix_(columns, columns)]
+            expected = self.expected.of([rows])
+            return expected.gradient[columns], expected.hessian[np.ix_(columns, columns)]
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
         found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)

@@ -14,7 +14,7 @@ from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES, EngineName
 from stancoreset.model import Method, PassesName, ProjectionName
 from stancoreset.model.passes import PASSES
-from stancoreset.model.plan import BEYOND, PROJECTIONS
+from stancoreset.model.plan import BEYOND, GAUSSIAN, PROJECTIONS
 from stancoreset.posterior import VERDICT_COLORS, Verdict
 from stancoreset.reference import ReferenceName
 from stancoreset.reference.methods import METHODS as REFERENCES
@@ -31,7 +31,7 @@ from stancoreset.selection.solvers import SolverName
         (EngineName, ENGINES),
         (PassesName, PASSES),
         (ProjectionName, {*PROJECTIONS, *BEYOND}),
-        (Method, {*sc.solvers.METHODS, *sc.in_the_loop.METHODS, "auto"}),
+        (Method, {*sc.solvers.METHODS, *sc.in_the_loop.METHODS, "auto", GAUSSIAN}),
         (Verdict, VERDICT_COLORS),
     ],
 )

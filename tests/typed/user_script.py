@@ -43,6 +43,14 @@ def fitted(model: sc.CoresetModel, data: dict[str, Any], folder: Path) -> sc.Cor
     return again
 
 
+def without_rows(model: sc.CoresetModel, data: dict[str, Any]) -> float:
+    """Weighted draws of a Gaussian, and the evidence of the model."""
+    fit = model.fit(data, method="gaussian", reference="gaussian_vi", seed=1)
+    evidence: sc.Evidence | None = fit.evidence
+    none: sc.Coreset | None = fit.selected
+    return float("nan") if evidence is None or none is not None else evidence.log_evidence
+
+
 def told(certificate: sc.Certificate) -> str:
     """What to do with the draws."""
     what: dict[Verdict, str] = {

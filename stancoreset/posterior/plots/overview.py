@@ -64,7 +64,8 @@ def plot_fit(
     Returns
     -------
     ndarray of matplotlib Axes
-        The certificate's, the weights', and one for each density, or two of intervals.
+        The certificate's, the weights' if the fit has a coreset, and one for each density, or two
+        of intervals.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def plot_fit(
 
     if max_parameters is not None:
         check_whole("max_parameters", max_parameters, 1)
-    for attribute in ("posteriors", "certificate", "coreset"):
+    for attribute in ("posteriors", "certificate"):
         if not hasattr(fit, attribute):
             raise OptionError(f"fit is {shown(fit)}, expected what CoresetModel.fit returns")
     if figure is not None and not isinstance(figure, Figure):
@@ -94,9 +95,10 @@ def plot_fit(
         figure = plt.figure()
     sheet = _Sheet(figure, _ABOVE + legend + below)
     first = sheet.axes(0.75, below + legend + 0.6, 4.2, _ABOVE - 1.4)
-    second = sheet.axes(6.1, below + legend + 0.6, 4.2, _ABOVE - 1.4)
-    plot_certificate(fit, first)
-    plot_weights(fit, ax=second)
+    above = [plot_certificate(fit, first)]
+    if hasattr(fit, "coreset"):  # draws of a Gaussian have none
+        second = sheet.axes(6.1, below + legend + 0.6, 4.2, _ABOVE - 1.4)
+        above.append(plot_weights(fit, ax=second))
     panels, handles = (_densities if dense else _intervals)(sheet, drawn, below)
     figure.legend(
         handles=handles,
@@ -106,7 +108,7 @@ def plot_fit(
         frameon=False,
         title=drawn.note or None,
     )
-    return np.array([first, second, *panels], dtype=object)
+    return np.array([*above, *panels], dtype=object)
 
 
 @dataclass(frozen=True)

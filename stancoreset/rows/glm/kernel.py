@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from stancoreset.engines import Float
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
@@ -97,6 +98,12 @@ class GlmKernel:
                 return np.asarray(y * eta - np.exp(eta))
         sigma = self._sigma(draws)[:, None]
         return np.asarray(-0.5 * ((y - eta) / sigma) ** 2 - np.log(sigma))
+
+    def constant(self, rows: GlmRows) -> float:
+        """What the log likelihood of some rows leaves out, with their weights."""
+        if self.family == "poisson_log":
+            return -float(rows.weights @ gammaln(rows.y + 1.0))
+        return -0.5 * np.log(2 * np.pi) * rows.weights.sum() if self.family == "normal" else 0.0
 
     # Values --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ analyses that other rooms need.
 
 from __future__ import annotations
 
+from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.library import suffix
@@ -20,5 +21,6 @@ __all__ = [
     "optional",
     "suffix",
     "weave",
+    "with_constants",
     "with_count",
 ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
+from typing import TypeVar
 
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, normalised_name
 from stancoreset.stan.weave.per_row import call, literal
 
-__all__ = ["density_call", "increment", "is_literal", "normalised", "truncated"]
+__all__ = ["density_call", "increment", "is_literal", "normalised", "truncated", "truncated_scalar"]
 
 _INT = n.Type("int")
+_N = TypeVar("_N", bound=n.Node)
 
 
 def is_literal(e: n.Expr) -> bool:
@@ -36,7 +38,7 @@ def increment(s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
 
 def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
     """``value - log P(lower <= Y <= upper)``, which ``y ~ d(args) T[lower, upper]`` adds."""
-    inside: n.Expr = n.Binary(value, "-", _log_mass(s, functions), type=n.REAL)
+    inside = truncated_scalar(s, functions, value)
     outside: list[n.Expr] = []
     for bound, op in ((s.lower, "<"), (s.upper, ">")):
         if bound is not None and not rows.constant(bound) and not is_literal(bound):
@@ -47,6 +49,12 @@ def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) 
     for other in outside[1:]:
         test = n.Binary(test, "||", other, type=_INT)
     return n.Paren(n.Ternary(test, call("negative_infinity"), inside, type=n.REAL), type=n.REAL)
+
+
+def truncated_scalar(s: n.Tilde, functions: Container[str], value: n.Expr | None = None) -> n.Expr:
+    """``value - log P(lower <= Y <= upper)`` within the bounds, by default of the density."""
+    density = density_call(s, functions) if value is None else value
+    return n.Binary(density, "-", _log_mass(s, functions), type=n.REAL)
 
 
 def _log_mass(s: n.Tilde, functions: Container[str]) -> n.Expr:
@@ -73,7 +81,7 @@ def _discrete(s: n.Tilde) -> bool:
     return known.discrete if known is not None else s.arg.type.base == "int"
 
 
-def normalised(e: n.Expr) -> n.Expr:
+def normalised(e: _N) -> _N:
     """`e` with the constants of its densities, ``_lupdf`` being for the model block alone."""
 
     def change(x: n.Node) -> n.Node | None:
@@ -81,5 +89,5 @@ def normalised(e: n.Expr) -> n.Expr:
             return replace(x, name=normalised_name(x.name), args=tuple(map(normalised, x.args)))
         return None
 
-    changed: n.Expr = n.transform(e, change)
+    changed: _N = n.transform(e, change)
     return changed
