@@ -262,11 +262,16 @@ class CoresetModel(Closing):
             projection; ``"auto"``, the best of several with a control variate; or one of
             ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"`` and
             ``"sparse_vi"``, which draw from the coreset's own posterior as it grows, so that the
-            reference only starts the chains.
-        reference : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
-            Where the log likelihood is matched: a Gaussian at the mode; Gaussians along paths
-            to it; mean-field variational inference (CmdStan only); NUTS on a weighted
-            subsample, moved to the full data; or your own draws (ArviZ container,
+            reference only starts the chains. ``"gaussian"`` selects no rows and runs no NUTS: its
+            draws are those of the reference, ``"laplace"`` or ``"gaussian_vi"``, as many as NUTS
+            would make, and the same certificate weights them on the full data. This is the
+            shortest way to a certified answer where the posterior is nearly Gaussian; the report of
+            an ordinary fit says so. Such a fit has no `coreset`, and no transformed parameters.
+        reference : {"laplace", "gaussian_vi", "pathfinder", "advi", "pilot"}, or posterior draws
+            Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
+            evidence lower bound, which is nearer to a posterior of few rows for each parameter;
+            Gaussians along paths to the mode; mean-field variational inference (CmdStan only); NUTS
+            on a weighted subsample, moved to the full data; or your own draws (ArviZ container,
             cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
         max_rounds : int
             Largest number of rounds, the first pass included; 1: one pass. As long as the result
@@ -505,7 +510,7 @@ class CoresetModel(Closing):
         ----------
         data : mapping or path
             The full data.
-        method : {"laplace", "pathfinder", "advi", "pilot"}, or posterior draws
+        method : {"laplace", "gaussian_vi", "pathfinder", "advi", "pilot"}, or posterior draws
             See `fit`.
         draws : int
             Number of draws, S.

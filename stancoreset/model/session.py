@@ -667,7 +667,7 @@ class Session:
 
     def points(self, checked: StanData, posterior: Any) -> Float:
         """All draws in unconstrained coordinates, (S, P); no row is bound to the engine."""
-        with self.density().bind(self._no_rows(checked)) as prior:
+        with self.density().bind(self.no_rows(checked)) as prior:
             return prior.unconstrain(self._flat(posterior))
 
     def _flat(self, posterior: Any) -> dict[str, Float]:
