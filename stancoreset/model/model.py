@@ -266,7 +266,7 @@ class CoresetModel(Closing):
             draws are those of the reference, ``"laplace"`` or ``"gaussian_vi"``, as many as NUTS
             would make, and the same certificate weights them on the full data. This is the
             shortest way to a certified answer where the posterior is nearly Gaussian; the report of
-            an ordinary fit says so. Such a fit has no `coreset`, and no transformed parameters.
+            an ordinary fit says so. Such a fit has no `coreset`.
         reference : {"laplace", "gaussian_vi", "pathfinder", "advi", "pilot"}, or posterior draws
             Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
             evidence lower bound, which is nearer to a posterior of few rows for each parameter;

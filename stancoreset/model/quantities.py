@@ -24,6 +24,7 @@ from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import needed
 
 __all__ = [
+    "as_quantities",
     "bind_original",
     "few_quantities",
     "known_quantities",
@@ -102,6 +103,38 @@ def shapes_at(
     """Shapes of generated quantities, found at the first draw; those without numbers are absent."""
     found = bound.generated(theta[:1], None, seed)
     return {name: np.shape(found[name])[1:] for name in names if name in found}
+
+
+def as_quantities(program: StanProgram) -> str:
+    """The program's transformed parameters as generated quantities, without a density.
+
+    Empty if it has none, or computes them together with the density.
+
+    >>> code = "parameters { real a; } transformed parameters { real b = exp(a); } "
+    >>> print(as_quantities(StanProgram.from_code(code + "model { b ~ exponential(1); }")))
+    parameters {
+      real a;
+    }
+    generated quantities {
+      real b = exp(a);
+    }
+    <BLANKLINE>
+    """
+    tree = program.tree
+    body = tree.transformed_parameters
+    nodes = (node for statement in body for node in n.walk(statement))
+    if not body or any(_adds(node) for node in nodes):
+        return ""
+    return printer.program(
+        replace(tree, transformed_parameters=(), model=(), generated_quantities=body)
+    )
+
+
+def _adds(node: n.Node) -> bool:
+    """Whether a node adds to the density, or reads it."""
+    called = node.name if isinstance(node, n.Call | n.VoidCall) else ""
+    adds = isinstance(node, n.JacobianAdd | n.TargetAdd | n.Target)
+    return adds or called.endswith(("_lp", "_jacobian"))
 
 
 def few_quantities(original: StanProgram, obs: str, rows: int, draws: int) -> tuple[str, ...]:

@@ -228,7 +228,13 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
 
 
 def _enough(fit: Reported) -> Sequence[str]:
-    """Whether weighted draws of the reference would have been certified without any rows."""
+    """Whether draws of a Gaussian are enough: instead of rows, or where there are none."""
+    if fit.selected is None and fit.certificate.verdict == "rejected":
+        return [
+            "",
+            "A Gaussian is not near enough to this posterior. A fit with rows, which is any other "
+            "`method`, follows the prior exactly, and NUTS its funnels and boundaries.",
+        ]
     own = None if fit.selected is None else certificate_of_gaussian(fit.reference)
     if own is None or not leaves_no_doubt(own):
         return []

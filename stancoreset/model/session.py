@@ -37,6 +37,7 @@ from stancoreset.files import content_key
 from stancoreset.model.adopt import Adopted
 from stancoreset.model.identities import SOLVER_TOLERANCE
 from stancoreset.model.passes import Passes, choose_passes
+from stancoreset.model.quantities import as_quantities
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
@@ -631,15 +632,28 @@ class Session:
                     "draws cannot be weighted; leave method out"
                 )
 
+    def _transformed(self, checked: StanData, draws: Float) -> dict[str, Float]:
+        """Transformed parameters without an element per row, at draws that no sampler made."""
+        program = self.program.program
+        declared = [d.name for d in program.transformed_parameters]
+        names = tuple(name for name in declared if name not in self.program.row_parameters)
+        code = as_quantities(program) if names else ""
+        if not code:
+            return {}
+        compiled = self.evaluating.compile(code, name=program.name)
+        with compiled.bind(self.no_rows(checked)) as bound:
+            return bound.generated(draws, names)
+
     def gaussian_draws(
-        self, full: FullData, reference: Reference, nuts: NUTS, seed: int
+        self, checked: StanData, reference: Reference, nuts: NUTS, seed: int
     ) -> SampleResult:
         """Independent draws of a Gaussian reference, in as many chains as NUTS would run."""
         started = time.perf_counter()
         rng = np.random.default_rng([seed, 37])
         shape = nuts.chains, nuts.draws
         draws = reference.gaussian.draw(shape[0] * shape[1], rng)
-        values = full.prior.constrain(draws)
+        full = self.full_data(checked)
+        values = {**full.prior.constrain(draws), **self._transformed(checked, draws)}
         return SampleResult(
             variables={name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items()},
             stats={},

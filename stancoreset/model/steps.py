@@ -132,9 +132,7 @@ class Pipeline:
             self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            result = (
-                self.draw(full, reference) if coreset is None else self.sample(reference, coreset)
-            )
+            result = self.draw(reference) if coreset is None else self.sample(reference, coreset)
             native = result.native
             posterior = self.session.container(result, coreset, self.provenance, self.labels)
             self._keep("posterior", posterior)
@@ -383,11 +381,11 @@ class Pipeline:
                 near=near,
             )
 
-    def draw(self, full: FullData, reference: Reference) -> SampleResult:
+    def draw(self, reference: Reference) -> SampleResult:
         """Draw from the reference's Gaussian, as many as NUTS would."""
         nuts, plan = self.plan.nuts, self.plan
         with self.stages("sample"):
-            return self.session.gaussian_draws(full, reference, nuts, plan.seed)
+            return self.session.gaussian_draws(self.checked, reference, nuts, plan.seed)
 
     def certify(self, reference: Reference, coreset: Coreset | None, posterior: Any) -> Certificate:
         """Certify the posterior on the full data."""

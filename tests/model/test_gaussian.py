@@ -154,6 +154,34 @@ def test_the_command_line_and_a_batch_fit_without_rows(tmp_path, data, capsys):
     assert "gaussian" in (tmp_path / "batch" / "summary.csv").read_text()
 
 
+@pytest.mark.fit
+def test_transformed_parameters_come_with_the_draws():
+    """As NUTS gives them; one with an element per row belongs to no posterior."""
+    code = """
+    data { int N; vector[N] y; }
+    parameters { vector[2] z; real<lower=0> s; }
+    transformed parameters { vector[2] r = s * z; vector[N] mu = rep_vector(sum(r), N); }
+    model { z ~ std_normal(); s ~ lognormal(0, 0.1); y ~ normal(mu, 1); }"""
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    fit = model.fit({"N": 50, "y": np.zeros(50)}, method="gaussian", max_rounds=1)
+    draws = arviz.variables_of(fit.posterior)
+    assert list(draws) == ["z", "s", "r"]
+    np.testing.assert_allclose(draws["r"], draws["s"][..., None] * draws["z"])
+
+
+@pytest.mark.fit
+def test_a_posterior_that_is_far_from_a_gaussian_is_rejected():
+    """Neal's funnel: no reference of this kind is near, and the report says what is."""
+    code = """
+    data { int N; vector[N] y; }
+    parameters { real v; vector[6] x; }
+    model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); y ~ normal(x[1], 50); }"""
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    fit = model.fit({"N": 20, "y": np.ones(20)}, method="gaussian", seed=reseeded(1), max_rounds=2)
+    assert fit.certificate.verdict == "rejected"
+    assert "A Gaussian is not near enough" in fit.markdown()
+
+
 # Bad input -------------------------------------------------------------------------------
 
 
