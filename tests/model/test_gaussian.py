@@ -329,3 +329,27 @@ def test_a_truncated_vector_leaves_the_evidence_unknown():
     parameters { vector<lower=0>[2] b; }
     model { b ~ normal(0, 1) T[0, ]; y ~ normal(sum(b), 1); }"""
     assert with_constants(StanProgram.from_code(code).tree) is None
+
+
+@pytest.mark.cmdstan
+@pytest.mark.fit
+@pytest.mark.usefixtures("cmdstan")
+def test_both_engines_find_the_same_evidence():
+    """They leave out different constants, and evaluate the full data in different ways."""
+    code = """
+    data { int N; vector[N] y; }
+    parameters { real mu; real<lower=0> s; }
+    transformed parameters { real twice = 2 * mu; }
+    model { mu ~ normal(0, 3); s ~ exponential(1); y ~ normal(mu, s); }"""
+    data = {"N": 200, "y": np.random.default_rng(0).normal(1.0, 2.0, 200)}
+    fits = {}
+    for engine in ("stanli", "cmdstan"):
+        model = sc.CoresetModel(stan_code=code, engine=engine, passes="engine")
+        fits[engine] = model.fit(
+            data, method="gaussian", reference="gaussian_vi", seed=1, max_rounds=1
+        )
+    one, two = (fits[name].evidence for name in ("stanli", "cmdstan"))
+    assert one is not None
+    assert two is not None
+    assert two.log_evidence == pytest.approx(one.log_evidence, abs=3 * (one.error + two.error))
+    assert "twice" in arviz.variables_of(fits["cmdstan"].posterior)
