@@ -12,6 +12,7 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session, in_memory
 from stancoreset.posterior import Evidence, estimate_evidence
 from stancoreset.reference import Reference, at_draws
+from stancoreset.reference.expected import no_sums
 from stancoreset.rows import FullData
 from stancoreset.rows.glm import rows_of
 from stancoreset.stan.syntax import printer
@@ -60,7 +61,11 @@ def _left_out(session: Session, checked: StanData, full: FullData, point: Float)
     else:
         rows = glm.prepare(rows_of(program, few))
         found = float(glm.evaluate("log_density", rows, point)[0][0]) + glm.constant(rows)
-        of_rows = sum(glm.constant(chunk) for chunk in full.glm_rows())
+        of_rows = 0.0
+        if glm.has_constant:
+            if no_sums(full):
+                return None
+            of_rows = sum(glm.constant(chunk) for chunk in full.glm_rows())
     if not abs(found - expected) <= _TOLERANCE * (1 + abs(expected)):
         return None
     return of_prior - float(full.log_prior(point)[0]) + of_rows

@@ -321,7 +321,7 @@ class CoresetFit:
             data,
             names,
             resolve_engine(cast("EngineName", used) if engine is None else engine),
-            obs="" if self.selected is None else self.selected.obs,
+            obs=self.provenance["obs"] if self.selected is None else self.selected.obs,
             n_obs=int(self.provenance["n_obs"]),
             seed=seed,
             overwrite=overwrite,

@@ -352,6 +352,8 @@ class CoresetModel(Closing):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
             provenance = self._session.provenance(checked, plan.settings())
+            if plan.is_gaussian:  # a coreset would know it
+                provenance["obs"] = self.program.obs
         require_csv_folder(plan.engine_output_dir, "engine_output_dir", self.engine.name)
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):

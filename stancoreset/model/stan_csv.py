@@ -102,9 +102,7 @@ def write_chains(
     """
     folder = make_folder("path", folder)
     replaced = _earlier(folder, overwrite)
-    adopted = adopt(
-        StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=obs or None
-    )
+    adopted = adopt(StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=obs)
     original, draws = adopted.original, arviz.variables_of(container)
     asked = known_quantities(original, names)
     wanted = [d.name for d in original.generated_quantities if d.name in asked]

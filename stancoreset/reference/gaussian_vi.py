@@ -43,7 +43,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
-from stancoreset.reference.expected import Expected, why_not
+from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.reference.laplace import at_draws, elsewhere, modes
 from stancoreset.rows import FullData
 
@@ -116,7 +116,7 @@ def gaussian_vi(
     not settle.
     """
     start, others = modes(full, seed)
-    exact = not why_not(full.glm)
+    exact = not no_sums(full)
     goal = _STATIONARY if exact else _STATIONARY_ON_AVERAGE
     gaussian = ascend_bound(expectation_of(full, start, seed), start, goal)
     found = at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
@@ -131,7 +131,7 @@ def expectation_of(full: FullData, start: GaussianFit, seed: int) -> Expecting:
     """
     rng = np.random.default_rng([seed, 31])
     few, most = max(_FEWEST, full.n_params), max(_MOST, full.n_params)
-    if why_not(full.glm):
+    if no_sums(full):
         pairs = max(few, min(most, _ROWS_AND_POINTS // (2 * full.n_obs)))
         noise = balanced_noise(pairs, full.n_params, rng)
         return lambda q: _averaged(full.log_density_gradient, q, noise)

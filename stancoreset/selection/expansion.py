@@ -22,9 +22,9 @@ from scipy.linalg import eigh
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.reference import Reference
+from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.rows import FullData, Hessians
 from stancoreset.rows.glm import GlmRows
-from stancoreset.selection.hermite import Expected, why_not
 
 __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
@@ -219,9 +219,7 @@ def no_expectation(full: FullData, columns: NDArray[np.intp]) -> str:
     columns : ndarray of int
         Unconstrained coordinates in ψ.
     """
-    stored, reason = full.passes.stored, why_not(full.glm)
-    if stored is not None and not stored.is_read_here:
-        reason = "its rows are read by the workers of a cluster alone"
+    reason = no_sums(full)
     if not reason and full.glm is not None:
         left_out = full.glm.coefficients.parameters.difference(columns.tolist())
         if left_out:

@@ -250,3 +250,15 @@ def test_no_client_is_started_where_no_scheduler_is(address, model, folder, monk
     monkeypatch.setattr(distributed.Client, "start", started)
     with pytest.raises(OptionError, match="no Dask scheduler answers"):
         opened(model, sc.Distributed(Table(folder, **OPTIONS), address))
+
+
+@pytest.mark.fit
+def test_a_cluster_averages_what_it_cannot_integrate(client, model, folder):
+    """Gaussian variational inference where rows are read by workers alone."""
+    found = model.reference(
+        sc.Distributed(Table(folder, **OPTIONS), client), "gaussian_vi", draws=100
+    )
+    here = model.reference(Table(folder, **OPTIONS), "gaussian_vi", draws=100)
+    gap = (found.gaussian.mean - here.gaussian.mean) / here.gaussian.sd
+    np.testing.assert_allclose(gap, 0, atol=0.01)
+    np.testing.assert_allclose(found.gaussian.sd / here.gaussian.sd, 1, atol=0.01)

@@ -19,7 +19,7 @@ from stancoreset.reference.expected.quadrature import (
     pairs_of_orders,
     two_predictors,
 )
-from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows
+from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows, no_sums
 
 __all__ = [
     "Expected",
@@ -30,6 +30,7 @@ __all__ = [
     "coordinates",
     "expected_rows",
     "in_threads",
+    "no_sums",
     "of_coefficients",
     "one_predictor",
     "pairs_of_orders",

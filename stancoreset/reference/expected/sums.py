@@ -18,12 +18,14 @@ from stancoreset.reference.expected.functions import (
     coordinates,
     of_coefficients,
     row_function,
+    why_not,
 )
 from stancoreset.reference.expected.placed import Placed, blocks, in_threads
 from stancoreset.reference.expected.quadrature import one_predictor, two_predictors
+from stancoreset.rows import FullData
 from stancoreset.rows.glm import GlmKernel, GlmRows
 
-__all__ = ["Expected", "ExpectedRows", "expected_rows"]
+__all__ = ["Expected", "ExpectedRows", "expected_rows", "no_sums"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,14 @@ class Expected:
             np.add.at(gradient, places, found.gradient)
             np.add.at(hessian, (places[:, None], places), found.hessian)
         return ExpectedRows(value, gradient, hessian)
+
+
+def no_sums(full: FullData) -> str:
+    """The reason why expectations of the full data's rows are unknown; empty if they are known."""
+    stored, reason = full.passes.stored, why_not(full.glm)
+    if stored is not None and not stored.is_read_here:
+        reason = "its rows are read by the workers of a cluster alone"
+    return reason
 
 
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:

@@ -99,6 +99,11 @@ class GlmKernel:
         sigma = self._sigma(draws)[:, None]
         return np.asarray(-0.5 * ((y - eta) / sigma) ** 2 - np.log(sigma))
 
+    @property
+    def has_constant(self) -> bool:
+        """Whether log likelihoods leave something out that depends on the rows."""
+        return self.family != "bernoulli_logit"
+
     def constant(self, rows: GlmRows) -> float:
         """What the log likelihood of some rows leaves out, with their weights."""
         if self.family == "poisson_log":
