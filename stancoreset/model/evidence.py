@@ -10,7 +10,7 @@ from __future__ import annotations
 from stancoreset.engines import Compiled, Float, StanData
 from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session, in_memory
-from stancoreset.posterior import Evidence, estimate_evidence
+from stancoreset.posterior import LEAST_DRAWS, Evidence, estimate_evidence
 from stancoreset.reference import Reference, at_draws
 from stancoreset.reference.expected import no_sums
 from stancoreset.rows import FullData
@@ -29,8 +29,11 @@ def evidence_of(
 ) -> Evidence | None:
     """The evidence by draws of a Gaussian: the reference, or the one with its mean and covariance.
 
-    None if that reaches outside the support, or a constant of the program is unknown.
+    None if that reaches outside the support, there are too few draws, or a constant of the program
+    is unknown.
     """
+    if len(reference.draws) < LEAST_DRAWS:
+        return None
     if reference.log_q is None:
         count, seed = len(reference.draws), reference.seed
         try:
@@ -46,29 +49,30 @@ def evidence_of(
 
 def _left_out(session: Session, checked: StanData, full: FullData, point: Float) -> float | None:
     """What the full log density leaves out, found at one draw (1, P); None if it is unknown."""
-    program, sample = session.program, in_memory(checked)
-    tree = with_constants(program.program.tree)
-    if tree is None:
+    program = session.program
+    tree, of_rows = with_constants(program.program.tree), _of_rows(full)
+    if tree is None or of_rows is None:
         return None
     whole = session.evaluating.compile(printer.program(tree), name=program.program.name)
-    none, few = session.no_rows(checked), program.subset(sample, slice(0, _FEW))
+    none, few = session.no_rows(checked), program.subset(in_memory(checked), slice(0, _FEW))
     of_prior = _at(whole, none, point)
     expected = _at(whole, few, point) - of_prior
-    glm = full.glm
-    if glm is None:
+    if full.glm is None:
         found = _at(session.density(), few, point) - _at(session.density(), none, point)
-        of_rows = 0.0
     else:
-        rows = glm.prepare(rows_of(program, few))
-        found = float(glm.evaluate("log_density", rows, point)[0][0]) + glm.constant(rows)
-        of_rows = 0.0
-        if glm.has_constant:
-            if no_sums(full):
-                return None
-            of_rows = sum(glm.constant(chunk) for chunk in full.glm_rows())
+        rows = full.glm.prepare(rows_of(program, few))
+        value, _ = full.glm.evaluate("log_density", rows, point)
+        found = float(value[0]) + full.glm.constant(rows)
     if not abs(found - expected) <= _TOLERANCE * (1 + abs(expected)):
         return None
     return of_prior - float(full.log_prior(point)[0]) + of_rows
+
+
+def _of_rows(full: FullData) -> float | None:
+    """What the rows leave out: woven ones nothing; None if a cluster's workers alone read them."""
+    if full.glm is None or not full.glm.has_constant:
+        return 0.0
+    return None if no_sums(full) else sum(full.glm.constant(rows) for rows in full.glm_rows())
 
 
 def _at(compiled: Compiled, data: StanData, point: Float) -> float:

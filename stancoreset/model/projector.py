@@ -12,6 +12,7 @@ from stancoreset.engines import Float, RowModel
 from stancoreset.errors import OptionError
 from stancoreset.model.plan import BEYOND, HERMITE, TAYLOR
 from stancoreset.reference import Reference
+from stancoreset.reference.expected import of_coefficients, row_function
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     AllRows,
@@ -23,12 +24,10 @@ from stancoreset.selection import (
     extend,
     extend_fisher,
     extend_taylor,
-    of_coefficients,
     project,
     project_fisher,
     project_hermite,
     project_taylor,
-    row_function,
 )
 
 __all__ = ["Projector", "require_series", "series_of"]

@@ -21,9 +21,7 @@ from stancoreset.selection.hermite import (
     MAX_CANDIDATES,
     AllRows,
     HermiteProjection,
-    of_coefficients,
     project_hermite,
-    row_function,
 )
 from stancoreset.selection.projection import (
     Projection,
@@ -62,13 +60,11 @@ __all__ = [
     "joined_controls",
     "merge",
     "no_expectation",
-    "of_coefficients",
     "project",
     "project_fisher",
     "project_hermite",
     "project_taylor",
     "row_columns",
-    "row_function",
     "select",
     "stable_share",
     "whitened",

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import one_predictor
+from stancoreset.reference.expected import expected_rows, one_predictor, row_function
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
-from stancoreset.selection.hermite import AllRows, expected_rows, project_hermite, row_function
+from stancoreset.selection.hermite import AllRows, project_hermite
 from stancoreset.selection.solvers import solve
 
 SIZES = (25, 50, 100, 200, 500)

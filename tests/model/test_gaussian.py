@@ -297,6 +297,13 @@ def test_the_evidence_of_gaussian_ratios():
     assert abs(found.lower_bound - 2.0) <= 4 * found.lower_bound_error
 
 
+@pytest.mark.fit
+def test_too_few_draws_have_no_evidence(model, data):
+    fit = model.fit(data, reference="gaussian_vi", draws=60, size=20, seed=1, max_rounds=1)
+    assert len(fit.reference.draws) == 60
+    assert fit.evidence is None
+
+
 def test_a_fit_with_rows_at_a_laplace_reference_has_no_evidence():
     fit = sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli").fit(
         normal_data(600), size=20, seed=1, chains=1, iter_sampling=200, max_rounds=1

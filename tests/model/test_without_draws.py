@@ -11,8 +11,8 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.posterior import percent
+from stancoreset.reference.expected import Expected
 from stancoreset.selection import HermiteProjection, no_expectation
-from stancoreset.selection.hermite import Expected
 
 SHORT = {"chains": 2, "iter_sampling": 500, "max_rounds": 1, "show_progress": False}
 CAUCHY = """
