@@ -53,10 +53,20 @@ class Evidence:
     n_draws: int
 
     def __str__(self) -> str:
-        return (
-            f"log evidence {self.log_evidence:.6g} ± {self.error:.2g} (proper priors alone), "
-            f"lower bound {self.lower_bound:.6g} ± {self.lower_bound_error:.2g}"
-        )
+        estimate = _with_error(self.log_evidence, self.error)
+        bound = _with_error(self.lower_bound, self.lower_bound_error)
+        return f"log evidence {estimate} (proper priors alone), lower bound {bound}"
+
+
+def _with_error(value: float, error: float) -> str:
+    """A number to the second digit of its error.
+
+    >>> _with_error(-171280.43219, 0.0184)
+    '-171280.432 ± 0.018'
+    """
+    known = np.isfinite(error) and error > 0
+    digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 6)) if known else 6
+    return f"{value:.{digits}f} ± {error:.2g}"
 
 
 def estimate_evidence(log_ratios: ArrayLike, constant: float = 0.0) -> Evidence:
