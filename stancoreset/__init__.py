@@ -28,6 +28,7 @@ __all__ = [
     "Selection",
     "StancoresetError",
     "Table",
+    "Thinned",
     "__version__",
     "certify",
     "compare",
@@ -46,6 +47,7 @@ __all__ = [
     "stan_model_names",
     "stan_model_path",
     "summarise",
+    "thin",
 ]
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
     )
     from stancoreset.rows import Distributed
     from stancoreset.rows.tables import Table
-    from stancoreset.selection import Coreset, in_the_loop, merge, select, solvers
+    from stancoreset.selection import Coreset, Thinned, in_the_loop, merge, select, solvers, thin
     from stancoreset.stan import stan_model_names, stan_model_path
 
 # The room of each public name, imported on first use, so that `import stancoreset` is fast.
@@ -105,7 +107,7 @@ _ROOMS = {
     ),
     "rows": ("Distributed",),
     "rows.tables": ("Table",),
-    "selection": ("Coreset", "in_the_loop", "merge", "select", "solvers"),
+    "selection": ("Coreset", "Thinned", "in_the_loop", "merge", "select", "solvers", "thin"),
     "stan": ("stan_model_names", "stan_model_path"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

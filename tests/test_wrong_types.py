@@ -119,6 +119,10 @@ def text(v: Any) -> bool:
     return isinstance(v, str) and v != ""
 
 
+def one_of(*names: str) -> Legit:
+    return lambda v: isinstance(v, str) and v in names
+
+
 def path(v: Any) -> bool:
     if not isinstance(v, str | Path) or not str(v):
         return False
@@ -593,6 +597,22 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {"posteriors": "posterior", "var_names": "parameter|var_names"},
         ),
         "summarise": Case(sc.summarise, {"table": sc.compare(posterior)}, {"table": nothing}),
+        "thin": Case(
+            sc.thin,
+            {"posterior": {"x": draws}, "size": 5},
+            {
+                "posterior": nothing,
+                "size": whole(1),
+                "weights": missing,
+                "functions": one_of("x"),
+                "method": nothing,
+                "tol": optional(number(0, 1, strict=True)),
+                "resample": either(flag, whole(1, 10**6)),
+                "var_names": optional(one_of("x")),
+                "seed": SEED,
+            },
+            {"var_names": "parameter|var_names"},
+        ),
         "load_fit": Case(sc.load_fit, {"path": folder / "run"}, {"path": path}),
         "merge coresets": Case(
             sc.merge, {"coresets": [fit.coreset]}, {"coresets": nothing}, {"coresets": "merge|part"}
@@ -833,7 +853,7 @@ NAMES = sorted(
         *("select", "stan_model_path", "solve", "check_method", "gaussian_kl", "gaussian_fisher"),
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
-        *("regression", "Regression.write", "Regression.fit"),
+        *("regression", "Regression.write", "Regression.fit", "thin"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
         *("sparse_vi", "quasi_newton", "starts of a parameter"),
     ]
@@ -1076,6 +1096,7 @@ def test_every_public_function_is_in_the_sweep(world):
         "StancoresetError",
         "Distributed",
         "Regression",
+        "Thinned",
     }
     for room in (sc, sc.solvers, sc.plots, sc.divergences, sc.in_the_loop):
         for name in room.__all__:

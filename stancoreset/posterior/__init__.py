@@ -18,13 +18,14 @@ from stancoreset.posterior.certificate import (
     leaves_no_doubt,
     percent,
 )
-from stancoreset.posterior.comparison import compare, summarise
-from stancoreset.posterior.corrected import corrected_posterior
+from stancoreset.posterior.comparison import compare, summarise, weighted_quantiles
+from stancoreset.posterior.corrected import corrected_posterior, systematic_resample, taken_draws
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
 from stancoreset.posterior.moment_matching import moment_match
+from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
 __all__ = [
     "HELDOUT_CERTIFIED",
@@ -34,9 +35,11 @@ __all__ = [
     "Certificate",
     "Evidence",
     "Loo",
+    "NamedPosterior",
     "Verdict",
     "card",
     "certify",
+    "common_variables",
     "compare",
     "corrected_posterior",
     "divergences",
@@ -49,7 +52,11 @@ __all__ = [
     "moved_by",
     "percent",
     "picture",
+    "read_posteriors",
     "summarise",
+    "systematic_resample",
+    "taken_draws",
     "unseen_mass",
     "unvisited_mass",
+    "weighted_quantiles",
 ]

@@ -17,7 +17,7 @@ from stancoreset.posterior.named import NamedPosterior, common_variables, read_p
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare", "summarise"]
+__all__ = ["compare", "summarise", "weighted_quantiles"]
 
 Float = NDArray[np.float64]
 
@@ -216,7 +216,7 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
         **dict(
             zip(
                 (f"q{100 * q:.4g}" for q in levels),
-                _quantiles(x, weights, levels).tolist(),
+                weighted_quantiles(x, weights, levels).tolist(),
                 strict=True,
             )
         ),
@@ -227,8 +227,12 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
     }
 
 
-def _quantiles(x: Float, weights: Float, levels: list[float]) -> Float:
-    """Weighted quantiles; with equal weights, numpy's linear interpolation."""
+def weighted_quantiles(x: Float, weights: Float, levels: Sequence[float]) -> Float:
+    """Weighted quantiles; with equal weights, numpy's linear interpolation.
+
+    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.full(3, 1 / 3), [0.5, 1.0]).tolist()
+    [2.0, 3.0]
+    """
     keep = weights > 0
     order = np.argsort(x[keep])
     x, w = x[keep][order], weights[keep][order]

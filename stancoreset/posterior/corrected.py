@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from stancoreset.posterior.certificate import Certificate
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["corrected_posterior", "systematic_resample"]
+__all__ = ["corrected_posterior", "systematic_resample", "taken_draws"]
 
 
 def corrected_posterior(
@@ -49,11 +50,35 @@ def corrected_posterior(
         if size < 1:
             raise OptionError(f"resample is {resample}, expected True, False or at least 1 draw")
         index = index[systematic_resample(weights, size)]
+    about = {
+        "corrected": "weighted" if resample is False else "resampled",
+        "pareto_khat": certificate.khat,
+        "importance_ess": certificate.ess,
+    }
+    return taken_draws(posterior, index, weights if resample is False else None, about)
+
+
+def taken_draws(
+    posterior: Container,
+    index: NDArray[np.int64],
+    weights: Float | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Container:
+    """A container of some draws of the concatenated chains, as one chain.
+
+    Weights become ``importance_weight`` in ``sample_stats``, and `about` attributes. Groups of
+    other draws, such as those of the warm-up, stay as they are.
+    """
+    groups = groups_of(posterior)
+    sizes = groups["posterior"].sizes
     taken = {
-        name: _taken(dataset, index) if {"chain", "draw"} <= set(dataset.dims) else dataset
+        name: _taken(dataset, index)
+        if all(dataset.sizes.get(dim) == sizes[dim] for dim in ("chain", "draw"))
+        and not name.startswith("warmup")
+        else dataset
         for name, dataset in groups.items()
     }
-    if resample is False:
+    if weights is not None:
         import xarray as xr
 
         stats = taken.get("sample_stats", xr.Dataset())
@@ -63,12 +88,7 @@ def corrected_posterior(
             coords={"chain": [0], "draw": np.arange(len(weights))},
         )
         taken["sample_stats"] = stats.assign(importance_weight=values)
-    about = {
-        "corrected": "weighted" if resample is False else "resampled",
-        "pareto_khat": certificate.khat,
-        "importance_ess": certificate.ess,
-    }
-    return build(taken, {**attrs_of(posterior), **about})
+    return build(taken, {**attrs_of(posterior), **(about or {})})
 
 
 def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
@@ -86,7 +106,7 @@ def systematic_resample(weights: Float, size: int) -> NDArray[np.int64]:
 
 
 def _taken(dataset: xr.Dataset, index: NDArray[Any]) -> xr.Dataset:
-    """Selected draws of the concatenated chains as one chain; other groups are unchanged."""
+    """Selected draws of the concatenated chains as one chain."""
     import xarray as xr
 
     sampled = {"chain", "draw"}

@@ -2,7 +2,7 @@
 
 May import reference, posterior, rows, engines and stan. Hands out `Coreset`, `select`, the
 projections, the expansion and the control variate; rooms inside it are the solvers, selection in
-the loop, and Hermite series.
+the loop, Hermite series, and the thinning of draws.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from stancoreset.selection.projection import (
     project,
 )
 from stancoreset.selection.taylor import PENALTIES, TaylorProjection, extend_taylor, project_taylor
+from stancoreset.selection.thinning import Thinned, thin
 from stancoreset.selection.union import joined_controls, merge
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Projection",
     "Remainder",
     "TaylorProjection",
+    "Thinned",
     "Whitened",
     "control_variate",
     "default_candidates",
@@ -67,5 +69,6 @@ __all__ = [
     "row_columns",
     "select",
     "stable_share",
+    "thin",
     "whitened",
 ]

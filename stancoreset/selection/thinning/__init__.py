@@ -1,0 +1,16 @@
+"""Thinning: a posterior in few weighted draws, whose expectations are those of all draws.
+
+May import the solvers, posterior and the ground floor. Hands out `thin`, its result `Thinned`, and
+the feature map.
+
+It stands here because it *selects*: draws take the place of rows, functions of the parameters that
+of log likelihoods, and the solvers are the same. Posteriors of every kind are read by the room
+`stancoreset.posterior`, which lies below.
+"""
+
+from __future__ import annotations
+
+from stancoreset.selection.thinning.features import Features, feature_map
+from stancoreset.selection.thinning.thinned import Functions, Thinned, thin
+
+__all__ = ["Features", "Functions", "Thinned", "feature_map", "thin"]

@@ -1,0 +1,300 @@
+"""Functions of the parameters whose expectations few weighted draws shall reproduce.
+
+With φ(x) the vector of all functions at a draw x, weights w on few draws are judged by
+
+    ‖Σ w_i φ(x_i) − b‖²,   b = Σ v_j φ(x_j) over all draws, v their own weights.
+
+The functions come in blocks. u is a draw standardised by the means and sds of all draws:
+
+``moments``
+    u_d, u_d² and u_d u_e: means, standard deviations and correlations.
+``quantiles``
+    1{u_d ≤ q} for 19 quantiles q of every parameter: the marginal distribution functions.
+``kernel``
+    √2 cos(ωᵀz + β) of the whitened draw z = Wᵀu, ω ~ N(0, I/ℓ²), β ~ U(0, 2π): the mean over m of
+    them approximates the Gaussian kernel exp(−‖z − z'‖²/2ℓ²) (Rahimi & Recht 2007), so that the
+    distance of expectations is the maximum mean discrepancy (MMD) of that kernel. ℓ is the median
+    distance of two draws.
+
+A block is scaled so that E‖φ(x) − b‖² over its functions is the same for all blocks, and one for
+all together: the distance of n independent draws is 1/√n on average, and no kind of function
+counts more than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.spatial.distance import pdist
+
+from stancoreset.parallel import single_threaded
+
+__all__ = ["KERNEL", "PARTS", "Features", "Standardised", "feature_map"]
+
+Float = NDArray[np.float64]
+Single = NDArray[np.float32]
+#: Draws: consecutive ones, or positions.
+Places: TypeAlias = "slice | NDArray[np.int64]"
+
+#: The blocks by name.
+PARTS = ("moments", "quantiles", "kernel")
+#: Number of random Fourier features.
+KERNEL = 1_000
+#: Largest number of functions of each other kind; of more, so many are drawn at random.
+_MOST = 1_000
+#: Probabilities of the quantiles.
+_LEVELS = np.arange(1, 20) / 20
+#: Largest number of parameters whose correlations are whitened: the cost is cubic.
+_WHITENED = 500
+#: An sd below this share of a parameter's magnitude is rounding.
+_ROUNDING = 1e-12
+#: A block of functions that varies less is constant.
+_STILL = 1e-9
+#: Numbers of a block of draws.
+_BLOCK = 2_000_000
+#: Draws that determine quantiles, the blocks' scales, and the length scale.
+_SAMPLE, _SCALED, _PAIRS = 20_000, 4_000, 1_000
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Draws (S, D) in units of their own weighted means and sds.
+
+    The sd of a parameter that does not vary is infinite, so that its u is zero.
+    """
+
+    draws: Float = field(repr=False)
+    weights: Float = field(repr=False)
+    mean: Float
+    sd: Float
+
+    @classmethod
+    def of(cls, draws: Float, weights: Float) -> Standardised:
+        """Measure means and sds, block by block."""
+        mean = weights @ draws
+        variance, largest = np.zeros_like(mean), np.abs(mean)
+        for places in _blocks(len(draws), draws.shape[1]):
+            variance += weights[places] @ (draws[places] - mean) ** 2
+            largest = np.maximum(largest, np.abs(draws[places]).max(axis=0))
+        sd = np.sqrt(variance)
+        return cls(draws, weights, mean, np.where(sd > _ROUNDING * largest, sd, np.inf))
+
+    @property
+    def varying(self) -> NDArray[np.intp]:
+        """The parameters that vary."""
+        return np.flatnonzero(np.isfinite(self.sd))
+
+    def at(self, places: Places) -> Float:
+        """u of some draws."""
+        return (self.draws[places] - self.mean) / self.sd
+
+    def sample(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Positions of at most `count` draws, in proportion to their weights."""
+        if len(self.weights) <= count and np.ptp(self.weights) == 0:
+            return np.arange(len(self.weights))
+        return np.sort(rng.choice(len(self.weights), count, p=self.weights)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """u_d (`second` is None), or the products u_d u_e."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __call__(self, u: Single, _places: Places) -> Single:
+        values: Single = u[self.first]
+        if self.second is not None:
+            values *= u[self.second]
+        return values
+
+
+@dataclass(frozen=True)
+class _Indicators:
+    """1{u_d ≤ q}."""
+
+    columns: NDArray[np.int64]
+    thresholds: Single
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __call__(self, u: Single, _places: Places) -> Single:
+        return (u[self.columns] <= self.thresholds[:, np.newaxis]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Fourier:
+    """√2 cos(ωᵀu + β), with the whitening in ω (m, D)."""
+
+    frequencies: Single
+    phases: Single
+
+    def __len__(self) -> int:
+        return len(self.phases)
+
+    def __call__(self, u: Single, _places: Places) -> Single:
+        angle = self.frequencies @ u
+        angle += self.phases[:, np.newaxis]
+        np.cos(angle, out=angle)
+        angle *= np.float32(np.sqrt(2.0))
+        return angle
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The user's own functions, standardised, and their squares."""
+
+    values: Standardised
+
+    def __len__(self) -> int:
+        return 2 * len(self.values.mean)
+
+    def __call__(self, _u: Single, places: Places) -> Single:
+        z = self.values.at(places).astype(np.float32).T
+        return np.concatenate([z, z * z])
+
+
+_Block: TypeAlias = "_Moments | _Indicators | _Fourier | _Given"
+
+
+@dataclass(frozen=True)
+class Features:
+    """The map from draws to functions, φ, in single precision."""
+
+    standard: Standardised
+    blocks: tuple[tuple[_Block, float], ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return 1 + sum(len(block) for block, _ in self.blocks)
+
+    def at(self, places: Places) -> Single:
+        """φ of some draws, (F, n), one column each. The first function is the constant 1."""
+        u = np.ascontiguousarray(self.standard.at(places).T, dtype=np.float32)
+        values = np.empty((len(self), u.shape[1]), dtype=np.float32)
+        values[0], stop = 1.0, 1
+        for block, scale in self.blocks:
+            start, stop = stop, stop + len(block)
+            np.multiply(block(u, places), np.float32(scale), out=values[start:stop])
+        return values
+
+    @single_threaded  # the products are small, and threads would wait for one another
+    def expectation(self) -> Float:
+        """b = E φ(x) over all draws, a few at a time."""
+        total, weights = np.zeros(len(self)), self.standard.weights
+        for places in _blocks(len(weights), len(self)):
+            total += self.at(places) @ weights[places].astype(np.float32)
+        return total
+
+
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    step = max(1, _BLOCK // width)
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def feature_map(
+    draws: Float,
+    weights: Float,
+    parts: Sequence[str] = PARTS,
+    given: Float | None = None,
+    *,
+    seed: int = 0,
+) -> Features:
+    """Choose the functions for draws (S, D) with weights (S,); see the module's notes.
+
+    `given` (S, n) are values of the user's own functions; their means and second moments are
+    matched, too.
+
+    >>> x = np.random.default_rng(0).normal(size=(500, 2))
+    >>> features = feature_map(x, np.full(500, 1 / 500), ["moments"])
+    >>> features.at(slice(0, 3)).shape     # 1, two means, two squares, one product
+    (6, 3)
+    """
+    standard, rng = Standardised.of(draws, weights), np.random.default_rng(seed)
+    blocks: list[_Block] = []
+    if "moments" in parts:
+        blocks += _moments(standard, rng)
+    if "quantiles" in parts:
+        blocks.append(_indicators(standard, rng))
+    if "kernel" in parts:
+        blocks.append(_fourier(standard, rng))
+    if given is not None:
+        blocks.append(_Given(Standardised.of(given, weights)))
+    return Features(standard, tuple(_scaled(blocks, standard, rng)))
+
+
+def _scaled(
+    blocks: Sequence[_Block], standard: Standardised, rng: np.random.Generator
+) -> list[tuple[_Block, float]]:
+    """The blocks that vary, each with the scale that gives all the same spread."""
+    places = standard.sample(_SCALED, rng)
+    u = np.ascontiguousarray(standard.at(places).T, dtype=np.float32)
+    spreads = [float(np.var(block(u, places), axis=1).sum()) for block in blocks]
+    varying = [
+        (block, spread) for block, spread in zip(blocks, spreads, strict=True) if spread > _STILL
+    ]
+    return [(block, float(1.0 / np.sqrt(spread * len(varying)))) for block, spread in varying]
+
+
+def _some(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """All of `count` positions, or `_MOST` of them at random."""
+    if count <= _MOST:
+        return np.arange(count)
+    return np.sort(rng.choice(count, _MOST, replace=False)).astype(np.int64)
+
+
+def _moments(standard: Standardised, rng: np.random.Generator) -> Iterator[_Moments]:
+    some = standard.varying[_some(len(standard.varying), rng)]
+    yield _Moments(some)
+    yield _Moments(some, some)
+    first, second = np.triu_indices(len(some), 1)
+    pairs = _some(len(first), rng)
+    yield _Moments(some[first[pairs]], some[second[pairs]])
+
+
+def _indicators(standard: Standardised, rng: np.random.Generator) -> _Indicators:
+    cells = _some(len(standard.varying) * len(_LEVELS), rng)
+    column, level = np.divmod(cells, len(_LEVELS))
+    chosen, within = np.unique(column, return_inverse=True)
+    chosen = standard.varying[chosen]
+    u = standard.at(standard.sample(_SAMPLE, rng))[:, chosen]
+    thresholds = np.quantile(u, _LEVELS, axis=0)[level, within]
+    return _Indicators(chosen[within], thresholds.astype(np.float32))
+
+
+def _fourier(standard: Standardised, rng: np.random.Generator) -> _Fourier:
+    whiten = _whitening(standard, rng)
+    distances = pdist(standard.at(standard.sample(_PAIRS, rng)) @ whiten)
+    apart = distances[distances > 0]
+    length = float(np.median(apart)) if len(apart) else 1.0
+    frequencies = rng.standard_normal((KERNEL, whiten.shape[1])) @ whiten.T / length
+    phases = rng.uniform(0.0, 2.0 * np.pi, KERNEL)
+    return _Fourier(frequencies.astype(np.float32), phases.astype(np.float32))
+
+
+def _whitening(standard: Standardised, rng: np.random.Generator) -> Float:
+    """W (D, D'), so that Wᵀu has nearly the covariance I.
+
+    The correlations are shrunk towards zero by the share D/(D + S): with more parameters than
+    draws, their own whitening would put all draws at the same distance from each other.
+    """
+    varying, count = standard.varying, len(standard.varying)
+    chosen = np.zeros((len(standard.mean), count))
+    chosen[varying, np.arange(count)] = 1.0
+    if count > _WHITENED:
+        return chosen
+    places = standard.sample(_SAMPLE, rng)
+    u = standard.at(places)[:, varying]
+    share = count / (count + len(places))
+    values, vectors = eigh((1.0 - share) * (u.T @ u) / len(u) + share * np.eye(count))
+    whiten: Float = chosen @ (vectors / np.sqrt(values))
+    return whiten

@@ -1,0 +1,60 @@
+"""How far few weighted draws are from all of them, beside plain thinning of the same size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.posterior import systematic_resample, weighted_quantiles
+from stancoreset.selection.thinning.features import Features, feature_map
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["judged", "plain"]
+
+Float = NDArray[np.float64]
+Chosen = tuple[NDArray[np.int64], Float]
+
+_LEVELS = (0.05, 0.5, 0.95)
+# A seed of the held-out frequencies that is never that of the selection's.
+_HELD_OUT = 2**32
+
+
+def plain(weights: Float, size: int) -> Chosen:
+    """Every (S/k)-th draw; of weighted draws, as many resampled."""
+    return systematic_resample(weights, size), np.full(size, 1.0 / size)
+
+
+def judged(features: Features, chosen: Chosen, seed: int) -> pd.DataFrame:
+    """The table of `Thinned.report`."""
+    import pandas as pd
+
+    standard = features.standard
+    held_out = feature_map(standard.draws, standard.weights, ["kernel"], seed=_HELD_OUT + seed)
+    mean_embedding = held_out.expectation()
+    truth = _statistics(features, slice(None), standard.weights)
+    columns = {}
+    for name, (indices, w) in (
+        ("thinned", chosen),
+        ("plain", plain(standard.weights, len(chosen[0]))),
+    ):
+        mmd = float(np.linalg.norm(held_out.at(indices) @ w - mean_embedding))
+        off = np.abs(_statistics(features, indices, w) - truth).max(axis=1)
+        columns[name] = [mmd, *off]
+    index = ["mmd", "mean", "sd", *(f"q{100 * q:.2g}" for q in _LEVELS)]
+    return pd.DataFrame(columns, index=pd.Index(index, name="error"))
+
+
+def _statistics(features: Features, places: slice | NDArray[np.int64], weights: Float) -> Float:
+    """Mean, sd and quantiles of every varying parameter, standardised: (5, D)."""
+    standard = features.standard
+    rows = np.empty((2 + len(_LEVELS), len(standard.varying)))
+    for column, d in enumerate(standard.varying):
+        u = (standard.draws[places, d] - standard.mean[d]) / standard.sd[d]
+        mean = float(weights @ u)
+        rows[:2, column] = mean, np.sqrt(weights @ (u - mean) ** 2)
+        rows[2:, column] = weighted_quantiles(u, weights, _LEVELS)
+    return rows

@@ -1,0 +1,422 @@
+"""A posterior in few weighted draws (Zhang, Khanna, Kyrillidis & Koyejo 2019, on draws)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stancoreset.checks import (
+    as_numbers,
+    check_is,
+    check_number,
+    check_seed,
+    check_whole,
+    shown,
+    understood,
+)
+from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.posterior import (
+    NamedPosterior,
+    arviz,
+    common_variables,
+    read_posteriors,
+    systematic_resample,
+    taken_draws,
+)
+from stancoreset.selection.solvers import SolverName, SolverResult, check_method, solve
+from stancoreset.selection.thinning.every_set import best_set, few_sets
+from stancoreset.selection.thinning.exchange import exchange
+from stancoreset.selection.thinning.features import PARTS, Features, feature_map
+from stancoreset.selection.thinning.judgement import judged
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["Functions", "Thinned", "thin"]
+
+Float = NDArray[np.float64]
+#: What `thin` takes as functions, for type checkers.
+Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
+
+_DEFAULT = "moments+quantiles+kernel"
+#: Numbers of Φ: of more draws, so many candidates are chosen that it has no more.
+_NUMBERS = 50_000_000
+#: Largest size that is tried for a tolerance.
+_LARGEST = 1_000
+#: Name of the error messages for the posterior that is thinned.
+_GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Few draws of a posterior and their weights, the result of `thin`.
+
+    `sc.compare`, `sc.plots` and `thin` itself apply the weights; other tools need draws of equal
+    weight, which ``resample=True`` gives.
+
+    Attributes
+    ----------
+    posterior : arviz.InferenceData or xarray.DataTree
+        The draws as one chain, in every group that has draws; the weights are
+        ``importance_weight`` in ``sample_stats``.
+    indices : (k,) array
+        Positions of the draws among those of the concatenated chains, ascending; they repeat only
+        if the draws have equal weight.
+    weights : (k,) array
+        Positive weights, which sum to one.
+    error : float
+        Distance of the functions' expectations from those of all draws, as a share of the distance
+        of a single random draw; n independent draws have 1/√n on average.
+    report : pandas.DataFrame
+        Errors of these draws (``thinned``) beside plain thinning of the same size (``plain``), each
+        the largest over parameters: ``mean``, ``sd`` and the quantiles ``q5``, ``q50``, ``q95``, in
+        sds of all draws; and ``mmd``, the maximum mean discrepancy of a Gaussian kernel, with
+        Fourier features that the selection did not use.
+    method : str
+    seconds : float
+    """
+
+    posterior: arviz.Container = field(repr=False)
+    indices: NDArray[np.int64] = field(repr=False)
+    weights: Float = field(repr=False)
+    error: float
+    report: pd.DataFrame = field(repr=False)
+    method: str = "pursuit"
+    seconds: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        off, plain = self.report["thinned"], self.report["plain"]
+        return (
+            f"Thinned({self.size} draws: means within {off['mean']:.2g} sd, MMD {off['mmd']:.2g}; "
+            f"plain thinning {plain['mean']:.2g} sd, {plain['mmd']:.2g})"
+        )
+
+
+def thin(
+    posterior: arviz.Posterior | ArrayLike,
+    size: int | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    functions: Functions = _DEFAULT,
+    method: SolverName = "pursuit",
+    tol: float | None = None,
+    resample: bool | int = False,
+    var_names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Thinned:
+    """Choose few draws of a posterior, with weights, that have the expectations of all draws.
+
+    Every later step that costs time or space for each draw (predictive checks, simulations,
+    decisions, storage) then works with `size` draws. Fifty of 4,000 reproduce means to a few
+    thousandths of a standard deviation, where every 80th draw is 0.3 off.
+
+    Parameters
+    ----------
+    posterior
+        An ArviZ container, a fit of stancoreset or cmdstanpy, a dict of arrays
+        (chains, draws, *shape), a DataFrame, or an array (draws, parameters), whose variable is
+        called ``x``. The importance weights of a fit whose verdict is ``"corrected"`` are used, so
+        that few weighted draws of the *full* posterior result.
+    size
+        Largest number of draws. If there are no more, all keep their weights.
+    weights : (chains · draws,) array, optional
+        Importance weights of the draws; they need not sum to one.
+    functions
+        What is matched: ``moments`` (first and second), ``quantiles`` (19 of every parameter) and
+        ``kernel`` (1,000 random Fourier features of a Gaussian kernel on whitened draws), joined
+        by ``+``; names of variables, such as generated quantities, whose means and second moments
+        are matched besides; an array of values, (draws,) or (draws, n); or a list of these.
+    method
+        A selection algorithm of `stancoreset.solvers`.
+    tol
+        Stop at the first size whose `error` is at most this: 0.05 is the error of 400 independent
+        draws. The sizes tried are 25 % apart.
+    resample
+        True: `size` draws of equal weight, some possibly repeated, for tools that know no weights;
+        a number: so many, made of draws as similar as possible to the weighted ones.
+    var_names
+        Variables whose distribution is matched, default: all. The result holds every variable.
+    seed
+        Random seed of the Fourier features, and of candidates if there are very many draws.
+
+    Returns
+    -------
+    Thinned
+
+    Raises
+    ------
+    DataError
+        If the posterior cannot be read, draws are not finite, no parameter varies, or weights or
+        functions do not match the draws.
+    CertificateError
+        If the posterior is a fit whose verdict is ``"rejected"``.
+    OptionError
+        If neither size nor tol is given, or one of them cannot be met.
+
+    Notes
+    -----
+    With Φ the functions at the draws, one column each, and b their expectations, the problem is
+
+        minimise ‖Φw − b‖²  subject to  w ≥ 0, Σw = 1, at most `size` weights above zero,
+
+    Zhang et al.'s sparse approximation of a distribution, for draws as atoms. Φ takes at most
+    200 MB: of more draws, b is computed from all, and candidates are chosen in proportion to the
+    weights. If `size` draws can be chosen in at most 1,000 ways, all are tried. With ``resample``,
+    draws are exchanged one by one while that lowers the error at equal weights.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> thinned = thin(x, 40)
+    >>> thinned.size, bool(thinned.report.loc["mean", "thinned"] < 0.01)
+    (40, True)
+    """
+    began = perf_counter()
+    _check_options(size, tol, resample, seed)
+    check_method(method, {})
+    given, container = _read(posterior, weights)
+    draws = _matrix(given.dataset, common_variables(given, given, var_names))
+    w = np.full(len(draws), 1.0 / len(draws)) if given.weights is None else given.weights
+    parts, extra = _functions(functions, container, len(draws))
+    features = feature_map(draws, w, parts, extra, seed=seed)
+    if len(features) == 1:
+        raise DataError(
+            "there is nothing to match: no parameter varies from draw to draw; look at the draws, "
+            "or name others in var_names"
+        )
+    chosen, error = _chosen(features, size, tol, method, resample, seed)
+    return Thinned(
+        taken_draws(container, *chosen, {"thinned_from": len(draws)}),
+        *chosen,
+        error,
+        judged(features, chosen, seed),
+        method,
+        perf_counter() - began,
+    )
+
+
+# The choice ---------------------------------------------------------------------------------
+
+
+def _chosen(
+    features: Features,
+    size: int | None,
+    tol: float | None,
+    method: SolverName,
+    resample: bool | int,
+    seed: int,
+) -> tuple[tuple[NDArray[np.int64], Float], float]:
+    """Positions, weights and error of the draws."""
+    weights = features.standard.weights
+    possible = np.flatnonzero(weights)
+    if size is not None and size >= len(possible) and resample is False:
+        return (possible, weights[possible]), 0.0
+    target = features.expectation()
+    candidates = _candidates(weights, possible, len(features), seed)
+    phi = features.at(candidates)
+    if size is not None and tol is None and few_sets(len(candidates), size):
+        places, w = best_set(phi, target, size)
+    else:
+        found = _solved(phi, target, size, tol, method, seed)
+        places, w = found.indices, found.weights / found.weights.sum()
+    if resample is not False:
+        count = (size or len(places)) if resample is True else int(resample)
+        places = exchange(phi, target, places[systematic_resample(w, count)])
+        w = np.full(count, 1.0 / count)
+    error = float(np.linalg.norm(phi[:, places].astype(np.float64) @ w - target))
+    return (candidates[places], w), error
+
+
+def _candidates(
+    weights: Float, possible: NDArray[np.intp], functions: int, seed: int
+) -> NDArray[np.int64]:
+    """All draws of positive weight, or as many as Φ has room for, in proportion to weights."""
+    room = max(1, _NUMBERS // functions)
+    if len(possible) <= room:
+        return possible.astype(np.int64)
+    start = np.random.default_rng(seed).uniform()
+    points = (np.arange(room) + start) / room
+    return np.unique(np.minimum(np.searchsorted(np.cumsum(weights), points), possible[-1]))
+
+
+def _solved(
+    phi: NDArray[np.float32],
+    target: Float,
+    size: int | None,
+    tol: float | None,
+    method: SolverName,
+    seed: int,
+) -> SolverResult:
+    """Solve for the size, or for the first of increasing sizes that meets the tolerance."""
+    scale = float(np.linalg.norm(target))
+    largest = min(phi.shape[1], _LARGEST if size is None else size)
+    goal = 1e-7 if tol is None else tol / scale
+    path = _sizes(largest) if tol is not None else [largest]
+    found = solve(
+        phi,
+        target,
+        largest,
+        method,
+        seed,
+        tol=goal,
+        path=path,
+        weights_sum=1.0,
+        reweight=method != "pursuit",
+    )
+    for result in found.path:
+        if result.relative_error <= goal:
+            return result
+    if size is None and largest < phi.shape[1]:
+        raise OptionError(
+            f"tol is {tol:g}, but {largest} draws have an error of "
+            f"{found.relative_error * scale:.2g}; give a larger tol, or a size"
+        )
+    return found
+
+
+def _sizes(largest: int) -> list[int]:
+    """Sizes that rise by a quarter: 4, 5, 6, 8, 10, …
+
+    >>> _sizes(20)
+    [4, 5, 7, 9, 12, 15, 19, 20]
+    """
+    sizes = [min(4, largest)]
+    while sizes[-1] < largest:
+        sizes.append(min(largest, sizes[-1] + max(1, -(-sizes[-1] // 4))))
+    return sizes
+
+
+# What is given ------------------------------------------------------------------------------
+
+
+def _check_options(size: Any, tol: Any, resample: Any, seed: Any) -> None:
+    if size is None and tol is None:
+        raise OptionError(
+            "size is None, expected the largest number of draws, or tol=, the error to be met "
+            "(0.05: that of 400 independent draws)"
+        )
+    if size is not None:
+        check_whole("size", size, 1)
+    if tol is not None:
+        check_number("tol", tol, 0, strict=True)
+        if tol >= 1:
+            raise OptionError(f"tol is {tol:g}, expected a number below 1, the error of one draw")
+    if not isinstance(resample, bool):
+        check_whole("resample", resample, 1)
+    check_seed(seed)
+
+
+def _read(posterior: Any, weights: Any) -> tuple[NamedPosterior, arviz.Container]:
+    """The draws with their weights, and the container that they are taken from."""
+    verdict = getattr(getattr(posterior, "certificate", None), "verdict", None)
+    if verdict == "rejected":
+        raise CertificateError(
+            "the fit was rejected, so that its draws stand for no posterior; fit again, or thin "
+            "the coreset's own draws: thin(fit.posterior, …)"
+        )
+    if isinstance(posterior, np.ndarray):
+        posterior = {"x": _columns(posterior)}
+    given = read_posteriors(
+        {_GIVEN: posterior}, weights=None if weights is None else {_GIVEN: weights}
+    )[0]
+    return given, _container(posterior, given.dataset)
+
+
+def _columns(values: NDArray[Any]) -> NDArray[Any]:
+    if values.ndim not in (1, 2) or not values.size or values.dtype.kind not in "biuf":
+        raise DataError(
+            f"the posterior is an array of shape {values.shape} and type {values.dtype}, expected "
+            "numbers (draws, parameters); give chains as a dict, {'x': array}"
+        )
+    return values[np.newaxis]
+
+
+def _container(posterior: Any, dataset: xr.Dataset) -> arviz.Container:
+    if not arviz.is_container(posterior) and not isinstance(posterior, dict):
+        inner = getattr(posterior, "posterior", None)
+        if inner is not None:
+            return _container(inner, dataset)
+    if arviz.is_container(posterior) and {"chain", "draw"} <= set(
+        arviz.group_of(posterior, "posterior").dims
+    ):
+        groups = arviz.groups_of(posterior)
+        kept = {name: group for name, group in groups.items() if not name.startswith("warmup")}
+        return arviz.build(kept, arviz.attrs_of(posterior))
+    stats = arviz.sample_stats_of(posterior)
+    container = arviz.build({"posterior": dataset}, {})
+    return arviz.add_group(container, "sample_stats", stats) if stats else container
+
+
+def _matrix(dataset: xr.Dataset, names: Sequence[str]) -> Float:
+    """Draws of the concatenated chains, (S, D)."""
+    count = dataset.sizes["chain"] * dataset.sizes["draw"]
+    parts = [dataset[name].to_numpy().reshape(count, -1) for name in names]
+    if len(parts) == 1:
+        return parts[0].astype(np.float64, copy=False)
+    matrix = np.empty((count, sum(part.shape[1] for part in parts)))
+    np.concatenate(parts, axis=1, out=matrix)
+    return matrix
+
+
+def _functions(
+    functions: Any, container: arviz.Container, count: int
+) -> tuple[list[str], Float | None]:
+    """Names of blocks, and the values (S, n) of other functions."""
+    given = [functions] if isinstance(functions, str | np.ndarray) else functions
+    with understood("functions", functions, "names and arrays of values"):
+        check_is("functions", given, Sequence, "names and arrays of values")
+        items = list(given)
+    parts: list[str] = []
+    values: list[Float] = []
+    for item in items:
+        if not isinstance(item, str):
+            values.append(_values("functions", item, count))
+            continue
+        for name in item.split("+"):
+            if name.strip() in PARTS:
+                parts.append(name.strip())
+            else:
+                values.append(_values(name.strip(), _variable(container, name.strip()), count))
+    if not parts and not values:
+        raise OptionError(f"functions is {shown(functions)}, expected one of {', '.join(PARTS)}")
+    return parts, np.hstack(values) if values else None
+
+
+def _variable(container: arviz.Container, name: str) -> Any:
+    """A variable of any group that has draws, (chains, draws, *shape)."""
+    known: list[str] = []
+    for group in arviz.groups_of(container).values():
+        if {"chain", "draw"} <= set(group.dims):
+            known += [str(other) for other in group if str(other) not in known]
+            if name in group:
+                values = group[name].transpose("chain", "draw", ...).to_numpy()
+                return values.reshape(-1, *values.shape[2:])
+    raise OptionError(
+        f"functions name {name!r}, expected {', '.join(PARTS)}, or variables of the posterior: "
+        f"{arviz.listing(known)}"
+    )
+
+
+def _values(name: str, given: Any, count: int) -> Float:
+    values = as_numbers(f"functions: {name!r}", given, "an array (draws, n)", DataError)
+    if len(values) != count:
+        raise DataError(
+            f"functions: {name!r} has {len(values)} values, but the posterior has {count} draws"
+        )
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"functions: {name!r} has {int(np.sum(~np.isfinite(values)))} values that are not "
+            "finite, expected finite numbers"
+        )
+    return values.reshape(count, -1)

@@ -1,0 +1,372 @@
+"""Thinning: few weighted draws against brute force, closed forms, kernels and plain thinning."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize, nnls
+
+import stancoreset as sc
+from stancoreset.errors import CertificateError, DataError, OptionError, StancoresetError
+from stancoreset.posterior import arviz
+from stancoreset.selection.thinning import feature_map
+
+
+def chain(count: int = 4000, seed: int = 0) -> np.ndarray:
+    """Autocorrelated draws of a curved posterior of eight parameters."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((count, 8))
+    for t in range(1, count):
+        z[t] = 0.7 * z[t - 1] + np.sqrt(1 - 0.7**2) * z[t]
+    x = z.copy()
+    x[:, 1] += 0.8 * (z[:, 0] ** 2 - 1)
+    x[:, 2] = np.exp(0.5 * z[:, 2])
+    x[:, 4] = 0.9 * z[:, 3] + 0.4 * z[:, 4]
+    return x
+
+
+def exact_mmd(x: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> float:
+    """The maximum mean discrepancy by all pairs of whitened draws, no Fourier features."""
+    u = (x - x.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T))).T
+    length = np.median(np.linalg.norm(u[:500, None] - u[None, 500:1000], axis=-1))
+
+    def kernel(a, b):
+        squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+        return np.exp(-squared / (2 * length**2))
+
+    few = u[indices]
+    cross = kernel(few, u).mean(axis=1)
+    return float(
+        np.sqrt(weights @ kernel(few, few) @ weights - 2 * weights @ cross + kernel(u, u).mean())
+    )
+
+
+def on_simplex(phi: np.ndarray, target: np.ndarray) -> float:
+    """The least ‖Φw − b‖ on the simplex, by a general optimiser from the NNLS solution."""
+    shifted = phi - target[:, None]
+    system = np.vstack([shifted, np.ones(phi.shape[1])])
+    start = nnls(system, np.append(np.zeros(len(phi)), 1.0))[0]
+    gram = shifted.T @ shifted
+    found = minimize(
+        lambda w: w @ gram @ w,
+        start / start.sum(),
+        jac=lambda w: 2 * gram @ w,
+        bounds=[(0, 1)] * len(start),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    return float(np.sqrt(found.fun))
+
+
+# The choice
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_brute_force_on_twelve_draws(size, seed):
+    x = np.random.default_rng(seed).normal(size=(12, 2))
+    features = feature_map(x, np.full(12, 1 / 12))
+    phi, target = features.at(slice(None)).astype(float), features.expectation()
+    best = min(on_simplex(phi[:, list(places)], target) for places in combinations(range(12), size))
+    assert sc.thin(x, size).error == pytest.approx(best, rel=1e-4)
+
+
+def test_fifty_of_four_thousand_are_far_better_than_plain_thinning():
+    x = chain()
+    thinned = sc.thin(x, 50)
+    off, plain = thinned.report["thinned"], thinned.report["plain"]
+    assert thinned.size == 50
+    assert off["mean"] < 0.02
+    assert off["sd"] < 0.02
+    assert off["mmd"] < 0.5 * plain["mmd"]
+    assert (off < plain).all()
+    every_80th = np.linspace(0, 3999, 50).astype(int)
+    assert exact_mmd(x, thinned.indices, thinned.weights) < 0.5 * exact_mmd(
+        x, every_80th, np.full(50, 1 / 50)
+    )
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 2000])
+def test_weights_sum_to_one(size):
+    thinned = sc.thin(chain(500), size)
+    assert abs(thinned.weights.sum() - 1) < 1e-12
+    assert (thinned.weights > 0).all()
+    assert thinned.size <= size
+
+
+def test_all_draws_keep_their_weights():
+    x, v = chain(100), np.random.default_rng(1).uniform(size=100)
+    v[3] = 0.0
+    thinned = sc.thin(x, 100, weights=v)
+    np.testing.assert_allclose(thinned.weights, v[v > 0] / v.sum(), rtol=1e-14)
+    assert thinned.error == 0
+    assert thinned.report["thinned"].max() < 1e-6
+
+
+def test_the_error_falls_with_the_size():
+    x = chain(1000)
+    errors = [sc.thin(x, size).error for size in (5, 20, 80, 300)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.01
+
+
+def test_the_error_of_independent_draws_is_one_over_root_n():
+    x = np.random.default_rng(0).normal(size=(4000, 3))
+    features = feature_map(x, np.full(4000, 1 / 4000))
+    phi, target = features.at(slice(None)), features.expectation()
+    rng = np.random.default_rng(1)
+    squares = [
+        np.sum((phi[:, rng.integers(4000, size=25)].mean(axis=1) - target) ** 2) for _ in range(200)
+    ]
+    assert np.sqrt(np.mean(squares)) == pytest.approx(1 / 5, rel=0.05)
+
+
+def test_a_tolerance_finds_the_size():
+    x = chain(1000)
+    loose, tight = sc.thin(x, tol=0.2), sc.thin(x, tol=0.05)
+    assert loose.error <= 0.2
+    assert tight.error <= 0.05
+    assert loose.size < tight.size
+    assert sc.thin(x, max(4, tight.size // 2)).error > 0.05
+    assert sc.thin(x, 6, tol=1e-6).size <= 6
+
+
+@pytest.mark.parametrize("method", ["aiht", "aiht2", "giga", "frank_wolfe", "orthogonal_pursuit"])
+def test_other_solvers(method):
+    thinned = sc.thin(chain(1000), 40, method=method)
+    assert thinned.size <= 40
+    assert abs(thinned.weights.sum() - 1) < 1e-12
+    assert thinned.report.loc["mmd", "thinned"] < thinned.report.loc["mmd", "plain"]
+
+
+def test_equal_weights():
+    x = chain()
+    thinned = sc.thin(x, 50, resample=True)
+    np.testing.assert_array_equal(thinned.weights, np.full(50, 1 / 50))
+    assert len(thinned.indices) == 50
+    off, plain = thinned.report["thinned"], thinned.report["plain"]
+    assert off["mean"] < 0.1
+    assert off["mmd"] < 0.5 * plain["mmd"]
+    assert sc.thin(x, 20, resample=70).size == 70
+
+
+def test_an_exchange_ends_where_no_single_one_helps():
+    from stancoreset.selection.thinning.exchange import exchange
+
+    rng = np.random.default_rng(0)
+    phi, target = rng.normal(size=(4, 30)).astype(np.float32), 0.1 * rng.normal(size=4)
+    chosen = exchange(phi, target, np.arange(5))
+
+    def error(places):
+        return np.linalg.norm(phi[:, places].mean(axis=1) - target)
+
+    assert error(chosen) < error(np.arange(5))
+    for place in range(5):
+        for other in range(30):
+            moved = chosen.copy()
+            moved[place] = other
+            assert error(moved) > error(chosen) - 1e-6
+
+
+def test_more_draws_than_the_functions_have_room_for(monkeypatch):
+    from stancoreset.selection.thinning import thinned as module
+
+    monkeypatch.setattr(module, "_NUMBERS", 600_000)
+    x = chain()
+    v = np.exp(-0.5 * x[:, 0])
+    thinned = sc.thin(x, 50, weights=v)
+    assert thinned.report.loc["mean", "thinned"] < 0.05  # against all draws
+    assert thinned.report.loc["mmd", "thinned"] < 0.5 * thinned.report.loc["mmd", "plain"]
+
+
+# The functions
+
+
+def test_features_are_moments_indicators_and_a_kernel():
+    x, w = chain(2000), np.full(2000, 1 / 2000)
+    u = (x - x.mean(axis=0)) / x.std(axis=0)
+    moments = feature_map(x, w, ["moments"])
+    assert len(moments) == 1 + 8 + 8 + 28
+    target = moments.expectation()
+    scales = moments.at(slice(0, 1))[1:9, 0] / u[0]
+    np.testing.assert_allclose(scales, scales[0], rtol=1e-4)
+    np.testing.assert_allclose(target[1:9], 0, atol=1e-6)
+    shares = feature_map(x, w, ["quantiles"])
+    values = shares.expectation()[1:] / shares.blocks[0][1]
+    np.testing.assert_allclose(values, np.repeat([np.arange(1, 20) / 20], 8, 0).ravel(), atol=2e-3)
+
+
+def test_fourier_features_are_those_of_a_gaussian_kernel():
+    x = chain(2000)
+    features = feature_map(x, np.full(2000, 1 / 2000), ["kernel"])
+    phi = features.at(slice(0, 200))[1:] / features.blocks[0][1] / np.sqrt(1000)
+    inner = phi.T @ phi
+    u = (x - x.mean(axis=0)) / x.std(axis=0)
+    root = np.linalg.inv(np.linalg.cholesky(np.corrcoef(x.T))).T
+    z = u[:200] @ root
+    squared = ((z[:, None] - z[None]) ** 2).sum(-1)
+    length = -squared / (2 * np.log(np.clip(inner, 1e-3, None)))
+    typical = np.median(length[(inner > 0.3) & (inner < 0.9)])
+    np.testing.assert_allclose(inner, np.exp(-squared / (2 * typical)), atol=0.15)
+
+
+def test_named_quantities_and_values_are_matched_besides():
+    x = chain()
+    odd = np.sin(5 * x[:, 0]) * x[:, 3] ** 3
+    posterior = {"x": x[None], "odd": odd[None]}
+    without = sc.thin({"x": x[None]}, 60)
+    named = sc.thin(posterior, 60, var_names=["x"], functions="moments+quantiles+kernel+odd")
+    values = sc.thin({"x": x[None]}, 60, functions=["moments", "quantiles", "kernel", odd])
+    np.testing.assert_array_equal(named.indices, values.indices)
+
+    def off(thinned):
+        return abs(thinned.weights @ odd[thinned.indices] - odd.mean()) / odd.std()
+
+    assert off(named) < 0.5 * off(without)
+
+
+def test_quantiles_as_functions_make_quantiles_better():
+    x = chain()
+    rows = ["q5", "q50", "q95"]
+    without = sc.thin(x, 200, functions="moments+kernel").report.loc[rows, "thinned"].mean()
+    assert sc.thin(x, 200).report.loc[rows, "thinned"].mean() < without
+
+
+def test_a_constant_parameter_and_far_more_parameters_than_draws():
+    x = np.column_stack([chain(300), np.full(300, 7.0)])
+    assert sc.thin(x, 20).report.loc["mean", "thinned"] < 0.05
+    wide = np.random.default_rng(0).normal(size=(60, 200))
+    assert sc.thin(wide, 20).report.loc["mmd", "thinned"] < 1
+
+
+# What is given, and what comes out
+
+
+def test_every_kind_of_posterior_gives_the_same_draws():
+    x = chain(400)
+    chains = {"x": x.reshape(2, 200, 8)}
+    container = arviz.posterior_container(chains, {"lp": np.zeros((2, 200))})
+    first = sc.thin(x, 15)
+    fit = SimpleNamespace(posterior=container)
+    for posterior in (chains, container, arviz.dataset_of(chains), fit):
+        other = sc.thin(posterior, 15)
+        np.testing.assert_array_equal(other.indices, first.indices)
+        found = arviz.variables_of(other.posterior)["x"]
+        np.testing.assert_array_equal(found[0], x[first.indices])
+    table = pd.DataFrame({f"x[{d + 1}]": x[:, d] for d in range(8)})
+    np.testing.assert_array_equal(sc.thin(table, 15).indices, first.indices)
+
+
+def test_the_container_keeps_groups_weights_and_labels(tmp_path):
+    x = chain(400).reshape(2, 200, 8)
+    container = arviz.posterior_container(
+        {"x": x},
+        {"lp": x[..., 0]},
+        observed_data={"y": np.arange(3.0)},
+        coords={"name": list("abcdefgh")},
+        dims={"x": ["name"]},
+    )
+    container = arviz.add_group(container, "warmup_posterior", {"x": x[:, :50]})
+    thinned = sc.thin(container, 20)
+    stored = arviz.load(arviz.save(thinned.posterior, tmp_path / "thinned.nc"))
+    assert set(arviz.groups_of(stored)) == {"posterior", "sample_stats", "observed_data"}
+    stats = arviz.sample_stats_of(stored)
+    np.testing.assert_array_equal(stats["importance_weight"][0], thinned.weights)
+    np.testing.assert_array_equal(stats["lp"][0], x.reshape(-1, 8)[thinned.indices, 0])
+    assert list(arviz.group_of(stored, "posterior")["name"].to_numpy()) == list("abcdefgh")
+    assert arviz.attrs_of(stored)["thinned_from"] == 400
+
+
+def test_comparisons_apply_the_weights():
+    x = chain()
+    thinned = sc.thin(x, 50)
+    table = sc.compare({"all": {"x": x[None]}, "thinned": thinned})
+    assert table.loc["thinned", "delta_mean"].max() < 0.02
+    assert "50 draws" in repr(thinned)
+
+
+def test_importance_weights_give_draws_of_the_weighted_posterior():
+    x = np.random.default_rng(0).normal(size=(4000, 2))
+    v = np.exp(0.5 * x[:, 0])  # towards N(0.5, 1)
+    truth = v @ x / v.sum()
+    index = np.arange(0, 4000, 2)
+    certificate = SimpleNamespace(verdict="corrected", draw_index=index)
+    fit = SimpleNamespace(
+        posterior=arviz.posterior_container({"x": x[None]}),
+        weights=v[index],
+        certificate=certificate,
+    )
+    given = sc.thin(x, 40, weights=v)
+    np.testing.assert_allclose(given.weights @ x[given.indices], truth, atol=0.01)
+    carried = sc.thin(fit, 40)
+    assert set(carried.indices) <= set(index)
+    np.testing.assert_allclose(
+        carried.weights @ x[carried.indices], v[index] @ x[index] / v[index].sum(), atol=0.01
+    )
+    certificate.verdict = "rejected"
+    with pytest.raises(CertificateError, match="rejected"):
+        sc.thin(fit, 40)
+
+
+def test_equal_seeds_give_equal_draws():
+    x = chain(1000)
+    np.testing.assert_array_equal(sc.thin(x, 30, seed=4).indices, sc.thin(x, 30, seed=4).indices)
+
+
+# Bad input
+
+X = chain(50)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "given"),
+    [
+        (OptionError, "size is None", {}),
+        (OptionError, "size is 0", {"size": 0}),
+        (OptionError, "tol is -1", {"tol": -1}),
+        (OptionError, "tol is 1, expected", {"tol": 1}),
+        (OptionError, "resample is 0", {"size": 5, "resample": 0}),
+        (OptionError, "seed is -1", {"size": 5, "seed": -1}),
+        (DataError, "50 draws, but 3 weights", {"size": 5, "weights": np.ones(3)}),
+        (DataError, "not all zero", {"size": 5, "weights": np.zeros(50)}),
+        (DataError, "must be finite", {"size": 5, "weights": np.full(50, np.nan)}),
+        (DataError, "7 values, but the posterior has 50", {"size": 5, "functions": np.ones(7)}),
+        (DataError, "not finite", {"size": 5, "functions": np.full(50, np.inf)}),
+        (OptionError, "functions name 'mu'", {"size": 5, "functions": "moments+mu"}),
+        (OptionError, "functions is", {"size": 5, "functions": []}),
+        (OptionError, "functions is 3", {"size": 5, "functions": 3}),
+        (StancoresetError, "method='best'", {"size": 5, "method": "best"}),
+        (DataError, "no parameter 'y'", {"size": 5, "var_names": ["y"]}),
+    ],
+)
+def test_bad_options(error, words, given):
+    with pytest.raises(error, match=words):
+        sc.thin(X, **given)
+
+
+@pytest.mark.parametrize(
+    ("words", "posterior"),
+    [
+        ("NaN or infinite", np.where(np.arange(50)[:, None] == 3, np.nan, X)),
+        ("no parameter varies", np.ones((50, 2))),
+        ("shape", np.ones((2, 25, 3))),
+        ("shape", np.ones((0, 3))),
+        ("cannot read posterior draws", "posterior.nc"),
+    ],
+)
+def test_bad_draws(words, posterior):
+    with pytest.raises(DataError, match=words):
+        sc.thin(posterior, 5)
+
+
+def test_a_tolerance_that_cannot_be_met(monkeypatch):
+    from stancoreset.selection.thinning import thinned as module
+
+    monkeypatch.setattr(module, "_LARGEST", 10)
+    with pytest.raises(OptionError, match="10 draws have an error"):
+        sc.thin(chain(500), tol=1e-4)
