@@ -10,7 +10,8 @@ References
 ----------
 Campbell & Broderick (2018), Bayesian coreset construction via greedy iterative geodesic ascent,
 ICML. Zhang, Khanna, Kyrillidis & Koyejo (2021), Bayesian coresets: revisiting the nonconvex
-optimization perspective, AISTATS.
+optimization perspective, AISTATS. The same (2019), Learning sparse distributions using iterative
+hard thresholding, NeurIPS.
 
 Examples
 --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stancoreset.experiments import linear, regression, vectors
+from stancoreset.experiments import distributions, linear, regression, vectors
 from stancoreset.experiments.base import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -19,5 +19,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         regression.LARGE,
         regression.STOCHASTIC,
         regression.MAP,
+        distributions.SPARSE_DISTRIBUTIONS,
+        distributions.COMPRESSION,
     )
 }

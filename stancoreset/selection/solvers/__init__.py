@@ -17,6 +17,13 @@ from __future__ import annotations
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import METHODS, SolverName, SolverResult
 from stancoreset.selection.solvers.checks import check_count, check_method, is_finite
+from stancoreset.selection.solvers.distributions import (
+    SparseDistribution,
+    distribution_iht,
+    greedy_distribution,
+    project_distribution,
+    restricted,
+)
 from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
 from stancoreset.selection.solvers.giga import giga
 from stancoreset.selection.solvers.iht import aiht, aiht2, iht
@@ -29,17 +36,22 @@ __all__ = [
     "METHODS",
     "SolverName",
     "SolverResult",
+    "SparseDistribution",
     "aiht",
     "aiht2",
     "check_count",
     "check_method",
+    "distribution_iht",
     "frank_wolfe",
     "giga",
+    "greedy_distribution",
     "iht",
     "importance",
     "is_finite",
     "orthogonal_pursuit",
+    "project_distribution",
     "pursuit",
+    "restricted",
     "single_threaded",
     "solve",
     "uniform",
