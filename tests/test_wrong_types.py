@@ -1049,7 +1049,7 @@ def options_of(command: str) -> list[str]:
     return [a.option_strings[-1] for a in actions if a.option_strings and a.nargs != 0]
 
 
-COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "paper")
+COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "paper", "thin")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -1065,6 +1065,7 @@ def test_options_of_the_command_line(
     monkeypatch.setattr("stancoreset.cli.plot.save_picture", lambda *_: None)
     monkeypatch.setattr("stancoreset.cli.paper.run", reached)
     monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
+    monkeypatch.setattr("stancoreset.selection.thinning.thinned.feature_map", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
     for room in ("model", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
@@ -1085,6 +1086,7 @@ def test_options_of_the_command_line(
         "batch": [str(jobs), "--dry-run"],
         "demo": [],
         "paper": ["gaussian"],
+        "thin": [run, "--size", "10", "--out", "out"],
     }[command]
     places = (str(tmp_path), str(jobs), "nowhere/x", "/proc/x")
     wrong = []

@@ -37,7 +37,8 @@ class Job:
 
     `data` and `settings` are arguments of `CoresetModel.fit` (or ``sample``). If `data` name files,
     folders or patterns of rows, `columns` is the path of the file that maps their columns to
-    variables. `full` is the name of the job that runs NUTS on the full data for comparison.
+    variables. `thinned` is the number of weighted draws to keep beside all, and `full` the name of
+    the job that runs NUTS on the full data for comparison.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Job:
     obs: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: str | None = None
+    thinned: int | None = None
     full: str | None = None
     kind: str = "fit"
 
@@ -60,7 +62,10 @@ class Job:
         for file in (self.model, *described, *self._data_files(), *read):
             found = Path(file).stat()
             stamps.append((file, found.st_size, found.st_mtime_ns))
-        return content_key(self.kind, self.engine, self.obs, self.settings, self.data, stamps)
+        more = [] if self.thinned is None else [self.thinned]
+        return content_key(
+            self.kind, self.engine, self.obs, self.settings, self.data, stamps, *more
+        )
 
     def _data_files(self) -> list[str]:
         found = files_of(self.data)
@@ -77,6 +82,7 @@ class Job:
             "engine": self.engine,
             "obs": self.obs,
             "settings": dict(self.settings),
+            "thinned": self.thinned,
         }
 
 
@@ -111,7 +117,7 @@ def full_job(job: Job) -> Job:
     about = [job.data] if job.columns is None else [job.data, job.columns]
     key = content_key(job.model, *about, job.engine, job.obs, settings)[:6]
     name = f"full-{parts['model']}-{parts['data']}-s{parts['seed']}-{key}"
-    return replace(job, name=name, settings=settings, full=None, kind="full")
+    return replace(job, name=name, settings=settings, thinned=None, full=None, kind="full")
 
 
 def _stem(path: str) -> str:

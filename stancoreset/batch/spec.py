@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
-from stancoreset.checks import check_path, near_misses, shown
+from stancoreset.checks import check_path, check_whole, near_misses, shown
 from stancoreset.engines import ENGINES
 from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
@@ -23,7 +23,7 @@ from stancoreset.stan import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]
 
-_OWN = ("model", "data", "columns", "engine", "obs", "full", "name", "options")
+_OWN = ("model", "data", "columns", "engine", "obs", "full", "thinned", "name", "options")
 _TABLES = ("defaults", "grid", "jobs")
 _RESERVED = {"summary.csv", "summary.md"}
 # Longest name of a folder; names of journals and temporary files extend it.
@@ -174,13 +174,17 @@ class _Reader:
             )
         if full is not None and not isinstance(full, bool):
             raise self._error(place, "full", f"is {shown(full)}, expected true or false")
+        thinned = values.get("thinned")
+        if thinned is not None:
+            with self._at(place):
+                check_whole("thinned", thinned, 1)
         model = self._model(place, values["model"])
         data, columns = self._rows(place, values["data"], values.get("columns"))
-        base = Job("", model, data, engine, obs, {**settings, **options}, columns)
+        base = Job("", model, data, engine, obs, {**settings, **options}, columns, thinned)
         whole = full_job(base) if full else None
         yield Job(
             self._name(place, values, base, named),
-            *(model, data, engine, obs, base.settings, columns),
+            *(model, data, engine, obs, base.settings, columns, thinned),
             full=whole.name if whole else None,
         )
         if whole is not None:
@@ -312,7 +316,11 @@ class _Reader:
             name = "{model}-{data}-k{size}-{method}-s{seed}".format(**parts)
             others = {
                 **{key: job.settings[key] for key in fit_settings() if key in job.settings},
-                **{key: values[key] for key in ("engine", "obs", "columns") if key in values},
+                **{
+                    key: values[key]
+                    for key in ("engine", "obs", "columns", "thinned")
+                    if key in values
+                },
                 **{f"options.{k}": v for k, v in values.get("options", {}).items()},
             }
             for key, value in others.items():

@@ -24,7 +24,7 @@ from stancoreset.batch.journal import append
 from stancoreset.engines import EngineName
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
-from stancoreset.model import CoresetModel
+from stancoreset.model import CoresetFit, CoresetModel, enlist
 from stancoreset.processes import end_with_tree
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import described
@@ -92,7 +92,9 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
                 from stancoreset.posterior import arviz
 
                 settings = {**settings, "reference": arviz.load(settings["reference"])}
-            model.fit(data, output_dir=folder, resume=True, stages=stages, **settings)
+            fit = model.fit(data, output_dir=folder, resume=True, stages=stages, **settings)
+            if job["thinned"] is not None:
+                _thin(fit, job["thinned"], folder, stages)
         append(journal, "done")
     except Exception as error:
         ours = isinstance(error, StancoresetError)
@@ -105,6 +107,16 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
             append(journal, "failed", error=words)
         return
     tell("done")
+
+
+def _thin(fit: CoresetFit, size: int, folder: Path, stages: Stages) -> None:
+    """Keep few weighted draws, unless there is no posterior to thin."""
+    from stancoreset.selection import thin
+
+    if fit.certificate.verdict != "rejected":
+        with stages("thin"):
+            thin(fit, size).save(folder / "thinned.nc")
+            enlist(folder, ["thinned.nc"])
 
 
 def _full(

@@ -37,7 +37,8 @@ example with six fits and two runs on the full data:
 Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,
 iter_sampling, adapt_delta, … Data from several sources are a list within a list,
 data = [["data.parquet", { D = 3 }]]. Rows that need not fit in memory (files, folders, patterns;
-several in a list within a list) need columns = "columns.toml", as in stancoreset fit.
+several in a list within a list) need columns = "columns.toml", as in stancoreset fit. With
+thinned = 200, every fit keeps 200 weighted draws in thinned.nc, as stancoreset thin does.
 
 Every job has a folder in the work folder, named after its settings or by name = "…{size}…";
 stancoreset compare and sc.load_fit read it. summary.csv and summary.md list all results.

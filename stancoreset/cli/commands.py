@@ -282,6 +282,12 @@ def _batch(args: argparse.Namespace) -> int:
     return batch(args, _Speaker(args))
 
 
+def _thin(args: argparse.Namespace) -> int:
+    from stancoreset.cli.thin import thin
+
+    return thin(args, _Speaker(args))
+
+
 def _paper(args: argparse.Namespace) -> int:
     from stancoreset.cli.paper import paper
 
@@ -337,6 +343,7 @@ HANDLERS = {
     "compare": _compare,
     "plot": _plot,
     "information": _information,
+    "thin": _thin,
     "doctor": _doctor,
     "r-helper": _r_helper,
     "merge": _merge,

@@ -22,6 +22,7 @@ examples:
   stancoreset fit model.stan data.json --out run
   stancoreset regression "y ~ x + (1 | g)" data.csv --out run
   stancoreset compare run other-run full.nc
+  stancoreset thin run --size 100 --out few         few weighted draws
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
 
@@ -42,6 +43,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
     from stancoreset.cli.paper import add_arguments as add_paper_arguments
     from stancoreset.cli.regression import add_arguments as add_regression_arguments
+    from stancoreset.cli.thin import add_arguments as add_thin_arguments
 
     parser = argparse.ArgumentParser(
         prog="stancoreset",
@@ -60,6 +62,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_compare(commands, handlers["compare"])
     _add_plot(commands, handlers["plot"])
     add_information_arguments(commands, handlers["information"])
+    add_thin_arguments(commands, handlers["thin"])
     _add_doctor(commands, handlers["doctor"])
     _add_r_helper(commands, handlers["r-helper"])
     add_merge_arguments(commands, handlers["merge"])

@@ -83,6 +83,7 @@ FILES = {
     "weights.png": "the coreset's weights",
     "certificate.png": "the log importance weights",
     "full.nc": "NUTS draws on all rows, if they were asked for",
+    "thinned.nc": "few weighted draws, if a batch was to keep them",
     "checksums.txt": "checksums of these files",
 }
 

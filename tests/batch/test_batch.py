@@ -349,6 +349,25 @@ def test_from_python_with_settings_that_changed(place):
 
 
 @pytest.mark.fit
+def test_few_weighted_draws_are_kept_beside_all(place):
+    file = jobs_file(place, f"{DEFAULTS}\n[[jobs]]\nsize = 8\nthinned = [20, 30]\n")
+    table = sc.run_batch(file, place / "work")
+    assert (table["state"] == "done").all()
+    assert [name.rpartition("=")[2] for name in table.index] == ["20", "30"]
+    for name, size in zip(table.index, (20, 30), strict=True):
+        fit = sc.load_fit(place / "work" / name)
+        found = sc.thin(fit, size)
+        stored = arviz_compat.load(place / "work" / name / "thinned.nc")
+        np.testing.assert_array_equal(
+            arviz_compat.variables_of(stored)["mu"],
+            arviz_compat.variables_of(found.posterior)["mu"],
+        )
+        assert "thinned.nc" in (place / "work" / name / "checksums.txt").read_text()
+    bad = jobs_file(place, f"{DEFAULTS}\n[[jobs]]\nthinned = 0\n", "bad.toml")
+    with pytest.raises(OptionError, match="thinned is 0"):
+        sc.run_batch(bad, place / "else")
+
+
 def test_a_crash_takes_one_job_with_it(place):
     """Killed from outside, as by a system without memory; the next job has a new process."""
     text = DEFAULTS + "[[jobs]]\nsize = 9\niter_sampling = 50_000_000\n[[jobs]]\nsize = 10\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,11 +16,13 @@ from stancoreset.checks import (
     as_numbers,
     check_is,
     check_number,
+    check_path,
     check_seed,
     check_whole,
     shown,
     understood,
 )
+from stancoreset.engines.cmdstan import Chain, write_chain
 from stancoreset.errors import CertificateError, DataError, OptionError
 from stancoreset.posterior import (
     NamedPosterior,
@@ -49,6 +53,8 @@ _DEFAULT = "moments+quantiles+kernel"
 _NUMBERS = 50_000_000
 #: Largest size that is tried for a tolerance.
 _LARGEST = 1_000
+#: Version of Stan that CSV files name, where no engine is known.
+_STAN = (2, 37)
 #: Name of the error messages for the posterior that is thinned.
 _GIVEN = "given"
 
@@ -94,6 +100,38 @@ class Thinned:
     def size(self) -> int:
         """Number of draws."""
         return len(self.indices)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write `posterior` as NetCDF, which ArviZ reads; return the path."""
+        return arviz.save(self.posterior, check_path("path", path))
+
+    def write_csv(self, path: str | os.PathLike[str], name: str = "thinned") -> Path:
+        """Write the draws as CmdStan does, for R and other tools; return the path.
+
+        ``cmdstanr::as_cmdstan_fit``, ``rstan::read_stan_csv`` and ``cmdstanpy.from_csv`` read it.
+        `name` is that of the model in the file.
+
+        Raises
+        ------
+        OptionError
+            If the draws' weights differ, which the format cannot hold.
+        """
+        if np.ptp(self.weights) > 0:
+            raise OptionError(
+                "CmdStan's files hold no weights, and those of the draws differ; thin with "
+                "resample=True"
+            )
+        file = check_path("path", path)
+        draws = arviz.variables_of(self.posterior)
+        stats = arviz.sample_stats_of(self.posterior)
+        write_chain(
+            file,
+            Chain(model=name, engine="stancoreset", stan_version=_STAN, draws=self.size),
+            {key: values[0] for key, values in stats.items() if values.ndim == 2},
+            {key: values.shape[2:] for key, values in draws.items()},
+            [{key: values[0] for key, values in draws.items()}],
+        )
+        return file
 
     def __repr__(self) -> str:
         off, plain = self.report["thinned"], self.report["plain"]

@@ -1,0 +1,90 @@
+"""``stancoreset thin``: posteriors in few weighted draws."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from stancoreset.cli.posteriors import posteriors_at
+from stancoreset.files import atomic_path, make_folder
+
+__all__ = ["add_arguments", "thin"]
+
+_EPILOG = """\
+examples:
+
+  stancoreset thin run --size 100 --out few             # few/thinned.nc, with weights
+  stancoreset thin full.nc --size 200 --csv --out few   # also few/chain_1.csv, for R
+  stancoreset thin work/*/ --tol 0.05 --out few         # a folder for each, few/NAME
+"""
+
+
+def add_arguments(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    handler: Callable[[argparse.Namespace], int],
+) -> None:
+    """Add the subcommand ``thin`` to a parser's subcommands."""
+    parser = commands.add_parser(
+        "thin",
+        help="keep few weighted draws of a posterior",
+        description="Choose few draws, with weights, that have the means, spreads, quantiles and "
+        "kernel mean of all draws. Writes thinned.nc, whose weights are importance_weight in "
+        "sample_stats, and thinning.csv, the errors beside those of plain thinning. The weights "
+        "of a corrected fit are applied.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files")
+    add("--size", type=int, metavar="K", help="largest number of draws")
+    add("--tol", type=float, help="or the error: 0.05 is that of 400 independent draws")
+    add("--out", dest="folder", required=True, metavar="DIR", help="folder for the results")
+    add("--method", default="pursuit", help="selection algorithm (pursuit)")
+    add(
+        "--functions",
+        default="moments+quantiles+kernel",
+        help="what is matched; may name variables, too (moments+quantiles+kernel)",
+    )
+    add("--var-names", nargs="+", metavar="NAME", help="variables whose distribution is matched")
+    add("--resample", action="store_true", help="draws of equal weight")
+    add("--csv", action="store_true", help="also chain_1.csv as CmdStan writes it, of equal weight")
+    add("--seed", type=int, default=0, help="random seed (0)")
+    add("--quiet", action="store_true", help="print nothing")
+    add("--json", action="store_true", help="print the errors as JSON")
+    parser.set_defaults(run=handler)
+
+
+def thin(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+    """Run the command; return the exit code."""
+    from stancoreset.selection import thin
+
+    options: dict[str, Any] = {
+        name: getattr(args, name)
+        for name in ("size", "tol", "method", "functions", "var_names", "seed")
+    }
+    told: dict[str, Any] = {}
+    posteriors = posteriors_at(args.posteriors)
+    out = make_folder("out", args.folder)
+    for name, posterior in posteriors.items():
+        folder = out if len(posteriors) == 1 else make_folder("out", out / name)
+        thinned = thin(posterior, **options, resample=args.resample)
+        thinned.save(folder / "thinned.nc")
+        with atomic_path(folder / "thinning.csv") as temporary:
+            thinned.report.to_csv(temporary)
+        say(f"{name}: {thinned.size} draws, {thinned.seconds:.1f} s")
+        say(thinned.report.to_string(float_format=lambda v: f"{v:.2g}"))
+        if args.csv:
+            equal = thinned if args.resample else thin(posterior, **options, resample=True)
+            equal.write_csv(folder / "chain_1.csv", name)
+        told[name] = {
+            "size": thinned.size,
+            "error": thinned.error,
+            "seconds": thinned.seconds,
+            "report": thinned.report.to_dict(),
+        }
+    say(f"Written: {out}/")
+    if args.json:
+        print(json.dumps(told))
+    return 0

@@ -1,0 +1,86 @@
+"""``stancoreset thin``: files of weighted draws, and CmdStan's CSV of equal ones."""
+
+from __future__ import annotations
+
+import json
+
+import arviz as az
+import cmdstanpy
+import numpy as np
+import pandas as pd
+import pytest
+
+import stancoreset as sc
+from stancoreset.cli import main
+from stancoreset.errors import OptionError
+from stancoreset.posterior import arviz
+
+
+@pytest.fixture
+def draws():
+    rng = np.random.default_rng(0)
+    return {"mu": rng.normal(size=(4, 500)), "beta": rng.normal(size=(4, 500, 2, 3))}
+
+
+@pytest.fixture
+def file(draws, tmp_path):
+    return arviz.save(arviz.posterior_container(draws), tmp_path / "full.nc")
+
+
+def test_a_file_becomes_few_weighted_draws(file, draws, tmp_path, capsys):
+    out = tmp_path / "few"
+    assert main(["thin", str(file), "--size", "40", "--out", str(out)]) == 0
+    assert "full: 40 draws" in capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {"thinned.nc", "thinning.csv"}
+    stored = arviz.load(out / "thinned.nc")
+    found = sc.thin(draws, 40)
+    np.testing.assert_array_equal(
+        arviz.sample_stats_of(stored)["importance_weight"][0], found.weights
+    )
+    errors = pd.read_csv(out / "thinning.csv", index_col=0)
+    pd.testing.assert_frame_equal(errors, found.report, check_names=False)
+
+
+def test_csv_is_read_by_cmdstanpy_and_arviz(file, draws, tmp_path):
+    out = tmp_path / "few"
+    assert main(["thin", str(file), "--size", "40", "--csv", "--out", str(out), "--quiet"]) == 0
+    equal = sc.thin(draws, 40, resample=True)
+    read = cmdstanpy.from_csv(str(out / "chain_1.csv"))
+    for name, values in draws.items():
+        expected = values.reshape(-1, *values.shape[2:])[equal.indices]
+        np.testing.assert_array_equal(read.stan_variable(name), expected)
+    found = az.from_cmdstan(str(out / "chain_1.csv"))
+    np.testing.assert_array_equal(found.posterior["mu"][0], read.stan_variable("mu"))
+
+
+def test_weights_that_differ_are_not_lost_in_a_csv(draws, tmp_path):
+    with pytest.raises(OptionError, match="resample=True"):
+        sc.thin(draws, 40).write_csv(tmp_path / "chain_1.csv")
+
+
+def test_several_have_a_folder_each(file, draws, tmp_path, capsys):
+    other = arviz.save(arviz.posterior_container({"mu": draws["mu"]}), tmp_path / "other.nc")
+    out = tmp_path / "few"
+    command = ["thin", str(file), str(other), "--tol", "0.1", "--out", str(out)]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"full", "other"}
+    for name, about in told.items():
+        assert about["error"] <= 0.1
+        stored = arviz.variables_of(arviz.load(out / name / "thinned.nc"))
+        assert stored["mu"].shape == (1, about["size"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "size is None"),
+        (["--size", "0"], "size is 0"),
+        (["--size", "5", "--method", "best"], "method='best'"),
+        (["--size", "5", "--functions", "moments+nu"], "functions name 'nu'"),
+        (["--size", "5", "--var-names", "nu"], "no parameter 'nu'"),
+    ],
+)
+def test_bad_options(options, words, file, tmp_path, capsys):
+    assert main(["thin", str(file), *options, "--out", str(tmp_path / "few")]) == 2
+    assert words in capsys.readouterr().err
