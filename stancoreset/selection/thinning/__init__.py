@@ -1,7 +1,7 @@
 """Thinning: a posterior in few weighted draws, whose expectations are those of all draws.
 
-May import the solvers, posterior, engines (to write CmdStan's files) and the ground floor. Hands
-out `thin`, its result `Thinned`, and the feature map.
+May import the solvers, posterior, engines (to write CmdStan's files) and the ground floor.
+Hands out `thin`, its result `Thinned`, and the feature map.
 
 It stands here because it *selects*: draws take the place of rows, functions of the parameters that
 of log likelihoods, and the solvers are the same. Posteriors of every kind are read by the room

@@ -9,8 +9,8 @@ from stancoreset.parallel import single_threaded
 
 __all__ = ["exchange"]
 
-#: Largest number of times that every draw is looked at.
-_PASSES = 10
+#: Another look at every draw must have lowered the error by this share, to be followed by one more.
+_WORTH = 0.01
 #: Least gain of an exchange, relative to the mean squared length of a column.
 _GAIN = 1e-9
 
@@ -19,7 +19,7 @@ _GAIN = 1e-9
 def exchange(
     phi: NDArray[np.float32], target: NDArray[np.float64], chosen: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Exchange the columns `chosen` (k,), which may repeat, until b ≈ Σ φ_n/k cannot be improved.
+    """Exchange the columns `chosen` (k,), which may repeat, while that brings Σ φ_n/k nearer to b.
 
     Without column j the residual is g = b − Σ_{i≠j} φ_i/k, and the best column in its place is
 
@@ -34,16 +34,15 @@ def exchange(
     k, chosen = len(chosen), np.array(chosen, dtype=np.int64)
     lengths = np.einsum("fn,fn->n", phi, phi).astype(np.float64)
     least = _GAIN * float(lengths.mean())
-    for _ in range(_PASSES):
-        residual = target - phi[:, chosen].astype(np.float64).mean(axis=1)
-        changed = False
+    residual = target - phi[:, chosen].astype(np.float64).mean(axis=1)
+    before = np.inf
+    while (error := float(np.linalg.norm(residual))) < (1.0 - _WORTH) * before:
+        before = error
         for place in range(k):
             without = residual + phi[:, chosen[place]].astype(np.float64) / k
             scores = lengths / k - 2.0 * (without.astype(np.float32) @ phi)
             best = int(np.argmin(scores))
             if scores[best] < scores[chosen[place]] - least:
-                chosen[place], changed = best, True
+                chosen[place] = best
                 residual = without - phi[:, best].astype(np.float64) / k
-        if not changed:
-            break
     return np.sort(chosen)
