@@ -47,7 +47,8 @@ def compare(
         Parameters to compare; default: those that each shares with the reference.
     quantiles : sequence of float
     weights : mapping of str to array, shape (chains · draws,), optional
-        Importance weights of draws. A fit whose verdict is ``"corrected"`` has its own.
+        Importance weights of draws. A fit whose verdict is ``"corrected"`` has its own, and so
+        have containers with ``importance_weight`` in ``sample_stats`` (`sc.thin`).
     seconds : mapping of str to float, optional
         Wall-clock seconds that draws took. Fits and containers made by stancoreset or ArviZ
         (attribute ``sampling_time``) have their own; a fit counts all its stages.

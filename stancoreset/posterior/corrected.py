@@ -12,6 +12,7 @@ from stancoreset.engines import Float
 from stancoreset.errors import CertificateError, DataError, OptionError
 from stancoreset.posterior.arviz import Container, attrs_of, build, groups_of
 from stancoreset.posterior.certificate import Certificate
+from stancoreset.posterior.named import WEIGHT
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,7 +88,7 @@ def taken_draws(
             dims=("chain", "draw"),
             coords={"chain": [0], "draw": np.arange(len(weights))},
         )
-        taken["sample_stats"] = stats.assign(importance_weight=values)
+        taken["sample_stats"] = stats.assign({WEIGHT: values})
     return build(taken, {**attrs_of(posterior), **(about or {})})
 
 

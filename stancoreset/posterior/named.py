@@ -23,9 +23,12 @@ from stancoreset.posterior.arviz import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["NamedPosterior", "common_variables", "read_posteriors", "scalars"]
+__all__ = ["WEIGHT", "NamedPosterior", "common_variables", "read_posteriors", "scalars"]
 
 Float = NDArray[np.float64]
+
+#: Where a container holds the weights of its draws, in ``sample_stats``.
+WEIGHT = "importance_weight"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def read_posteriors(
     A stancoreset fit in their place stands for its own and its reference's.
 
     A stancoreset fit has its own importance weights (if its verdict is ``"corrected"``) and
-    seconds; `weights` and `seconds` by name replace them, and the value ``None`` removes them. An
+    seconds, and a container may have weights as ``importance_weight`` in ``sample_stats``;
+    `weights` and `seconds` by name replace them, and the value ``None`` removes them. An
     `OptionError` is raised if there are no posteriors, two have the same name, or `weights` or
     `seconds` names an unknown one; a `DataError` if a posterior cannot be read, or weights do not
     match its draws.
@@ -106,7 +110,9 @@ def _divergent(posterior: Any, size: int) -> NDArray[np.intp]:
 
 
 def _carried_weights(posterior: Any, size: int, name: str) -> tuple[Float | None, int]:
-    if is_container(posterior) or getattr(posterior, "posterior", None) is None:
+    if is_container(posterior):
+        return _spread(sample_stats_of(posterior).get(WEIGHT), None, size, name)
+    if getattr(posterior, "posterior", None) is None:
         return None, size
     index = getattr(getattr(posterior, "certificate", None), "draw_index", None)
     return _spread(getattr(posterior, "weights", None), index, size, name)

@@ -290,6 +290,18 @@ def test_comparisons_apply_the_weights():
     assert "50 draws" in repr(thinned)
 
 
+def test_stored_weights_are_applied_again(tmp_path):
+    x = chain()
+    thinned = sc.thin(x, 50)
+    stored = arviz.load(thinned.save(tmp_path / "thinned.nc"))
+    table = sc.compare({"all": {"x": x[None]}, "stored": stored})
+    assert table.loc["stored", "delta_mean"].max() < 0.02
+    again = sc.thin(stored, 20)
+    np.testing.assert_allclose(
+        again.weights @ x[thinned.indices[again.indices]], x.mean(axis=0), atol=0.06
+    )
+
+
 def test_importance_weights_give_draws_of_the_weighted_posterior():
     x = np.random.default_rng(0).normal(size=(4000, 2))
     v = np.exp(0.5 * x[:, 0])  # towards N(0.5, 1)

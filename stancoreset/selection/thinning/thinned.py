@@ -63,8 +63,8 @@ _GIVEN = "given"
 class Thinned:
     """Few draws of a posterior and their weights, the result of `thin`.
 
-    `sc.compare`, `sc.plots` and `thin` itself apply the weights; other tools need draws of equal
-    weight, which ``resample=True`` gives.
+    `sc.compare`, `sc.plots` and `thin` itself apply the weights, also those of a stored
+    `posterior`; other tools need draws of equal weight, which ``resample=True`` gives.
 
     Attributes
     ----------
