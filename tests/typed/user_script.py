@@ -72,7 +72,7 @@ def looked_at(fit: sc.CoresetFit) -> pd.DataFrame:
     posteriors: dict[str, Any] = {"coreset": fit, "laplace": fit.laplace}
     comparison: pd.DataFrame = sc.compare(posteriors, reference="laplace", var_names=["beta"])
     print(sc.summarise(comparison).round(3), slope)
-    few: sc.Thinned = sc.thin(fit, 20, functions=["moments+kernel", fit.certified_draws()["alpha"]])
+    few: sc.Thinned = sc.thin(fit, 20, functions=["moments+kernel", beta[..., 0].ravel() > 1])
     print(few.report.loc["mmd"], sc.thin(beta[0], tol=0.1, resample=True).indices.max())
     return fit.summary(["alpha", "beta"], prob=0.8)
 
