@@ -153,6 +153,8 @@ def test_equal_weights():
     assert off["mean"] < 0.1
     assert off["mmd"] < 0.5 * plain["mmd"]
     assert sc.thin(x, 20, resample=70).size == 70
+    repeated = sc.thin(x[:10], 30, resample=True)
+    np.testing.assert_array_equal(np.bincount(repeated.indices), np.full(10, 3))
 
 
 def test_an_exchange_ends_where_no_single_one_helps():

@@ -264,7 +264,7 @@ def _chosen(
     candidates = _candidates(weights, possible, len(features), seed)
     phi = features.at(candidates)
     if size is not None and tol is None and few_sets(len(candidates), size):
-        places, w = best_set(phi, target, size)
+        places, w = best_set(phi, target, min(size, len(candidates)))
     else:
         found = _solved(phi, target, size, tol, method, seed)
         places, w = found.indices, found.weights / found.weights.sum()
