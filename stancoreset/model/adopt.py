@@ -79,14 +79,19 @@ class Adopted:
         given = {name: value for name, value in data.items() if name in names}
         compiled = engine.compile(self.density.code, name=self.original.name)
         with compiled.bind(given) as bound:
-            rows = _anywhere(bound, tuple(woven.frozen.values()))
+            found = {name: values[0] for name, values in _anywhere(bound).items()}
         types: dict[str, n.Type] = {d.name: d.type for d in self.weighted.program.data}
-        values = frozen_values(woven.frozen, {k: v[0] for k, v in rows.items()}, types)
+        for name, output in woven.frozen.items():  # the engines give none without an element
+            shape = np.zeros(types[name].rank, dtype=int)
+            if name in self.weighted.rows:
+                shape[self.weighted.rows[name]] = self.weighted.n_obs(data)
+            found.setdefault(output, np.zeros(shape))
+        values = frozen_values(woven.frozen, found, types)
         return {**data, **values}
 
 
-def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
-    """Generated quantities that do not depend on the parameters, at the first valid point.
+def _anywhere(bound: BoundModel) -> dict[str, Float]:
+    """The generated quantities, which do not depend on the parameters, at the first valid point.
 
     They require transformed parameters, which may not exist everywhere.
     """
@@ -94,8 +99,8 @@ def _anywhere(bound: BoundModel, names: tuple[str, ...]) -> dict[str, Float]:
     points = rng.uniform(-1, 1, (_POINTS, bound.n_params)) * np.linspace(0, 1, _POINTS)[:, None]
     for point in points[:-1]:
         with suppress(EngineError):
-            return bound.generated(point[None], names)
-    return bound.generated(points[-1:], names)
+            return bound.generated(point[None], None)
+    return bound.generated(points[-1:], None)
 
 
 def _weighs_its_rows(program: StanProgram) -> bool:

@@ -450,3 +450,26 @@ def test_other_data_may_have_another_interface():
         for data, names in ((many, {"a", "b"}), (few, {"eta"}), (many, {"a", "b"})):
             require_the_authors(model, data)
             assert set(model.seen) == names
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        "lower=(on ? 0.0 : negative_infinity())",
+        "upper=(on ? 9.0 : positive_infinity())",
+        "lower=(on ? 0.0 : negative_infinity()), upper=(on ? 9.0 : positive_infinity())",
+    ],
+)
+@pytest.mark.parametrize("on", [0, 1])
+def test_a_computed_bound_may_be_infinite(bounds, on):
+    code = f"""
+data {{ int<lower=1> N; int on; array[N] int<lower=1, upper=3> g; vector[N] y; }}
+parameters {{ real<{bounds}> mu; real<lower=0> tau; vector[3] z; }}
+transformed parameters {{ vector[3] a = log(tau) + tau * z; }}
+model {{ mu ~ normal(1, 1); tau ~ gamma(2, 2); z ~ std_normal(); y ~ normal(mu + a[g], 1); }}
+"""
+    rng = np.random.default_rng(1)
+    given = {"N": 12, "on": on, "g": np.resize([1, 2, 3], 12), "y": rng.normal(size=12)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        require_the_authors(model, given)
+        assert model.seen == ("mu", "a")

@@ -323,3 +323,50 @@ def test_cells_are_observations_by_themselves_or_by_name():
         assert checked["N_cells"] == 20
         i, j = checked["i_cell"] - 1, checked["j_cell"] - 1
         np.testing.assert_array_equal(checked["y_cell"], data["y"][i, j])
+
+
+def repeated_csr(w: np.ndarray, v: np.ndarray, u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """A sparse design with these rows, by hand: w, v and u."""
+    parts = [np.arange(u[n] - 1, u[n + 1] - 1) for n in rows]
+    entries = np.concatenate([*parts, np.zeros(0, int)])
+    starts = 1 + np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return [w[entries], v[entries], starts]
+
+
+@pytest.mark.parametrize("name", ["rstanarm_sparse_effects", "rstanarm_sparse_design"])
+def test_weights_repeat_rows_of_a_sparse_design(name):
+    code = read(name)
+    data, rows = make_data(code), np.repeat(np.arange(11), [0, 2, 1, 1, 3, 0, 1, 1, 1, 2, 1])
+    many = {**data, "N": len(rows), "y": data["y"][rows]}
+    design = ("w", "v", "u") if data["t"] else ("w_X", "v_X", "u_X")
+    many |= dict(zip(design, repeated_csr(*(data[k] for k in design), rows), strict=True))
+    many |= {"num_non_zero": len(many["w"]), "nnz_X": len(many["w_X"])}
+    many["X"] = data["X"][:, rows]
+    many["weights"] = data["weights"][rows] if data["has_weights"] else data["weights"]
+    with CoresetModel(stan_code=code, engine="stanli") as checked:
+        assert checked.identities(data).passed.all()
+        full = checked.read(data)
+        assert full[f"{design[0]}_rows"].shape == (11, 2)
+        weighted = checked.program.with_weights(full, np.bincount(rows, minlength=11))
+        woven = model(checked.program.code, weighted)
+        original = model(code, many)
+    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
+    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        ({"link": 2}, r"line 49: `min\(eta\)` depends .* by has_intercept == 1; link != 1"),
+        ({"family": 8}, "`noise` has one element per observation.*family == 8"),
+    ],
+)
+def test_data_that_choose_a_branch_without_rows_are_refused(chosen, why):
+    code = read("rstanarm_sparse_effects")
+    data = {**make_data(code), **chosen}
+    with (
+        CoresetModel(stan_code=code, engine="stanli") as checked,
+        pytest.raises(DataError, match=why),
+    ):
+        checked.identities(data)

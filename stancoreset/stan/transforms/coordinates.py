@@ -97,14 +97,25 @@ def _elementwise(decl: n.Decl, loops: list[str]) -> Callable[[_Place], str]:
         text = f"({expression(e)})"
         return _at(text, loops) if loops and e.type.array else text
 
+    def finite(bound: n.Expr, bounded: str, otherwise: str) -> str:
+        # Functions may give an infinite bound, which is none: `link == 1 ? -inf : 0`.
+        computed = any(isinstance(e, n.Call) for e in n.walk(bound)) and not bound.type.rank
+        return f"(is_inf({side(bound)}) ? {otherwise} : {bounded})" if computed else bounded
+
     def value(x: str) -> str:
+        above = below = ""
+        if c.lower is not None:
+            above = f"log({x} - {side(c.lower)})"
+        if c.upper is not None:
+            below = f"log({side(c.upper)} - {x})"
         if c.lower is not None and c.upper is not None:
             # logit((x − l) / (b − l)) without the division
-            return f"log({x} - {side(c.lower)}) - log({side(c.upper)} - {x})"
+            both = finite(c.upper, f"{above} - {below}", above)
+            return finite(c.lower, both, finite(c.upper, below, x))
         if c.lower is not None:
-            return f"log({x} - {side(c.lower)})"
+            return finite(c.lower, above, x)
         if c.upper is not None:
-            return f"log({side(c.upper)} - {x})"
+            return finite(c.upper, below, x)
         moved = x if c.offset is None else f"({x} - {side(c.offset)})"
         divide = "/" if scalar else "./"
         return moved if c.multiplier is None else f"{moved} {divide} {side(c.multiplier)}"

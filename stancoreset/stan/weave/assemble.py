@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,14 +12,15 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
-from stancoreset.stan.weave.counts import check_parameters, data_dependences, declared
-from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, rowwise
+from stancoreset.stan.weave.counts import data_dependences, declared, growing_parameters
+from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
 from stancoreset.stan.weave.outcome_statistics import outcome_statistics
 from stancoreset.stan.weave.per_row import call, literal
 from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
+from stancoreset.stan.weave.switches import Dropped, by_switch, checks, refuse_lost_outcomes
 from stancoreset.stan.weave.terms import because, refuse
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
@@ -110,6 +111,8 @@ class Weaver:
     """Weaves one program along one axis.
 
     `added` are statements of transformed data that the author's program has not; they number rows.
+    With `switches`, branches that the data choose are left out where they cannot be weighted, and
+    data that would choose them are rejected.
     """
 
     def __init__(
@@ -118,7 +121,10 @@ class Weaver:
         obs: str,
         merged: Iterable[str] = (),
         added: Sequence[n.Stmt] = (),
+        *,
+        switches: bool = False,
     ) -> None:
+        self.switches = switches
         self.merged = tuple(sorted(merged))
         self.selections = spread_selections(program, obs)
         selected = self.selections.program.transformed_data[len(program.transformed_data) :]
@@ -145,8 +151,12 @@ class Weaver:
         env: dict[str, Dep] = dict(self.data_deps)
         self.transformed_data(env)
         counts = {name for name, dep in env.items() if dep.kind == "count"}
-        check_parameters(program, counts)
-        flow = Flow(program, self.obs, env, set(env), self.names, density_block=True)
+        growing = dict(self.growing(counts))
+        flow = Flow(
+            program, self.obs, env, set(env), self.names, density_block=True,
+            drops=self.switches,
+        )  # fmt: skip
+        flow.dropped += growing.values()
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
         for c in self.selections.calls:
@@ -155,7 +165,10 @@ class Weaver:
             if dep.kind != "sum":
                 why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
                 refuse(c.statement, why)
-        self.parameters = [self.parameter(d) for d in program.parameters]
+        self.parameters = [
+            self.unused(d, growing[d.name]) if d.name in growing else self.parameter(d)
+            for d in program.parameters
+        ]
         self.transformed, before = flow.block(program.transformed_parameters)
         model, point = flow.block(program.model)
         outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
@@ -173,7 +186,10 @@ class Weaver:
             dep = env[d.name]
             if dep.kind == "rowwise":
                 self.row_data[d.name] = dep.axis
-            elif dep.kind == "coupled":
+        refuse_lost_outcomes(flow.dropped, flow.weighted, self.row_data)
+        for d in (*program.data, *self.frozen.values()):
+            dep = env[d.name]
+            if dep.kind == "coupled":
                 self.couples(d)
         self.walked = True
 
@@ -218,6 +234,19 @@ class Weaver:
         self.transformed_kept = needed(
             without(kept, frozen), {d.name for d in globals_} - frozen
         ) + [s for s in without(kept, frozen) if _is_check(s)]
+
+    def growing(self, counts: set[str]) -> Iterator[tuple[str, Dropped]]:
+        """Parameters with an element for each row, which the data may leave out; refuse others."""
+        for d, error in growing_parameters(self.program, counts):
+            condition = by_switch(d, counts) if self.switches else None
+            if condition is None:
+                raise error
+            yield d.name, Dropped((condition,), error)
+
+    def unused(self, d: n.Decl, dropped: Dropped) -> n.Decl:
+        """A parameter of which there is none in data that are not rejected."""
+        self.flow.env[d.name] = coupled(dropped.error.reason)
+        return d
 
     def parameter(self, d: n.Decl) -> n.Decl:
         """The declaration with statistics in its sizes and bounds frozen."""
@@ -291,7 +320,10 @@ class Weaver:
         """The frozen variables that the program still reads, and those in their sizes."""
         kept = (*self.parameters, *self.transformed, *self.model, *self.point)
         constants = self.flow.terms.locals.constants.values()
-        used = set().union(*map(names_in, (*kept, *self.transformed_kept, *constants)))
+        switches = checks(self.flow.dropped)
+        sizes = (d.size for d in self.program.data)
+        read = (*kept, *self.transformed_kept, *constants, *switches, *sizes)
+        used = set().union(*map(names_in, read))
         for d in reversed(frozen):
             if d.name in used:
                 used |= names_in(d.size)
@@ -306,7 +338,11 @@ class Weaver:
         return n.Program(
             functions=self.program.functions,
             data=self.data_block(frozen),
-            transformed_data=(*transformed_data, *self.flow.terms.locals.constants.values()),
+            transformed_data=(
+                *transformed_data,
+                *self.flow.terms.locals.constants.values(),
+                *checks(self.flow.dropped),
+            ),
             parameters=tuple(self.parameters),
             transformed_parameters=tuple(self.transformed),
             model=tuple(self.model),
@@ -365,7 +401,10 @@ class Weaver:
             if d.name == self.obs:
                 d = replace(d, constraint=n.Constraint("bounds", lower=literal("0")))
             block.append(self.relaxed(d))
-        return (*block, weights, *(self.as_data(d) for d in frozen))
+        numbers = {d.name for d in frozen}
+        late = [d for d in block if names_in(d.size) & numbers]
+        first = [d for d in block if d not in late]
+        return (*first, weights, *(self.as_data(d) for d in frozen), *late)
 
     def relaxed(self, d: n.Decl) -> n.Decl:
         """The declaration without bounds that are computed from rows or their number."""

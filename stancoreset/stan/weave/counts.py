@@ -27,13 +27,13 @@ from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
-from stancoreset.stan.weave.library import FILLED
+from stancoreset.stan.weave.library import FILLED, density, suffix
 
 __all__ = [
     "candidates",
-    "check_parameters",
     "data_dependences",
     "declared",
+    "growing_parameters",
     "merged",
     "optional",
     "shared_counts",
@@ -108,43 +108,37 @@ def _follows_itself(name: str, program: n.Program) -> str:
     return ""
 
 
-def check_parameters(program: n.Program, counts: set[str]) -> None:
-    """Refuse parameters whose number grows with the observations.
-
-    Raises
-    ------
-    WeaveError
-    """
+def growing_parameters(program: n.Program, counts: set[str]) -> Iterator[tuple[n.Decl, WeaveError]]:
+    """The parameters whose number grows with the observations, and why each is refused."""
     for d in program.parameters:
         sizes = [*d.size.dims, *(s for i in d.size.items for s in i.dims)]
         if not any(names_in(size) & counts for size in sizes):
             continue
+        why = f"parameter `{d.name}` has one element per observation, "
         tied = _follows_itself(d.name, program)
         if tied:
-            raise WeaveError(
-                d.line,
-                f"parameter `{d.name}` has one element per observation, and `{tied}` links each to "
-                "its neighbours, as in a state-space model or a time series: rows depend on each "
-                "other; if there are many such series, make each series one row",
-                d.name,
+            why += (
+                f"and `{tied}` links each to its neighbours, as in a state-space model or a time "
+                "series: rows depend on each other; if there are many such series, make each "
+                "series one row"
             )
-        raise WeaveError(
-            d.line,
-            f"parameter `{d.name}` has one element per observation, so leaving out rows would "
-            "leave out parameters: integrate it out of the density of its row (a latent "
-            "normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a gamma rate gives a "
-            "negative binomial, a discrete class gives log_sum_exp over the classes), or share "
-            "it among a group of rows",
-            d.name,
-        )
+        else:
+            why += (
+                "so leaving out rows would leave out parameters: integrate it out of the density "
+                "of its row (a latent normal effect gives normal(mu, sqrt(tau^2 + sigma^2)), a "
+                "gamma rate gives a negative binomial, a discrete class gives log_sum_exp over the "
+                "classes), or share it among a group of rows"
+            )
+        yield d, WeaveError(d.line, why, d.name)
 
 
 def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     """Each count, and the other data integers that the program treats as the same count.
 
     That is so where a count that sizes no data itself runs a loop over what is declared with
-    other sizes (``for (n in 1:N) Y[n] = [Y_y1[n], Y_y2[n]]'``), and where the sizes are those
-    of brms: ``N``, and an ``N_<name>`` for each outcome ``Y_<name>``.
+    other sizes (``for (n in 1:N) Y[n] = [Y_y1[n], Y_y2[n]]'``), where the sizes are those of
+    brms: ``N``, and an ``N_<name>`` for each outcome ``Y_<name>``, and where one density is of
+    variables with different sizes.
     """
     integers = {d.name for d in program.data if d.type == n.Type("int")}
     found: dict[str, set[str]] = {}
@@ -160,7 +154,26 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     named = all(size == f"N_{name[2:]}" for name, size in outcomes.items())
     if "N" in integers and len(outcomes) > 1 and named:
         found.setdefault("N", set()).update(outcomes.values())
+    for together in _in_one_density(program, sizes):
+        first = next(d.name for d in program.data if d.name in together)
+        found.setdefault(first, set()).update(together)
     return {k: frozenset(v - {k}) for k, v in found.items() if v - {k}}
+
+
+def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[str]]:
+    """Sizes of the variables in one density of numbers: they have as many entries each."""
+    for x in (x for s in program.model for x in n.walk(s)):
+        name, args = "", tuple[n.Expr, ...]()
+        if isinstance(x, n.Tilde):
+            name, args = x.distribution, (x.arg, *x.args)
+        elif isinstance(x, n.Call) and suffix(x.name)[1]:
+            name, args = suffix(x.name)[0], x.args
+        known = density(name)
+        if known is not None and known.ranks is None and known.glm is None:
+            vectors = (v for v in map(bare, args) if isinstance(v, n.Var) and v.type.rank == 1)
+            found = {sizes[v.name] for v in vectors if v.name in sizes}
+            if len(found) > 1:
+                yield found
 
 
 def merged(program: n.Program, count: str, others: frozenset[str]) -> n.Program:

@@ -6,7 +6,7 @@ two lists: what the weighted program runs (*model*), and what fills ``log_lik`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +43,7 @@ from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, literal, times, total
 from stancoreset.stan.weave.sampling import increment, normalised
 from stancoreset.stan.weave.scratch import found_by_rows
+from stancoreset.stan.weave.switches import Dropped, negated
 from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
 from stancoreset.stan.weave.vectorise import lift_loop
 from stancoreset.stan.weave.writes import after_write
@@ -96,6 +97,8 @@ class Place:
         Variables that a pass of a loop around may hand on to the next.
     vectorised : bool
         Whether the statements stand for a loop of the user's.
+    switches : tuple of Expr
+        The conditions of data alone that lead here.
     """
 
     branches: Dep = UNSET
@@ -106,6 +109,7 @@ class Place:
     once: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
     vectorised: bool = False
+    switches: tuple[n.Expr, ...] = ()
 
 
 class Flow:
@@ -125,6 +129,8 @@ class Flow:
         The user's functions that the statements are inside of.
     density_block : bool
         Whether the statements are those of transformed parameters and the model.
+    drops : bool
+        Whether branches that the data choose are left out where they cannot be weighted.
     """
 
     def __init__(
@@ -136,7 +142,11 @@ class Flow:
         names: Names,
         calls: tuple[str, ...] = (),
         density_block: bool = False,
+        *,
+        drops: bool = False,
     ) -> None:
+        self.drops = drops
+        self.dropped: list[Dropped] = []
         self.program = program
         self.obs = obs
         self.env = env
@@ -169,8 +179,10 @@ class Flow:
         """Walk statements at a place that differs from this one in `changes`."""
         before = self.place
         self.place = replace(before, **changes)
-        yield
-        self.place = before
+        try:
+            yield
+        finally:
+            self.place = before
 
     def under(self, dep: Dep, s: n.Stmt) -> Both:
         """A statement that is reached on a condition."""
@@ -280,18 +292,69 @@ class Flow:
             dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
         start = dict(self.env)
         by_parameters = self.place.by_parameters or not self.rows.of_data(s.condition)
+        condition = self.statistics.hoist(s.condition)
+        by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
+        if self.drops and by_data:
+            return self.switch(s, condition, dep)
         with self.within(by_parameters=by_parameters):
             m1, p1 = self.under(dep, s.yes)
             after_yes = dict(self.env)
             self.env.clear()
             self.env.update(start)
             m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
-        for name, other in after_yes.items():
-            mine = self.env.get(name, UNSET)
-            if mine != other:
-                self.env[name] = self.one_of(mine, other)
-        condition = self.statistics.hoist(s.condition)
+        self.either(after_yes)
         return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
+
+    def either(self, other: Mapping[str, Dep]) -> None:
+        """Dependences after two branches, this one and one that leaves those of `other`."""
+        for name, dep in other.items():
+            mine = self.env.get(name, UNSET)
+            if mine != dep:
+                self.env[name] = self.one_of(mine, dep)
+
+    # ---- branches that the data choose ----------------------------------------------------
+
+    def switch(self, s: n.If, condition: n.Expr, dep: Dep) -> Both:
+        """A condition of data alone; a branch that cannot be weighted is left out."""
+        start, before = dict(self.env), len(self.dropped)
+        yes = self.choice(dep, s.yes, condition)
+        after_yes = dict(self.env)
+        self.env.clear()
+        self.env.update(start)
+        no = self.choice(dep, s.no, negated(condition))
+        if isinstance(no, WeaveError):
+            if isinstance(yes, WeaveError):
+                del self.dropped[before:]
+                raise yes
+            self.env.clear()
+            self.env.update(after_yes)
+            return _branches(s, condition, yes[0], []), _branches(s, condition, yes[1], [])
+        if isinstance(yes, WeaveError):
+            return _branches(s, condition, [], no[0]), _branches(s, condition, [], no[1])
+        self.either(after_yes)
+        return _branches(s, condition, yes[0], no[0]), _branches(s, condition, yes[1], no[1])
+
+    def choice(self, dep: Dep, body: n.Stmt | None, condition: n.Expr) -> Both | WeaveError:
+        """A branch that the data choose, or why it cannot be weighted."""
+        if body is None:
+            return [], []
+        start, place = dict(self.env), (*self.place.switches, condition)
+        left, entries, weighted = self.left, dict(self.entries), set(self.weighted)
+        adding, data = set(self.accumulators), set(self.data)
+        constants = dict(self.terms.locals.constants)
+        try:
+            with self.within(switches=place):
+                result = self.under(dep, body)
+            error = _new_coupling(start, self.env, body)
+            if error is None:
+                return result
+        except WeaveError as refusal:
+            error = refusal
+        self.left, self.entries, self.weighted, self.accumulators = left, entries, weighted, adding
+        self.terms.locals.constants = constants
+        self.data |= data
+        self.dropped.append(Dropped(place, error, body))
+        return error
 
     def jacobian(self, s: n.JacobianAdd) -> Both:
         dep = join(self.context, self.rows.value(s.value))
@@ -790,6 +853,19 @@ class Flow:
         exact = [f for f in found if [p.type for p in f.parameters] == types]
         found = exact if len(found) > 1 else found
         return found[0] if len(found) == 1 else None
+
+
+def _new_coupling(
+    before: Mapping[str, Dep], after: Mapping[str, Dep], body: n.Stmt
+) -> WeaveError | None:
+    """Why a variable depends on several rows after `body`, where none did before."""
+    for name, dep in before.items():
+        now = after.get(name, dep)
+        if now.kind == "coupled" and not now.stale and dep.kind != "coupled":
+            writes = (s for s in n.walk(body) if isinstance(s, n.Assign))
+            lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
+            return WeaveError(lines[0] if lines else 0, now.why)
+    return None
 
 
 def _is_zero(e: n.Expr) -> bool:

@@ -11,9 +11,10 @@ Everything else stays as it is, and what cannot be taken apart into rows is refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
@@ -33,6 +34,7 @@ from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.segments import without_segments
 from stancoreset.stan.weave.separate import Entry
+from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 
 __all__ = ["Entry", "Woven", "weave"]
@@ -86,7 +88,7 @@ def weave(
     try:
         return replace(_weave(program, obs), written=written)
     except WeaveError:  # the reason against the program as it was written is told
-        for other in (_rewritten, _by_cells):
+        for other in (_rewritten, _by_cells, _by_switches):
             with suppress(WeaveError):
                 woven = other(program, obs)
                 if woven is not None:
@@ -116,26 +118,39 @@ def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
     return replace(woven, counted={long.obs: long.sizes})
 
 
-def _weave(program: n.Program, obs: str | None, added: Sequence[n.Stmt] = ()) -> Woven:
+def _by_switches(program: n.Program, obs: str | None) -> Woven | None:
+    """The program woven for data that choose what can be weighted, its sparse designs by row."""
+    plain = without_densities(program)
+    padded = without_sparse_products(plain)
+    if padded is None:
+        return _weave(plain, obs, switches=True)
+    return _weave(padded.program, obs, padded.added, switches=True)
+
+
+def _weave(
+    program: n.Program, obs: str | None, added: Sequence[n.Stmt] = (), *, switches: bool = False
+) -> Woven:
     """The program woven along one count, or along several that are the same.
 
-    `added` are statements of its transformed data that the author's program has not.
+    `added` are statements of its transformed data that the author's program has not; `switches`
+    are those of `Weaver`.
     """
+    weaver = partial(Weaver, added=added, switches=switches)
     try:
-        return _along(program, obs, added)
+        return _along(program, obs, weaver)
     except WeaveError as error:
         telling = error
         for count, others in shared_counts(program).items():
             if obs not in (None, count):
                 continue
             try:
-                return Weaver(merged(program, count, others), count, others, added).woven()
+                return weaver(merged(program, count, others), count, others).woven()
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
 
 
-def _along(program: n.Program, obs: str | None, added: Sequence[n.Stmt]) -> Woven:
+def _along(program: n.Program, obs: str | None, make: Callable[..., Weaver]) -> Woven:
     """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
@@ -145,7 +160,7 @@ def _along(program: n.Program, obs: str | None, added: Sequence[n.Stmt]) -> Wove
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
             )
-        return Weaver(program, obs, added=added).woven()
+        return make(program, obs).woven()
     if not possible:
         raise WeaveError(
             0,
@@ -156,7 +171,7 @@ def _along(program: n.Program, obs: str | None, added: Sequence[n.Stmt]) -> Wove
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            weaver = Weaver(program, name, added=added)
+            weaver = make(program, name)
             weaver.walk()
             found[name] = weaver
         except WeaveError as error:

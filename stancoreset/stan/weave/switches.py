@@ -1,0 +1,107 @@
+"""Branches that the data choose, and that cannot be weighted.
+
+    if (link == 2) eta += gamma - min(eta);        // rows depend on each other
+    else eta += gamma;                             // rows do not
+
+Whether such a program can be weighted is known when the data are. It is woven without the branch,
+and transformed data reject data that would choose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import bare, increments, names_in
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.outcome_statistics import outcomes
+
+__all__ = ["Dropped", "by_switch", "checks", "negated", "refuse_lost_outcomes"]
+
+_INT = n.Type("int")
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A branch that is left out of the weighted program.
+
+    Attributes
+    ----------
+    conditions : tuple of Expr
+        Those of data alone on which the branch is reached.
+    error : WeaveError
+        Why it cannot be weighted.
+    body : Stmt or None
+        The branch.
+    """
+
+    conditions: tuple[n.Expr, ...]
+    error: WeaveError
+    body: n.Stmt | None = None
+
+    @property
+    def check(self) -> n.Stmt:
+        """The statement that rejects data which choose the branch."""
+        condition, *others = self.conditions
+        outer = [text(c) for c in self.conditions[:-1] if not isinstance(c, n.Unary)]
+        by = "; ".join([*outer[-_OUTER:], text(self.conditions[-1])])
+        line = f"line {self.error.line}: " if self.error.line else ""
+        why = f"{line}{self.error.reason}; the data choose this branch by {by}"
+        message = " ".join(why.replace('"', "'").split())
+        for other in others:
+            condition = n.Binary(condition, "&&", other, type=_INT, data_only=True)
+        reject = n.Message("reject", (f'"{message}"',))
+        return n.If(condition, n.Block((reject,)))
+
+
+def negated(condition: n.Expr) -> n.Expr:
+    """Whether `condition` does not hold."""
+    inner = bare(condition)
+    if isinstance(inner, n.Binary) and inner.op in _OPPOSITE and _of_integers(inner):
+        return replace(inner, op=_OPPOSITE[inner.op])
+    return n.Unary("!", n.Paren(inner, type=_INT, data_only=True), type=_INT, data_only=True)
+
+
+def _of_integers(e: n.Binary) -> bool:
+    """Whether no number can be nan, for which neither a comparison nor its opposite holds."""
+    return e.left.type == e.right.type == _INT
+
+
+def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:
+    """When a parameter with an element for each row exists at all; None if always.
+
+    ``array[family == 8] vector[N] noise`` does if ``family == 8``, ``vector[has_u ? N : 0] u`` if
+    ``has_u``.
+    """
+    for size in map(bare, d.size.dims):
+        if isinstance(size, n.Ternary) and text(bare(size.no)) == "0":
+            return size.condition
+        if isinstance(size, n.Binary) and not names_in(size) & {*counts}:
+            zero = n.IntLit("0", type=_INT, data_only=True)
+            held = n.Paren(size, type=_INT, data_only=True)
+            return size if size.op in _TESTS else n.Binary(held, ">", zero, type=_INT)
+    return None
+
+
+_OUTER = 2  # conditions around a branch that its message names
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_TESTS = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
+
+
+def checks(dropped: Sequence[Dropped]) -> tuple[n.Stmt, ...]:
+    """The statements of transformed data that reject data which choose a branch that is dropped."""
+    found = {text(s.condition): s for d in dropped if isinstance(s := d.check, n.If)}
+    return tuple(found.values())
+
+
+def refuse_lost_outcomes(
+    dropped: Sequence[Dropped], weighted: Iterable[n.Stmt], rows: Collection[str]
+) -> None:
+    """Refuse a program whose outcome is modelled in branches that are dropped, and nowhere else."""
+    lost = {*rows} - set().union(*map(names_in, weighted))
+    for branch in dropped:
+        body = () if branch.body is None else increments(branch.body)
+        if any(outcomes(s) & lost for s in body):
+            raise branch.error
