@@ -370,3 +370,26 @@ def test_data_that_choose_a_branch_without_rows_are_refused(chosen, why):
         pytest.raises(DataError, match=why),
     ):
         checked.identities(data)
+
+
+def test_rows_that_read_what_another_row_has_left_are_refused_with_the_data():
+    code = read("hmm_of_lengths")
+    data = make_data(code)
+    assert min(data["L"]) < data["T"]
+    with CoresetModel(stan_code=code, engine="stanli") as own:
+        assert own.identities(data).passed.all()
+    stale = code.replace("gamma[L[n]]", "gamma[T]")
+    with (
+        CoresetModel(stan_code=stale, engine="stanli") as model,
+        pytest.raises(DataError, match=r"gamma\[T\] has an element that this row has not written"),
+    ):
+        model.identities(data)
+    with CoresetModel(stan_code=stale, engine="stanli") as model:
+        assert model.identities({**data, "L": np.full(8, 5)}).passed.all()
+
+
+def test_what_a_row_writes_may_not_depend_on_parameters():
+    """The marks of what a row has written follow the data alone."""
+    code = read("hmm_of_lengths").replace("t in 2 : L[n]", "t in 2 : (pi1[1] > 0.5 ? 2 : L[n])")
+    with pytest.raises(WeaveError, match="keeps a value of the previous observation"):
+        weave(code)

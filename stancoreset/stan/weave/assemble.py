@@ -111,8 +111,9 @@ class Weaver:
     """Weaves one program along one axis.
 
     `added` are statements of transformed data that the author's program has not; they number rows.
-    With `switches`, branches that the data choose are left out where they cannot be weighted, and
-    data that would choose them are rejected.
+    `checks` are statements of transformed data that reject data for which rows depend on each
+    other. With `switches`, branches that the data choose are left out where they cannot be
+    weighted, and data that would choose them are rejected.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ class Weaver:
         merged: Iterable[str] = (),
         added: Sequence[n.Stmt] = (),
         *,
+        checks: Sequence[n.Stmt] = (),
         switches: bool = False,
     ) -> None:
+        self.checks = tuple(checks)
         self.switches = switches
         self.merged = tuple(sorted(merged))
         self.selections = spread_selections(program, obs)
@@ -320,14 +323,18 @@ class Weaver:
         """The frozen variables that the program still reads, and those in their sizes."""
         kept = (*self.parameters, *self.transformed, *self.model, *self.point)
         constants = self.flow.terms.locals.constants.values()
-        switches = checks(self.flow.dropped)
         sizes = (d.size for d in self.program.data)
-        read = (*kept, *self.transformed_kept, *constants, *switches, *sizes)
+        read = (*kept, *self.transformed_kept, *constants, *self.rejections, *sizes)
         used = set().union(*map(names_in, read))
         for d in reversed(frozen):
             if d.name in used:
                 used |= names_in(d.size)
         return [d for d in frozen if d.name in used]
+
+    @property
+    def rejections(self) -> tuple[n.Stmt, ...]:
+        """The statements of transformed data that reject data which cannot be weighted."""
+        return (*self.checks, *checks(self.flow.dropped))
 
     def tree(self, frozen: Sequence[n.Decl]) -> n.Program:
         """The weighted program."""
@@ -341,7 +348,7 @@ class Weaver:
             transformed_data=(
                 *transformed_data,
                 *self.flow.terms.locals.constants.values(),
-                *checks(self.flow.dropped),
+                *self.rejections,
             ),
             parameters=tuple(self.parameters),
             transformed_parameters=tuple(self.transformed),

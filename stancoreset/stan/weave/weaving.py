@@ -32,6 +32,7 @@ from stancoreset.stan.weave.counts import (
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
+from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.segments import without_segments
 from stancoreset.stan.weave.separate import Entry
 from stancoreset.stan.weave.sparse import without_sparse_products
@@ -88,7 +89,7 @@ def weave(
     try:
         return replace(_weave(program, obs), written=written)
     except WeaveError:  # the reason against the program as it was written is told
-        for other in (_rewritten, _by_cells, _by_switches):
+        for other in (_rewritten, _by_cells, _with_own_scratch, _by_switches):
             with suppress(WeaveError):
                 woven = other(program, obs)
                 if woven is not None:
@@ -118,6 +119,12 @@ def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
     return replace(woven, counted={long.obs: long.sizes})
 
 
+def _with_own_scratch(program: n.Program, obs: str | None) -> Woven | None:
+    """The program woven with scratch containers for each row; None if it has none for all rows."""
+    owned = with_own_scratch(without_densities(program))
+    return None if owned is None else _weave(owned.program, obs, checks=owned.checks)
+
+
 def _by_switches(program: n.Program, obs: str | None) -> Woven | None:
     """The program woven for data that choose what can be weighted, its sparse designs by row."""
     plain = without_densities(program)
@@ -128,14 +135,19 @@ def _by_switches(program: n.Program, obs: str | None) -> Woven | None:
 
 
 def _weave(
-    program: n.Program, obs: str | None, added: Sequence[n.Stmt] = (), *, switches: bool = False
+    program: n.Program,
+    obs: str | None,
+    added: Sequence[n.Stmt] = (),
+    *,
+    checks: Sequence[n.Stmt] = (),
+    switches: bool = False,
 ) -> Woven:
     """The program woven along one count, or along several that are the same.
 
-    `added` are statements of its transformed data that the author's program has not; `switches`
-    are those of `Weaver`.
+    `added` are statements of its transformed data that the author's program has not; `checks` and
+    `switches` are those of `Weaver`.
     """
-    weaver = partial(Weaver, added=added, switches=switches)
+    weaver = partial(Weaver, added=added, checks=checks, switches=switches)
     try:
         return _along(program, obs, weaver)
     except WeaveError as error:

@@ -62,7 +62,7 @@ def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep
         axis = len(target.indices) + value.axis - part.rank
     if axis < 0:
         return _outside_rows(target, old, value, part.picked)
-    other_row = part.picked.kind == "row" or (value.kind == "row" and value.loop != loop)
+    other_row = any(d.kind == "row" and d.loop != loop for d in (part.picked, value))
     if other_row or (value.kind == "rowwise" and loop):
         return coupled(f"`{text(target)}` mixes observations")
     if old.kind == "coupled" and not old.stale:

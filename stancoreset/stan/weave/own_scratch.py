@@ -1,0 +1,240 @@
+"""Scratch containers that are declared outside the loop over rows, one for each row instead.
+
+    array[T] vector[K] gamma;
+    for (n in 1:N) {
+      gamma[first[n]] = …;                                      // which elements a row writes
+      for (t in (first[n] + 1):T) gamma[t] = … gamma[t - 1] …;  // depends on its data
+      target += log(sum(gamma[T]));
+    }
+
+A row that reads only what it has written itself is the same with a container of its own. Where
+data alone decide what is written and read, the same loop with a mark for each element, in
+transformed data, finds the first row that would read what another row has left, and rejects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names, bare, names_in, target_vars
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.integers import INT, ONE
+
+__all__ = ["Owned", "with_own_scratch"]
+
+_ZERO = n.IntLit("0", type=INT, data_only=True)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A program whose rows have scratch containers of their own.
+
+    Attributes
+    ----------
+    program : Program
+    checks : tuple of Statement
+        Statements of transformed data that reject a row which reads what it has not written.
+    """
+
+    program: n.Program
+    checks: tuple[n.Stmt, ...]
+
+
+class _NotMarkedError(Exception):
+    """More than data decides which elements a row writes and reads."""
+
+
+def with_own_scratch(program: n.Program) -> Owned | None:
+    """The program with scratch containers inside its loops over rows; None if it has none."""
+    move = _Move(program, Names(program))
+    model = move.statements(program.model)
+    if not move.checks:
+        return None
+    return Owned(replace(program, model=model), tuple(move.checks))
+
+
+@dataclass
+class _Move:
+    """Moves declarations into loops, and collects the checks."""
+
+    program: n.Program
+    names: Names
+    checks: list[n.Stmt] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        known = (*self.program.data, *self.program.transformed_data)
+        self.data = {d.name for d in known if isinstance(d, n.Decl)}
+        self.counts = {d.name for d in self.program.data if d.type == INT}
+
+    def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        scratch = {
+            s.name: s for s in body
+            if isinstance(s, n.Decl) and s.value is None and s.type.rank
+            and names_in(s.size) <= self.data and not s.size.items
+        }  # fmt: skip
+        others = [s for s in body if not (isinstance(s, n.Decl) or self.over_rows(s))]
+        outside = set().union(*map(names_in, others))
+        loops = [s for s in body if isinstance(s, n.For) and self.over_rows(s)]
+        filled = set().union(*map(_filled, loops)) - outside
+        moved = {k: d for k, d in scratch.items() if k in filled and self.checked(d, loops)}
+        out: list[n.Stmt] = []
+        for s in body:
+            if isinstance(s, n.For) and s in loops:
+                own = [d for k, d in moved.items() if k in names_in(s)]
+                inner = s.body.body if isinstance(s.body, n.Block) else (s.body,)
+                out.append(replace(s, body=n.Block((*own, *inner), line=s.body.line)))
+            elif isinstance(s, n.Block):
+                out.append(replace(s, body=self.statements(s.body)))
+            elif not (isinstance(s, n.Decl) and s.name in moved):
+                out.append(s)
+        return tuple(out)
+
+    def over_rows(self, s: n.Stmt) -> bool:
+        """Whether a loop may pass over rows: ``for (n in 1:N)``, with N data."""
+        upper = bare(s.upper) if isinstance(s, n.For) else None
+        return (
+            isinstance(s, n.For)
+            and text(bare(s.lower)) == "1"
+            and isinstance(upper, n.Var)
+            and upper.name in self.counts
+        )
+
+    def checked(self, d: n.Decl, loops: Sequence[n.For]) -> bool:
+        """Whether the data tell what the rows read of a container; its checks are kept."""
+        using = [s for s in loops if d.name in names_in(s)]
+        try:
+            found = [_Marks(d, self.names, {*self.data, s.name}).check(s) for s in using]
+        except _NotMarkedError:
+            return False
+        self.checks += found
+        return True
+
+
+def _filled(s: n.Stmt) -> set[str]:
+    """Names of containers to whose elements the statements below assign."""
+    assigned = (x for x in n.walk(s) if isinstance(x, n.Assign) and isinstance(x.target, n.Index))
+    return {v.name for x in assigned for v in target_vars(x.target)}
+
+
+class _Marks:
+    """A loop over rows with marks for the elements of one container that a row has written."""
+
+    def __init__(self, d: n.Decl, names: Names, known: set[str]) -> None:
+        self.scratch = d
+        self.known = known  # names of data and of what is computed from data alone
+        rank = n.Type("int", len(d.size.dims))
+        self.marks = n.Var(names.fresh(f"{d.name}_written"), type=rank, data_only=True)
+        self.all = n.Var(names.fresh(f"all_of_{d.name}"), type=rank, data_only=True)
+
+    def check(self, s: n.For) -> n.Stmt:
+        """The statement of transformed data."""
+        sizes = n.SizedType("int", array=self.scratch.size.dims)
+
+        def filled(value: n.Expr) -> n.Expr:
+            return n.Call("rep_array", (value, *sizes.array), type=self.marks.type)
+
+        body = n.Block((n.Assign(self.marks, "=", filled(_ZERO)), *self.marked(s.body)))
+        return n.Block(
+            (
+                n.Decl(self.marks.name, sizes),
+                n.Decl(self.all.name, sizes, value=filled(ONE)),
+                replace(s, body=body, number=0),
+            )
+        )
+
+    def marked(self, s: n.Stmt | None) -> tuple[n.Stmt, ...]:
+        """Checks and marks in place of a statement."""
+        match s:
+            case n.Block(body=body) | n.Profile(body=body):
+                return (n.Block(tuple(new for x in body for new in self.marked(x))),)
+            case n.Decl(name=name, value=value):
+                reads = self.reads(value)
+                if s.type == INT and not reads and self.is_known(value):
+                    self.known.add(name)
+                    return (s,)
+                self.known.discard(name)
+                return reads
+            case n.Assign():
+                return self.assignment(s)
+            case n.If(condition=condition, yes=yes, no=no):
+                self.require(condition)
+                branches = [n.Block(self.marked(x)) for x in (yes, no)]
+                return (replace(s, yes=branches[0], no=branches[1]),)
+            case n.For(name=name, lower=lower, upper=upper, body=body):
+                self.require(lower, upper)
+                self.known.add(name)
+                return (replace(s, body=n.Block(self.marked(body))),)
+            case n.While(condition=condition, body=body):
+                self.require(condition)
+                return (replace(s, body=n.Block(self.marked(body))),)
+            case n.Tilde() | n.TargetAdd() | n.Message():
+                return self.reads(s)
+            case n.Break() | n.Continue():
+                return (s,)
+            case n.Skip() | None:
+                return ()
+        raise _NotMarkedError
+
+    def assignment(self, s: n.Assign) -> tuple[n.Stmt, ...]:
+        base, *_ = target_vars(s.target)
+        if base.name != self.scratch.name:
+            reads = (*self.reads(s.target), *self.reads(s.value))
+            if base.name in self.known:  # an integer that may decide what follows
+                self.require(s.target, s.value)
+                return (*reads, s)
+            return reads
+        reads = self.reads(s.value if s.op == "=" else n.Binary(s.target, "+", s.value))
+        if isinstance(s.target, n.TupleLit) or len(target_vars(s.target)) != 1:
+            raise _NotMarkedError
+        return (*reads, n.Assign(self.of(s.target, self.marks), "=", self.of(s.target, self.all)))
+
+    def reads(self, node: n.Node | None) -> tuple[n.Stmt, ...]:
+        """A check of each part of the container that is read below `node`."""
+        found = {text(e): e for e in self.parts(node)} if node is not None else {}
+        return tuple(self.rejected(e) for e in found.values())
+
+    def parts(self, node: n.Node) -> Iterator[n.Expr]:
+        inner = node
+        while isinstance(inner, n.Index):
+            inner = inner.base
+        if isinstance(inner, n.Var) and inner.name == self.scratch.name:
+            assert isinstance(node, n.Expression)
+            yield node
+            return
+        for child in n.children(node):
+            yield from self.parts(child)
+
+    def rejected(self, e: n.Expr) -> n.Stmt:
+        """The rejection of a row that reads an element which it has not written."""
+        marks = self.of(e, self.marks)
+        rank = marks.type.rank
+        if rank:
+            flat = n.Call("to_array_1d", (marks,), type=n.Type("int", 1)) if rank > 1 else marks
+            total = n.Call("sum", (flat,), type=INT)
+            missing = n.Binary(total, "<", n.Call("num_elements", (marks,), type=INT), type=INT)
+        else:
+            missing = n.Binary(marks, "==", _ZERO, type=INT)
+        why = (
+            f"{text(e)} has an element that this row has not written: `{self.scratch.name}` keeps "
+            "a value of another row there"
+        )
+        reject = n.Message("reject", (f'"{why}"',))
+        return n.If(missing, n.Block((reject,)))
+
+    def of(self, e: n.Expr, marks: n.Var) -> n.Expr:
+        """The same part of the marks as `e` is of the container."""
+        if not isinstance(e, n.Index):
+            return marks
+        self.require(*e.indices)
+        base = self.of(e.base, marks)
+        return n.Index(base, e.indices, type=n.Type("int", e.type.rank), data_only=True)
+
+    def is_known(self, *nodes: n.Node | None) -> bool:
+        return all(node is None or names_in(node) <= self.known for node in nodes)
+
+    def require(self, *nodes: n.Node | None) -> None:
+        """Leave the check where more than data decides."""
+        if not self.is_known(*nodes):
+            raise _NotMarkedError
