@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import stanli
 
+from stancoreset.stan.syntax import printer
 from stancoreset.stan.syntax.source import StanProgram
 from stancoreset.stan.weave.weaving import Woven, weave
 
@@ -121,6 +122,8 @@ def identities(
     """Worst relative error of each identity."""
     woven = weave(code, obs) if woven is None else woven
     rng = np.random.default_rng(seed)
+    if woven.table is not None:
+        code, data = printer.program(woven.table.program), woven.table.joined(data)
     for name, sizes in woven.counted.items():
         data = {**data, name: int(np.prod([data[size] for size in sizes]))}
     full = {**data, **frozen_data(code, woven, data)}

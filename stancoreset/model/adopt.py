@@ -136,6 +136,8 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     if woven.written:  # sizes written as literals become data
         counted, _ = with_count(program.tree)
         program = StanProgram.from_code(printer.program(counted), name=program.name)
+    if woven.table is not None:  # two counts become one table
+        program = StanProgram.from_code(printer.program(woven.table.program), name=program.name)
     weighted = WeightedProgram(
         StanProgram.from_code(woven.code, name=program.name),
         woven.obs,
@@ -148,5 +150,6 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         outcome_statistics=woven.outcome_statistics,
         written=woven.written,
         counted=woven.counted,
+        table=woven.table,
     )
     return Adopted(program, weighted, woven, source)

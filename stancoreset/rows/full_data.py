@@ -372,4 +372,4 @@ def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:
     """The distinct rows of the data, if they are at most half of all rows."""
     rows = rows_of(program, data)
     del rows[program.weights]
-    return distinct_rows(rows)
+    return distinct_rows({k: v for k, v in rows.items() if np.size(v) or k not in program.optional})

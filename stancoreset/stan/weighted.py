@@ -29,7 +29,7 @@ from stancoreset.stan.contract import (
 from stancoreset.stan.data import DataSource, Value, check_data, raw_data
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path, without_comments
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import optional
+from stancoreset.stan.weave import Table, optional
 
 __all__ = [
     "RowStore",
@@ -74,6 +74,8 @@ class WeightedProgram:
         `obs` and its value, where the user's program has a number instead.
     counted : mapping of str to tuple of str
         `obs` and the data integers whose product it is, where observations are cells of a table.
+    table : Table or None
+        How the user's data become a table, where two counts of them count observations.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class WeightedProgram:
     outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    table: Table | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", dict(self.rows))
@@ -130,6 +133,8 @@ class WeightedProgram:
         observations, or if a weight is negative.
         """
         raw = {**self.written, **raw_data(data)}
+        if self.table is not None and self.obs not in raw:
+            raw |= self.table.joined(check_data(self.table, raw))
         for name, sizes in self.counted.items():
             if all(isinstance(raw.get(size), int | np.integer) for size in sizes):
                 raw.setdefault(name, math.prod(int(raw[size]) for size in sizes))

@@ -196,8 +196,7 @@ model { a ~ normal(0, 1); y ~ normal(a[g] + b * z / sqrt(N), 1); }
 def test_user_chooses_the_axis():
     code = "data { int A; int B; vector[A] x; vector[B] y; } parameters { real m; } "
     code += "model { x ~ normal(m, 1); y ~ cauchy(m, 1); }"
-    with pytest.raises(WeaveError, match='obs="B"'):
-        weave(code)
+    assert dict(weave(code).rows) == {"block": 0, "x_rows": 0, "y_rows": 0}
     assert dict(weave(code, "B").rows) == {"y": 0}
     assert "y ~ cauchy" not in weave(code, "B").code
     assert "x ~ normal" in weave(code, "B").code
@@ -393,3 +392,26 @@ def test_what_a_row_writes_may_not_depend_on_parameters():
     code = read("hmm_of_lengths").replace("t in 2 : L[n]", "t in 2 : (pi1[1] > 0.5 ? 2 : L[n])")
     with pytest.raises(WeaveError, match="keeps a value of the previous observation"):
         weave(code)
+
+
+def test_weights_repeat_rows_of_either_count():
+    """Rows of both blocks repeated by hand, and the author's program with them."""
+    code = read("two_counts_censored").replace("Xc[,k] = X[,k] - m[k]", "Xc[,k] = X[,k] - 0.5")
+    code = code.replace("m[k] = mean(X[,k]);", "m[k] = 0.5;")
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 0, 1, 1, 2, 2, 0, 1, 1, 3, 1])
+    first, second = np.repeat(np.arange(9), times[:9]), np.repeat(np.arange(6), times[9:])
+    many = {**data, "N": len(first), "C": len(second)}
+    many |= {name: data[name][first] for name in ("t", "X")}
+    many |= {name: data[name][second] for name in ("cens", "X_cens", "off")}
+    with CoresetModel(stan_code=code, engine="stanli") as both:
+        assert both.identities(data).passed.all()
+        full = both.read(data)
+        assert (full["N_rows"], list(full["block"])) == (15, [1] * 9 + [2] * 6)
+        woven = model(both.program.code, both.program.with_weights(full, times))
+        few = both.program.subset(full, [3, 4, 1], [1.0, 0.5, 2.0])  # none of the second block
+        assert np.isfinite(model(both.program.code, few).log_density(np.zeros(3)))
+    original = model(code, many)
+    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
+    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)

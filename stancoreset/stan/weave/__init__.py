@@ -11,9 +11,11 @@ from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.slices import around, needed
+from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
 
 __all__ = [
+    "Table",
     "Woven",
     "around",
     "frozen_values",

@@ -21,6 +21,7 @@ from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
 from stancoreset.stan.weave.switches import Dropped, by_switch, checks, refuse_lost_outcomes
+from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.terms import because, refuse
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
@@ -69,6 +70,8 @@ class Woven:
     counted : mapping of str to tuple of str
         `obs` and the data integers whose product it is, where observations are the cells of a
         table; empty otherwise.
+    table : Table or None
+        How the rows of two counts are put into one table, where both are observations.
     """
 
     code: str
@@ -85,6 +88,7 @@ class Woven:
     outcome_statistics: tuple[str, ...] = ()
     written: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    table: Table | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", MappingProxyType(dict(self.rows)))

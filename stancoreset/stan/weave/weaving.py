@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import increments, names_in, parse
@@ -31,6 +32,7 @@ from stancoreset.stan.weave.counts import (
 )
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.segments import without_segments
@@ -88,6 +90,10 @@ def weave(
     program, written = with_count(without_partial_sums(in_one_spelling(program)))
     try:
         return replace(_weave(program, obs), written=written)
+    except TwoCountsError as error:
+        with suppress(WeaveError):
+            return in_one_table(program, error.counts, lambda p, count: Weaver(p, count).woven())
+        raise
     except WeaveError:  # the reason against the program as it was written is told
         for other in (_rewritten, _by_cells, _with_own_scratch, _by_switches):
             with suppress(WeaveError):
@@ -205,6 +211,7 @@ def _choose(
     with_values = {k: w for k, w in found.items() if not _only_indexes(program, w)}
     found = with_values or found  # the edges of a graph that a prior smooths over are no rows
     best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].row_data)))
+    rivals = {}
     for name, other in found.items():
         if name == best:
             continue
@@ -213,21 +220,38 @@ def _choose(
         fewer = len(other.row_data) < len(found[best].row_data)
         if covered and (not same or fewer) and not _across(program, found[best], other):
             continue
-        first, second = (d for d in program.data if d.name in (best, name))
-        both = ""
-        if not found[best].weighted & other.weighted:
-            both = (
-                "; to weight both, as of observed and censored times, put them in one table with "
-                "a column that says which density a row has, and branch on it in a loop over all "
-                "rows"
-            )
-        raise WeaveError(
-            second.line,
-            f"both `{first.name}` and `{second.name}` can count the observations; say which with "
-            f'obs="{first.name}" or obs="{second.name}" (the others are kept as they are){both}',
-        )
+        rivals[name] = other
+    if rivals:
+        _refuse_rivals(program, found[best], rivals)
     _refuse_if_another_is_meant(program, found[best], refused)
     return found[best]
+
+
+class TwoCountsError(WeaveError):
+    """Two data integers count observations, each of densities of their own."""
+
+    def __init__(self, line: int, reason: str, counts: tuple[str, str]) -> None:
+        super().__init__(line, reason)
+        self.counts = counts
+
+
+def _refuse_rivals(program: n.Program, best: Weaver, rivals: Mapping[str, Weaver]) -> NoReturn:
+    """Refuse to choose one of several counts."""
+    name, other = next(iter(rivals.items()))
+    first, second = (d for d in program.data if d.name in (best.obs, name))
+    reason = (
+        f"both `{first.name}` and `{second.name}` can count the observations; say which with "
+        f'obs="{first.name}" or obs="{second.name}" (the others are kept as they are)'
+    )
+    if best.weighted & other.weighted:
+        raise WeaveError(second.line, reason)
+    reason += (
+        "; to weight both, as of observed and censored times, put them in one table with a column "
+        "that says which density a row has, and branch on it in a loop over all rows"
+    )
+    if len(rivals) > 1:
+        raise WeaveError(second.line, reason)
+    raise TwoCountsError(second.line, reason, (first.name, second.name))
 
 
 def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:

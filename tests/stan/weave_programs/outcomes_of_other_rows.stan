@@ -1,5 +1,5 @@
-// refuse: \d+ .*say which with obs=.*
-// Two outcomes on rows of their own: neither count is the other.
+// data: {"N_a": 8, "N_b": 5}
+// Two outcomes on rows of their own: a coreset has rows of both.
 data {
   int<lower=1> N_a;
   int<lower=1> N_b;

@@ -1,4 +1,4 @@
-// refuse: 2 both `N` and `M` can count .*one table with a column
+// data: {"N": 7, "M": 6}
 data { int N; int M; vector[N] y; vector[M] censored; }
 parameters { real a; real<lower=0> s; }
 model {

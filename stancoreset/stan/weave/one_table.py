@@ -1,0 +1,280 @@
+"""Observations in two blocks of their own count, as censored and uncensored times, in one table.
+
+    target += weibull_lpdf(t | a, s) + weibull_lccdf(c | a, s);     // vector[N] t; vector[C] c;
+
+The log density is a sum over the rows of either block, so it is woven along one count and then
+along the other. A coreset has rows of both: data have one row for each, of all columns, and
+``block`` tells which columns it fills. Transformed data take the blocks apart again,
+
+    vector[N] t = t_rows[rows_of_N];
+
+for the woven program and for the author's.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from stancoreset.stan.syntax import Names, names_in, printer, stanc
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.assemble import Woven
+from stancoreset.stan.weave.counts import optional
+from stancoreset.stan.weave.integers import INT, ONE
+from stancoreset.stan.weave.separate import Entry
+from stancoreset.stan.weave.table import Column, Table
+
+__all__ = ["in_one_table"]
+
+_INTS = n.Type("int", 1)
+_ZERO = n.IntLit("0", type=INT, data_only=True)
+
+
+def in_one_table(
+    program: n.Program, counts: tuple[str, str], along: Callable[[n.Program, str], Woven]
+) -> Woven:
+    """The program woven along both `counts`.
+
+    Parameters
+    ----------
+    program : Program
+    counts : tuple of str
+    along : callable
+        Weaves a program along one count; raises a WeaveError where it cannot be woven.
+    """
+    alone = [along(program, count) for count in counts]
+    both = along(alone[0].tree, counts[1])
+    return _Joined(program, counts, (alone[0], both)).woven(_merged(alone))
+
+
+class _Joined:
+    """Puts the blocks of a program, which is woven along both counts, into one table."""
+
+    def __init__(
+        self, program: n.Program, counts: tuple[str, str], parts: tuple[Woven, Woven]
+    ) -> None:
+        self.program = program
+        self.counts = counts
+        self.parts = parts
+        self.names = names = Names(parts[1].tree)
+        self.obs = n.Var(names.fresh("N_rows"), type=INT, data_only=True)
+        self.block = n.Var(names.fresh("block"), type=_INTS, data_only=True)
+        self.rows = tuple(
+            n.Var(names.fresh(f"rows_of_{c}"), type=_INTS, data_only=True) for c in counts
+        )
+        self.row = n.Var(names.fresh("n"), type=INT, data_only=True)
+        self.columns = tuple(
+            Column(name, names.fresh(f"{name}_rows"), k, axis)
+            for k, part in enumerate(parts)
+            for name, axis in part.rows.items()
+        )
+        self.weights = tuple(
+            n.Var(names.fresh(f"{part.weights}_of_{c}"), type=n.Type("vector"))
+            for part, c in zip(parts, counts, strict=True)
+        )
+        given = {d.name for d in program.data}
+        self.given = tuple(c for c in self.columns if c.given in given)
+        self.computed = tuple(c for c in self.columns if c.given not in given)
+
+    def woven(self, explanation: tuple[Entry, ...]) -> Woven:
+        tree = self.tree()
+        original = replace(
+            self.program,
+            data=self.data(self.program.data),
+            transformed_data=(*self.blocks(self.program.data), *self.program.transformed_data),
+        )
+        code = stanc.auto_format(self.comment() + printer.program(tree), filename="woven.stan")
+        frozen = {k: v for part in self.parts for k, v in part.frozen.items()}
+        for c in self.computed:
+            del frozen[c.given]
+            frozen[c.name] = c.name
+        table = Table(
+            self.obs.name, self.block.name, self.counts, self.given, self.program.data, original
+        )
+        return Woven(
+            code=code.rstrip() + "\n",
+            obs=self.obs.name,
+            rows={self.block.name: 0} | {c.name: c.axis for c in self.columns},
+            explanation=explanation,
+            frozen=frozen,
+            frozen_code=self.frozen_code(),
+            tree=tree,
+            numbered=any(part.numbered for part in self.parts),
+            outcome_statistics=tuple(x for part in self.parts for x in part.outcome_statistics),
+            table=table,
+        )
+
+    def tree(self) -> n.Program:
+        """The weighted program."""
+        tree = self.parts[1].tree
+        old = [part.weights for part in self.parts]
+        weights = n.Var("weights", type=n.Type("vector"), data_only=True)
+        size = n.SizedType("vector", sizes=(self.obs,))
+        bounds = n.Constraint("bounds", lower=_ZERO)
+        left = tuple(d for d in tree.data if d.name not in old)
+        taken = tuple(
+            n.Decl(new.name, n.SizedType("vector", sizes=(n.Var(count, type=INT),)),
+                   value=n.Index(weights, (n.Single(rows),), type=n.Type("vector")))
+            for new, count, rows in zip(self.weights, self.counts, self.rows, strict=True)
+        )  # fmt: skip
+        new = {name: var.name for name, var in zip(old, self.weights, strict=True)}
+        body = (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
+        assert not {"log_lik"} & set().union(*map(names_in, body))
+        return replace(
+            tree,
+            data=(*self.data(left), n.Decl(weights.name, size, bounds)),
+            transformed_data=(*self.blocks(left), *taken, *_renamed(tree.transformed_data, new)),
+            transformed_parameters=_renamed(tree.transformed_parameters, new),
+            model=_renamed(tree.model, new),
+            generated_quantities=self.generated(),
+        )
+
+    def generated(self) -> tuple[n.Stmt, ...]:
+        """``log_lik`` of the rows of both blocks."""
+        whole = n.Var("log_lik", type=n.Type("vector"))
+        out: list[n.Stmt] = [n.Decl(whole.name, n.SizedType("vector", sizes=(self.obs,)))]
+        for part, rows in zip(self.parts, self.rows, strict=True):
+            own = n.Var(self.names.fresh("ll"), type=n.Type("vector"))
+            body = _renamed(part.tree.generated_quantities, {part.log_lik: own.name})
+            put = n.Assign(n.Index(whole, (n.Single(rows),), type=whole.type), "=", own)
+            out.append(n.Block((*body, put)))
+        return tuple(out)
+
+    def data(self, declarations: Sequence[n.Decl]) -> tuple[n.Decl, ...]:
+        """The data block with columns of the table in place of the blocks' variables."""
+        columns = {c.given: c for c in self.columns}
+        sized = n.SizedType("int", array=(self.obs,))
+        table = (
+            n.Decl(self.obs.name, n.SizedType("int"), n.Constraint("bounds", lower=_ZERO)),
+            n.Decl(
+                self.block.name,
+                sized,
+                n.Constraint("bounds", lower=ONE, upper=n.IntLit("2", type=INT)),
+            ),
+        )
+        gone = {*self.counts, *columns}
+        out = []
+        for d in declarations:
+            if d.name in columns:
+                out.append(self.column(columns[d.name], d))
+            elif d.name not in self.counts:
+                bounds = names_in(d.constraint) & gone
+                out.append(replace(d, constraint=n.Constraint()) if bounds else d)
+        return (*table, *out)
+
+    def column(self, c: Column, d: n.Decl) -> n.Decl:
+        return n.Decl(c.name, self.long(d.size), line=d.line)
+
+    def long(self, size: n.SizedType) -> n.SizedType:
+        def change(e: n.Node) -> n.Node | None:
+            return self.obs if isinstance(e, n.Var) and e.name in self.counts else None
+
+        return n.transform(size, change)  # type: ignore[no-any-return]
+
+    def blocks(self, declarations: Sequence[n.Decl]) -> tuple[n.Stmt, ...]:
+        """Statements of transformed data that take the blocks out of the table."""
+        known = {d.name: d for d in declarations}
+        absent = optional(n.Program(data=tuple(declarations)))
+        out: list[n.Stmt] = []
+        for k, (count, rows) in enumerate(zip(self.counts, self.rows, strict=True)):
+            number = n.Var(count, type=INT, data_only=True)
+            out += [
+                n.Decl(count, n.SizedType("int"), value=_ZERO),
+                self.if_in(k, n.Assign(number, "+=", ONE)),
+                n.Decl(rows.name, n.SizedType("int", array=(number,))),
+            ]
+            place = n.Var(self.names.fresh("k"), type=INT, data_only=True)
+            put = n.Assign(n.Index(rows, (n.Single(place),), type=INT), "=", self.row)
+            step = n.Assign(place, "+=", ONE)
+            start = n.Decl(place.name, n.SizedType("int"), value=ONE)
+            out.append(n.Block((start, self.if_in(k, n.Block((put, step))))))
+        for c in self.columns:
+            if c.given in known:
+                out.append(self.taken(c, known[c.given], c.given in absent))
+        return tuple(out)
+
+    def if_in(self, block: int, s: n.Stmt) -> n.Stmt:
+        """``for (n in 1:N_rows) if (block[n] == 1) s``"""
+        own = n.Index(self.block, (n.Single(self.row),), type=INT, data_only=True)
+        test = n.Binary(own, "==", n.IntLit(str(block + 1), type=INT), type=INT, data_only=True)
+        return n.For(self.row.name, ONE, self.obs, n.Block((n.If(test, s),)))
+
+    def taken(self, c: Column, d: n.Decl, optional: bool) -> n.Decl:
+        """``vector[N] t = t_rows[rows_of_N];``"""
+        column = n.Var(c.name, type=d.type, data_only=True)
+        value: n.Expr = n.Index(column, self.cut(c), type=d.type, data_only=True)
+        if optional:
+            some = n.Binary(n.Call("num_elements", (column,), type=INT), ">", _ZERO, type=INT)
+            value = n.Ternary(some, value, column, type=d.type)
+        return replace(d, value=value)
+
+    def cut(self, c: Column) -> tuple[n.Indexing, ...]:
+        """The indices of a block's rows in a column."""
+        return (*(n.All() for _ in range(c.axis)), n.Single(self.rows[c.block]))
+
+    def frozen_code(self) -> str:
+        """Generated quantities of the user's program with the table."""
+        lines: list[str] = []
+        for part in self.parts:
+            lines += part.frozen_code.strip().splitlines()[1:-1]
+        declared = {d.name: d for d in self.parts[1].tree.data}
+        extra: list[n.Stmt] = []
+        for c in self.computed:
+            d = declared[c.given]
+            whole = n.Var(c.name, type=d.type)
+            size = self.long(d.size)
+            extra += [
+                n.Decl(c.name, size, value=_zeros(size)),
+                n.Assign(
+                    n.Index(whole, self.cut(c), type=d.type), "=", n.Var(c.given, type=d.type)
+                ),
+            ]
+        if extra:
+            text = printer.program(n.Program(generated_quantities=tuple(extra)))
+            lines += text.strip().splitlines()[1:-1]
+        return "\n".join(["generated quantities {", *lines, "}"]) + "\n" if lines else ""
+
+    def comment(self) -> str:
+        one, other = self.counts
+        text = (
+            f"Woven by stancoreset. Each of the {self.obs.name} observations, {one} of block 1 and "
+            f"{other} of block 2, adds weights[n] times its log likelihood to the log density; "
+            "log_lik[n] is that log likelihood without the weight."
+        )
+        return "".join(f"// {line}\n" for line in textwrap.wrap(text, 75))
+
+
+def _zeros(size: n.SizedType) -> n.Expr:
+    """A container of zeros of that size."""
+    number: n.Expr = _ZERO if size.base == "int" else n.RealLit("0.0", type=n.REAL)
+    if size.sizes:
+        number = n.Call(f"rep_{size.base}", (number, *size.sizes), type=n.Type(size.base))
+    if size.array:
+        kind = n.Type(size.base, len(size.array))
+        number = n.Call("rep_array", (number, *size.array), type=kind)
+    return number
+
+
+def _renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, ...]:
+    def change(node: n.Node) -> n.Node | None:
+        match node:
+            case n.Var(name=name) if name in names:
+                return replace(node, name=names[name])
+            case n.Decl(name=name, value=value) if name in names:
+                value = value and n.transform(value, change)
+                return replace(node, name=names[name], value=value)
+        return None
+
+    return tuple(n.transform(s, change) for s in body)
+
+
+def _merged(alone: Sequence[Woven]) -> tuple[Entry, ...]:
+    """What became of each statement along one count or the other."""
+    found: dict[tuple[int, str], Entry] = {}
+    for part in alone:
+        for e in part.explanation:
+            before = found.get((e.line, e.text))
+            if before is None or before.role in ("prior", "jacobian"):
+                found[e.line, e.text] = e
+    return tuple(sorted(found.values(), key=lambda e: e.line))

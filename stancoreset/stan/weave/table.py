@@ -1,0 +1,73 @@
+"""Rows of two blocks as one table: which column has which of the user's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Column", "Table"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Data by rows of one block.
+
+    Attributes
+    ----------
+    given, name : str
+        The user's name, and that of the column which has an entry for the other block's rows too.
+    block : int
+        Which block it belongs to: 0 or 1.
+    axis : int
+        Its dimension that counts rows.
+    """
+
+    given: str
+    name: str
+    block: int
+    axis: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """Two blocks of rows as one table.
+
+    Attributes
+    ----------
+    obs, block : str
+        The number of rows of both, and the array that tells which block a row belongs to.
+    counts : tuple of str
+        The user's numbers of rows of the blocks.
+    columns : tuple of Column
+    data : tuple of Decl
+        The user's data block.
+    program : Program
+        The user's program with the table as data.
+    """
+
+    obs: str
+    block: str
+    counts: tuple[str, str]
+    columns: tuple[Column, ...]
+    data: tuple[n.Decl, ...]
+    program: n.Program = field(repr=False)
+
+    def joined(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The user's data with a table in place of the blocks, the first block's rows first."""
+        sizes = [int(data[count]) for count in self.counts]
+        given = {*self.counts, *(c.given for c in self.columns)}
+        out = {name: value for name, value in data.items() if name not in given}
+        out |= {self.obs: sum(sizes), self.block: np.repeat([1, 2], sizes)}
+        for c in self.columns:
+            value = np.asarray(data[c.given])
+            if value.ndim > c.axis and value.shape[c.axis] == sizes[c.block]:
+                widths = [(0, 0)] * value.ndim
+                widths[c.axis] = (sizes[0] * c.block, sizes[1] * (1 - c.block))
+                value = np.pad(value, widths)
+            out[c.name] = value
+        return out
