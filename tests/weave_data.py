@@ -34,6 +34,7 @@ def make_data(code: str, seed: int = 3) -> dict[str, Any]:
         if e is None:
             return default
         text = printer.expression(e).replace("^", "**")
+        text = re.sub(r"(\w+)\[(\d+)\]", r"\1[\2 - 1]", text)
         text = re.sub(r"^(.+) \? (.+) : (.+)$", r"(\2) if (\1) else (\3)", text)
         return eval(text, {"np": np}, data)
 

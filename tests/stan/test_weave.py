@@ -415,3 +415,29 @@ def test_weights_repeat_rows_of_either_count():
     thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
     apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
     np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
+def test_weights_repeat_rows_of_two_sparse_blocks():
+    code = read("rstanarm_two_blocks")
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 1, 1, 0, 2, 1, 1, 2, 1])
+    many = dict(data)
+    for k, part in enumerate((times[:7], times[7:])):
+        rows = np.repeat(np.arange(len(part)), part)
+        design = [f"{name}{k}" for name in "wvu"]
+        many |= dict(zip(design, repeated_csr(*(data[d] for d in design), rows), strict=True))
+        many |= {f"X{k}": data[f"X{k}"][:, rows], f"offset{k}": data[f"offset{k}"][rows]}
+    many["N"] = np.array([times[:7].sum(), times[7:].sum()])
+    many["num_non_zero"] = np.array([len(many["w0"]), len(many["w1"])])
+    # the prior's scale is computed from the number of rows, and stays as it was
+    same = code.replace("0.1 * NN", "0.1 * 13")
+    with CoresetModel(stan_code=code, engine="stanli") as both:
+        assert both.identities(data).passed.all()
+        woven = model(both.program.code, both.program.with_weights(both.read(data), times))
+        data["link"] = 4
+        with pytest.raises(DataError, match=r"`fmax\(max\(eta0\)|`max\(eta"):
+            both.identities(data)
+    original = model(same, many)
+    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
+    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)

@@ -338,7 +338,8 @@ class Weaver:
     @property
     def rejections(self) -> tuple[n.Stmt, ...]:
         """The statements of transformed data that reject data which cannot be weighted."""
-        return (*self.checks, *checks(self.flow.dropped))
+        computed = {s.name for s in self.program.transformed_data if isinstance(s, n.Decl)}
+        return (*self.checks, *checks(self.flow.dropped, computed))
 
     def tree(self, frozen: Sequence[n.Decl]) -> n.Program:
         """The weighted program."""

@@ -32,7 +32,10 @@ _ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
 def in_one_table(
-    program: n.Program, counts: tuple[str, str], along: Callable[[n.Program, str], Woven]
+    program: n.Program,
+    counts: tuple[str, str],
+    along: Callable[[n.Program, str], Woven],
+    original: n.Program | None = None,
 ) -> Woven:
     """The program woven along both `counts`.
 
@@ -42,10 +45,12 @@ def in_one_table(
     counts : tuple of str
     along : callable
         Weaves a program along one count; raises a WeaveError where it cannot be woven.
+    original : Program, optional
+        The user's, if `program` is another one.
     """
     alone = [along(program, count) for count in counts]
     both = along(alone[0].tree, counts[1])
-    return _Joined(program, counts, (alone[0], both)).woven(_merged(alone))
+    return _Joined(original or program, counts, (alone[0], both)).woven(_merged(alone))
 
 
 class _Joined:

@@ -134,12 +134,18 @@ class _Padding:
                     return replace(node, name=new[node.name], size=size, value=value, line=0)
             return None
 
-        written = [n.transform(s, change) for s in block]
+        known = bare(self.data[u].size.dims[0])
+        own_size = isinstance(known, n.Var)  # and not one that the rows are counted by
+        written = [
+            n.transform(s, change) for s in block
+            if not (own_size and isinstance(s, n.Decl) and s.name == "size_u")
+        ]  # fmt: skip
         self.found += written
         for s in written:
             if isinstance(s, n.Decl) and s.name == new["most"] and s.value is not None:
                 self.most[s.name] = n.Paren(s.value, type=_INT, data_only=True)
-        self.sizes[u] = n.Var(new["size_u"], type=_INT, data_only=True)
+        if not own_size:
+            self.sizes[u] = n.Var(new["size_u"], type=_INT, data_only=True)
         entries = n.Var(new["w_rows"], type=n.Type("matrix"), data_only=True)
         columns = n.Var(new["v_rows"], type=n.Type("int", 2), data_only=True)
         self.known[count, w, v, u] = entries, columns

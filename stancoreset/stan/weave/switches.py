@@ -41,14 +41,19 @@ class Dropped:
     error: WeaveError
     body: n.Stmt | None = None
 
-    @property
-    def check(self) -> n.Stmt:
-        """The statement that rejects data which choose the branch."""
+    def check(self, computed: Collection[str]) -> n.If:
+        """The statement that rejects data which choose the branch.
+
+        `computed` are the transformed data, which the author may set to take another branch.
+        """
         condition, *others = self.conditions
         outer = [text(c) for c in self.conditions[:-1] if not isinstance(c, n.Unary)]
         by = "; ".join([*outer[-_OUTER:], text(self.conditions[-1])])
         line = f"line {self.error.line}: " if self.error.line else ""
         why = f"{line}{self.error.reason}; the data choose this branch by {by}"
+        last = bare(self.conditions[-1])
+        if isinstance(last, n.Var) and last.name in computed:
+            why += f" (set {last.name} to 0 in transformed data to take another branch)"
         message = " ".join(why.replace('"', "'").split())
         for other in others:
             condition = n.Binary(condition, "&&", other, type=_INT, data_only=True)
@@ -90,10 +95,10 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TESTS = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
 
 
-def checks(dropped: Sequence[Dropped]) -> tuple[n.Stmt, ...]:
+def checks(dropped: Sequence[Dropped], computed: Collection[str]) -> tuple[n.Stmt, ...]:
     """The statements of transformed data that reject data which choose a branch that is dropped."""
-    found = {text(s.condition): s for d in dropped if isinstance(s := d.check, n.If)}
-    return tuple(found.values())
+    found = (d.check(computed) for d in dropped)
+    return tuple({text(s.condition): s for s in found}.values())
 
 
 def refuse_lost_outcomes(

@@ -48,6 +48,10 @@ class Table:
         The user's data block.
     program : Program
         The user's program with the table as data.
+    elements : mapping of str to tuple of str and int
+        Integers that are elements of an array of the user's, with its name and the position.
+    lengths : mapping of str to str
+        Integers that are the lengths of arrays.
     """
 
     obs: str
@@ -56,11 +60,16 @@ class Table:
     columns: tuple[Column, ...]
     data: tuple[n.Decl, ...]
     program: n.Program = field(repr=False)
+    elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    lengths: Mapping[str, str] = field(default_factory=dict)
 
     def joined(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The user's data with a table in place of the blocks, the first block's rows first."""
+        data = {**data, **{k: int(data[name][i]) for k, (name, i) in self.elements.items()}}
+        data |= {name: len(data[array]) for name, array in self.lengths.items()}
         sizes = [int(data[count]) for count in self.counts]
-        given = {*self.counts, *(c.given for c in self.columns)}
+        arrays = {array for array, _ in self.elements.values()}
+        given = {*self.counts, *arrays, *(c.given for c in self.columns)}
         out = {name: value for name, value in data.items() if name not in given}
         out |= {self.obs: sum(sizes), self.block: np.repeat([1, 2], sizes)}
         for c in self.columns:

@@ -23,6 +23,7 @@ from stancoreset.stan.syntax import increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
 from stancoreset.stan.weave.cells import in_long_form
+from stancoreset.stan.weave.count_elements import with_counts_of_their_own, with_lengths
 from stancoreset.stan.weave.counts import (
     candidates,
     data_dependences,
@@ -95,7 +96,7 @@ def weave(
             return in_one_table(program, error.counts, lambda p, count: Weaver(p, count).woven())
         raise
     except WeaveError:  # the reason against the program as it was written is told
-        for other in (_rewritten, _by_cells, _with_own_scratch, _by_switches):
+        for other in (_rewritten, _by_cells, _with_own_scratch, _by_elements, _by_switches):
             with suppress(WeaveError):
                 woven = other(program, obs)
                 if woven is not None:
@@ -129,6 +130,30 @@ def _with_own_scratch(program: n.Program, obs: str | None) -> Woven | None:
     """The program woven with scratch containers for each row; None if it has none for all rows."""
     owned = with_own_scratch(without_densities(program))
     return None if owned is None else _weave(owned.program, obs, checks=owned.checks)
+
+
+def _by_elements(program: n.Program, obs: str | None) -> Woven | None:
+    """The program woven along both counts that are elements of an array; None if it has none."""
+    separated = with_counts_of_their_own(without_densities(program))
+    if separated is None or obs is not None:
+        return None
+    for counts in separated.pairs:
+        original, lengths = with_lengths(separated.program, counts)
+        padded = without_sparse_products(original)
+        plain = original if padded is None else padded.program
+        original = replace(original, transformed_data=plain.transformed_data)
+        with suppress(WeaveError):
+            woven = in_one_table(plain, counts, _with_switches, original)
+            assert woven.table is not None
+            table = replace(
+                woven.table, data=program.data, elements=separated.elements, lengths=lengths
+            )
+            return replace(woven, table=table, numbered=padded is not None)
+    return None
+
+
+def _with_switches(program: n.Program, count: str) -> Woven:
+    return Weaver(program, count, switches=True).woven()
 
 
 def _by_switches(program: n.Program, obs: str | None) -> Woven | None:

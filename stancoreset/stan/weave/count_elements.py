@@ -1,0 +1,115 @@
+"""Counts that are elements of an array, as ``N[1]`` and ``N[2]``, as integers of their own.
+
+array[2] int N; matrix[N[1], K] X0; matrix[N[2], K] X1;       // rstanarm: rows with y = 0, y = 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from stancoreset.stan.syntax import Names, bare, names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.integers import INT
+
+__all__ = ["Separated", "with_counts_of_their_own", "with_lengths"]
+
+
+@dataclass(frozen=True)
+class Separated:
+    """A program whose sizes are integers.
+
+    Attributes
+    ----------
+    program : Program
+    elements : mapping of str to tuple of str and int
+        The array and the position, from zero, that each integer stands for.
+    """
+
+    program: n.Program
+    elements: Mapping[str, tuple[str, int]]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The integers that stand for the two elements of one array."""
+        arrays = {array for array, _ in self.elements.values()}
+        found = (tuple(k for k, (a, _) in self.elements.items() if a == one) for one in arrays)
+        return sorted((p[0], p[1]) for p in found if len(p) == 2)
+
+
+def with_counts_of_their_own(program: n.Program) -> Separated | None:
+    """The program with integers for the elements of data arrays that size data; or None."""
+    dims = [bare(s) for d in program.data for s in _parts(d.size.dims)]
+    used = {found[0] for s in dims if (found := _element(s)) is not None}
+    lengths = {
+        d.name: int(length.text)
+        for d in program.data
+        if d.name in used and d.type == n.Type("int", 1)
+        if isinstance(length := bare(d.size.dims[0]), n.IntLit)
+    }
+    if not lengths:
+        return None
+    names = Names(program)
+    new = {
+        (array, k): n.Var(names.fresh(f"{array}_{k}"), type=INT, data_only=True)
+        for array, length in lengths.items()
+        for k in range(1, length + 1)
+    }
+
+    def change(e: n.Node) -> n.Node | None:
+        found = _element(e)
+        return None if found is None else new.get(found)
+
+    data: list[n.Decl] = []
+    whole: list[n.Stmt] = []
+    for d in program.data:
+        if d.name not in lengths:
+            data.append(n.transform(d, change))
+            continue
+        own = tuple(v for (array, _), v in new.items() if array == d.name)
+        data += (replace(d, name=v.name, size=n.SizedType("int")) for v in own)
+        value = n.ArrayLit(own, type=d.type, data_only=True)
+        whole.append(n.Decl(d.name, d.size, value=value))
+    rest: n.Program = n.transform(replace(program, data=()), change)
+    rest = replace(rest, data=tuple(data), transformed_data=(*whole, *rest.transformed_data))
+    return Separated(rest, {v.name: (array, k - 1) for (array, k), v in new.items()})
+
+
+def with_lengths(program: n.Program, counts: Collection[str]) -> tuple[n.Program, dict[str, str]]:
+    """The program with an integer for each size of data that is computed from counts.
+
+    They are ``u[N[1] + 1]``, where the rows of a sparse design start; the integers come with the
+    arrays whose lengths they are.
+    """
+    names, lengths = Names(program), dict[str, str]()
+    data: list[n.Decl] = []
+    for d in program.data:
+        size = d.size.array[0] if d.type == n.Type("int", 1) else None
+        if size is not None and _computed(size, counts):
+            name = names.fresh(f"size_{d.name}")
+            lengths[name] = d.name
+            data.append(n.Decl(name, n.SizedType("int"), line=d.line))
+            size = n.Var(name, type=INT, data_only=True)
+            d = replace(d, size=n.SizedType("int", array=(size,)))
+        data.append(d)
+    return replace(program, data=tuple(data)), lengths
+
+
+def _computed(size: n.Expr, counts: Collection[str]) -> bool:
+    """Whether a size is computed from counts, other than N, or N or nothing."""
+    used = {x.name for x in n.walk(size) if isinstance(x, n.Var)} & {*counts}
+    sums = (x for x in n.walk(size) if isinstance(x, n.Binary) and x.op in "+-*")
+    return any(names_in(x) & used for x in sums)
+
+
+def _parts(sizes: Iterable[n.Expr]) -> Iterator[n.Expr]:
+    """The expressions in sizes, as N[1] in ``has_offset ? N[1] : 0``."""
+    return (e for size in sizes for e in n.walk(size) if isinstance(e, n.Expression))
+
+
+def _element(e: n.Node) -> tuple[str, int] | None:
+    """The name and position of ``N[1]``."""
+    match e:
+        case n.Index(base=n.Var(name=name), indices=(n.Single(n.IntLit(text=k)),)):
+            return name, int(k)
+    return None
