@@ -29,7 +29,7 @@ from stancoreset.stan.contract import (
 from stancoreset.stan.data import DataSource, Value, check_data, raw_data
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path, without_comments
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import Table, optional
+from stancoreset.stan.weave import Table, levels, optional
 
 __all__ = [
     "RowStore",
@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 Rows = slice | ArrayLike
+# Up to so many rows, groups may have one each by chance.
+_FEW = 5
 
 
 @runtime_checkable
@@ -124,6 +126,11 @@ class WeightedProgram:
         """Data that have one entry per observation, or none (``vector[has_offset ? N : 0]``)."""
         return optional(self.program.tree)
 
+    @cached_property
+    def levels(self) -> dict[str, str]:
+        """The groups of rows that pick parameters, and the data integers that count them."""
+        return levels(self.program.tree, self.rows.keys() - self.frozen)
+
     # Data ------------------------------------------------------------------------------
 
     def check(self, data: DataSource) -> dict[str, Value]:
@@ -151,7 +158,22 @@ class WeightedProgram:
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
         weights = raw.get(self.weights)
+        if weights is None:
+            self._require_groups(given, n_obs)
         return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
+
+    def _require_groups(self, data: Mapping[str, Value], n_obs: int) -> None:
+        """Refuse all data in which every row has a group, and so a parameter, of its own."""
+        for name, count in self.levels.items():
+            as_many = n_obs > _FEW and data.get(count) == n_obs == len(np.unique(data[name]))
+            if as_many:
+                raise DataError(
+                    f"{name} gives each of the {n_obs} rows a group of its own ({count} = {n_obs}):"
+                    " there is a parameter for every row, which leaving out the row would leave "
+                    "without data; integrate the effect out of the density of its row (a normal "
+                    "effect of a normal outcome adds its variance; counts become negative "
+                    "binomial or beta binomial), or group several rows"
+                )
 
     def n_obs(self, data: Mapping[str, Any]) -> int:
         """N, the number of observations in `data`."""

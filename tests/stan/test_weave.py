@@ -19,7 +19,7 @@ from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
 
 from stancoreset import CoresetModel
-from stancoreset.errors import DataError, WeaveError
+from stancoreset.errors import DataError, StancoresetError, WeaveError
 from stancoreset.stan.weave.weaving import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
@@ -441,3 +441,45 @@ def test_weights_repeat_rows_of_two_sparse_blocks():
     thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
     apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
     np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
+def test_weights_repeat_rows_that_are_selected_on_the_left():
+    code = read("brms_gp_by_levels")
+    data = make_data(code)
+    times = np.array([2, 0, 1, 3, 1, 1, 2, 1, 0, 2, 1])
+    rows = np.repeat(np.arange(1, 12), times)
+    many = {**data, "N": len(rows), "Y": data["Y"][rows - 1]}
+    for k in ("1", "2"):
+        pairs = [
+            (i + 1, p) for i, r in enumerate(rows) for p in np.flatnonzero(data[f"I_{k}"] == r)
+        ]
+        many[f"I_{k}"], place = np.array(pairs).T
+        many |= {f"n_{k}": len(pairs), f"J_{k}": data[f"J_{k}"][place]}
+        if k == "1":
+            many["C_1"] = data["C_1"][place]
+    with CoresetModel(stan_code=code, engine="stanli") as checked:
+        assert checked.identities(data).passed.all()
+        full = checked.program.with_weights(checked.read(data), times)
+        woven = model(checked.program.code, full)
+        twice = {**data, "I_1": np.array([2, 3, 3, 8, 11])}
+        with pytest.raises(StancoresetError, match=r"place_in_I_1.* is -1"):
+            checked.identities(twice)
+    original = model(code, many)
+    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
+    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
+def test_a_group_for_each_row_is_refused_with_the_data():
+    code = """data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] y; }
+parameters { vector[J] z; real<lower=0> tau; }
+model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
+    rng = np.random.default_rng(0)
+    data = {"N": 12, "J": 12, "g": 1 + rng.permutation(12), "y": rng.normal(size=12)}
+    with CoresetModel(stan_code=code, engine="stanli") as grouped:
+        with pytest.raises(DataError, match="g gives each of the 12 rows a group of its own"):
+            grouped.read(data)
+        shared = {**data, "g": np.minimum(data["g"], 11)}
+        assert grouped.read(shared)["J"] == 12
+        few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "weights": np.ones(6)}
+        assert grouped.read(few)["N"] == 6

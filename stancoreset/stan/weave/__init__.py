@@ -9,6 +9,7 @@ from __future__ import annotations
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.freeze import frozen_values
+from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.slices import around, needed
 from stancoreset.stan.weave.table import Table
@@ -19,6 +20,7 @@ __all__ = [
     "Woven",
     "around",
     "frozen_values",
+    "levels",
     "needed",
     "optional",
     "suffix",

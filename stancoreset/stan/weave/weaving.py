@@ -32,6 +32,7 @@ from stancoreset.stan.weave.counts import (
     with_count,
 )
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
+from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.outcome_statistics import outcomes
@@ -105,8 +106,8 @@ def weave(
 
 
 def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
-    """The program woven with its functions and segments written out; None if it has none."""
-    plain = without_segments(without_densities(program))
+    """The program woven with its functions, segments and selected rows written out; or None."""
+    plain = without_left_selections(without_segments(without_densities(program)))
     added = plain.transformed_data[len(program.transformed_data) :]
     return None if plain is program else _weave(plain, obs, added)
 

@@ -1,0 +1,46 @@
+"""Row data that pick a parameter: the group of each row.
+
+``r[J[n]]``, with ``vector[N_groups] r``: data in which every row has a group of its own have a
+parameter for each row, as much as ``vector[N] r`` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.integers import INT
+
+__all__ = ["levels"]
+
+
+def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
+    """The row data that pick parameters, and the data integers that count what they pick from.
+
+    Parameters
+    ----------
+    program : Program
+    rows : collection of str
+        Data with one entry per row.
+    """
+    counts = {d.name for d in program.data if d.type == INT}
+    body = (*program.transformed_parameters, *program.model)
+    local = (d for s in body for d in n.walk(s) if isinstance(d, n.Decl))
+    sizes = {d.name: d.size.dims for d in (*program.parameters, *local)}
+    found: dict[str, str] = {}
+    for e in (e for s in body for e in n.walk(s)):
+        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes):
+            continue
+        for index, size in zip(e.indices, map(bare, sizes[e.base.name]), strict=False):
+            if isinstance(size, n.Var) and size.name in counts:
+                found |= dict.fromkeys(_picking(index, rows), size.name)
+    return found
+
+
+def _picking(index: n.Indexing, rows: Collection[str]) -> Iterator[str]:
+    """The row data of an index ``J`` or ``J[n]``."""
+    inner = bare(index.index) if isinstance(index, n.Single) else None
+    base = inner.base if isinstance(inner, n.Index) else inner
+    if isinstance(base, n.Var) and base.name in rows and base.type == n.Type("int", 1):
+        yield base.name
