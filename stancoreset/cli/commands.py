@@ -188,12 +188,12 @@ def _finish(
 
 
 def _weave(args: argparse.Namespace) -> int:
+    from stancoreset.cli.explain import explained
     from stancoreset.model import CoresetModel
 
     with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
         if args.explain:
-            print(model.explain().to_string(index=False, justify="left"))
-            print(f"\n{model.explain_seen()}")
+            print(explained(model))
         elif not args.check:
             print(model.program.code.rstrip())
         if args.check:

@@ -138,8 +138,12 @@ class CoresetFit:
     @property
     def made_of(self) -> str:
         """What the posterior was made from, in words."""
+        named = self.provenance.get("observations")  # cells, or rows of two counts
         if self.selected is None:
-            return f"draws of a {self.reference.label} of {self.provenance['n_obs']:,} rows"
+            rows = named or f"{self.provenance['n_obs']:,} rows"
+            return f"draws of a {self.reference.label} of {rows}"
+        if named:
+            return f"{self.selected.size:,} weighted of {named}"
         return f"{self.selected.size:,} weighted rows of {self.selected.n_obs:,}"
 
     def __repr__(self) -> str:

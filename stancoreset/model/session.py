@@ -755,11 +755,18 @@ class Session:
             "data_hash": content_hash(checked),
             **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
             "n_obs": self.program.n_obs(checked),
+            **self._units(checked),
             "engine": self.engine.version,
             "stancoreset": __version__,
             "python": platform.python_version(),
             **settings,
         }
+
+    def _units(self, checked: StanData) -> dict[str, str]:
+        """What the observations are, where they are cells, or rows of two counts."""
+        program = self.program
+        named = program.counted or program.table is not None
+        return {"observations": program.observations(checked)} if named else {}
 
     def close(self) -> None:
         """Release the engine's copies of the full data."""

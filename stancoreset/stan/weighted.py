@@ -226,6 +226,36 @@ class WeightedProgram:
             )
         return cut
 
+    @property
+    def observation(self) -> str:
+        """What one observation is: a cell, a row of one of two counts, or one of `obs`."""
+        if self.counted:
+            sizes = " × ".join(*self.counted.values())
+            return f"one cell of {sizes}"
+        if self.table is not None:
+            one, other = self.table.counts
+            return f"one of {one}, or one of {other}"
+        return f"one of {self.obs}"
+
+    @property
+    def given_rows(self) -> tuple[str, ...]:
+        """The user's names of the data with one entry per observation."""
+        if self.table is not None:
+            return tuple(column.given for column in self.table.columns)
+        return tuple(name for name in self.rows if name not in self.frozen)
+
+    def observations(self, data: Mapping[str, Any]) -> str:
+        """The number of observations and what they are: ``4,000 cells of 200 I × 20 J``."""
+        total = self.n_obs(data)
+        if self.counted:
+            (sizes,) = self.counted.values()
+            return f"{total:,} cells of " + " × ".join(f"{int(data[s]):,} {s}" for s in sizes)
+        if self.table is not None:
+            one, other = self.table.counts
+            first = int(np.sum(np.asarray(data[self.table.block]) == 1))
+            return f"{total:,} rows, {first:,} of {one} and {total - first:,} of {other}"
+        return f"{total:,}"
+
     def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """One row of weight zero: with these data the program is its prior."""
         return self.subset(data, slice(0, 1), np.zeros(1))

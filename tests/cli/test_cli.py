@@ -47,9 +47,20 @@ data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y;
 parameters { real a; real<lower=0> tau; real<lower=0> s; vector[J] z; vector[J] b; }
 model { z ~ std_normal(); y ~ normal(a + tau * z[g] + x .* (s * b[g]) + b[g], 1); }""")
     assert run("weave", program, "--explain", "--engine", "stanli") == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "through: a, s, b, tau_z (where tau_z[j] = tau * z[j])." in said
     assert "because the rows see b by itself, too." in said
+
+
+@pytest.mark.parametrize("width", [50, 79])
+def test_weave_explains_within_the_width_of_the_terminal(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    program = Path(__file__).parents[1] / "stan" / "weave_programs" / "wide_items.stan"
+    assert run("weave", program, "--explain", "--engine", "stanli") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert max(map(len, told)) <= width
+    assert told[0] == "An observation is one cell of I × J."
+    assert told[2] == "18  prior       theta ~ std_normal();"
 
 
 @pytest.mark.fit

@@ -483,3 +483,16 @@ model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
         assert grouped.read(shared)["J"] == 12
         few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "weights": np.ones(6)}
         assert grouped.read(few)["N"] == 6
+
+
+def test_observations_have_a_name():
+    for name, unit, told in (
+        ("wide_items", "one cell of I × J", "20 cells of 5 I × 4 J"),
+        ("two_tables", "one of N, or one of M", "13 rows, 7 of N and 6 of M"),
+        ("linear_loop", "one of N", None),
+    ):
+        code = read(name)
+        with CoresetModel(stan_code=code, engine="stanli") as model:
+            checked = model.read(make_data(code))
+            assert model.program.observation == unit
+            assert model.program.observations(checked) == (told or str(checked["N"]))
