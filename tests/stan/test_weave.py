@@ -496,3 +496,29 @@ def test_observations_have_a_name():
             checked = model.read(make_data(code))
             assert model.program.observation == unit
             assert model.program.observations(checked) == (told or str(checked["N"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("refuse_cox", "loop over all rows, .* rows that must stand together are one row$"),
+        ("refuse_gp", r"basis functions, .* `f\[place\[n\]\]`$"),
+        ("refuse_ode", "solve it for each row, inside the loop over rows$"),
+        ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
+        ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
+        ("refuse_same_vec", r"pick the row's by data, `theta\[g\[n\]\]`$"),
+        ("refuse_state_space", "make each series one row$"),
+        ("refuse_sum_that_a_pass_changes", "in which row n reads only its own data$"),
+    ],
+)
+def test_refusals_end_with_what_to_write(name, advice):
+    with pytest.raises(WeaveError) as caught:
+        weave(read(name))
+    assert re.search(advice, caught.value.reason), caught.value.reason
+
+
+def test_the_size_of_the_outcome_is_diagnosed_and_not_that_of_the_predictors():
+    code = """data { int N; int K; matrix[2 * N, K] X; vector[2 * N] y; }
+parameters { vector[K] b; } model { y ~ normal(X * b, 1); }"""
+    with pytest.raises(WeaveError, match=r"the outcome `y` has the size 2 \* N, .* `int N;`"):
+        weave(code)

@@ -47,8 +47,9 @@ class _Spread:
 
     def __post_init__(self) -> None:
         program = self.program
-        known = (*program.data, *program.transformed_data)
-        self.pointers = {d.name for d in known if isinstance(d, n.Decl) and d.type == _INTS}
+        known = [d for d in (*program.data, *program.transformed_data) if isinstance(d, n.Decl)]
+        self.known = {d.name for d in known}
+        self.pointers = {d.name for d in known if d.type == _INTS}
         counts = {d.name for d in program.data if d.type == INT}
         local = (d for b in (program.transformed_parameters, program.model) for s in b
                  for d in n.walk(s) if isinstance(d, n.Decl))  # fmt: skip
@@ -86,6 +87,8 @@ class _Spread:
                 return own
             kind = e.type.element()
             if isinstance(e, n.Var):
+                if e.name not in self.known:  # a parameter for each selected row
+                    raise NotSplitError
                 return n.Index(e, (n.Single(place),), type=kind)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):

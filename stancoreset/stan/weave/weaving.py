@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import increments, names_in, parse
+from stancoreset.stan.syntax import expression, increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.advice import advised
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
 from stancoreset.stan.weave.cells import in_long_form
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own, with_lengths
@@ -89,6 +90,14 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
+    try:
+        return _woven(program, obs)
+    except WeaveError as error:
+        raise advised(error) from None
+
+
+def _woven(program: n.Program, obs: str | None) -> Woven:
+    """The program woven in the first way in which it can be."""
     program, written = with_count(without_partial_sums(in_one_spelling(program)))
     try:
         return replace(_weave(program, obs), written=written)
@@ -400,7 +409,10 @@ def _outside_indices(node: n.Node) -> set[str]:
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
-    """The refusal along the integer that sizes an outcome, and most data variables."""
+    """The refusal along the integer that sizes an outcome, and most data variables.
+
+    Where none sizes an outcome, the outcome's own size is the reason.
+    """
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
     def weight(name: str) -> tuple[bool, bool, int]:
@@ -409,4 +421,16 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
         error = refused[name]
         return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
 
-    return refused[max(refused, key=weight)]
+    best = max(refused, key=weight)
+    unsized = [d for d in program.data if d.name in modelled and d.size.dims]
+    if not weight(best)[1] and unsized:
+        d = unsized[0]
+        size = expression(d.size.dims[0])
+        return WeaveError(
+            d.line,
+            f"the outcome `{d.name}` has the size {size}, and rows must be counted by a data "
+            f"integer; declare one, `int N;`, and use it as the size of all that has an entry for "
+            "each row",
+            d.name,
+        )
+    return refused[best]
