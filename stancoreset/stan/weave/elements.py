@@ -9,8 +9,11 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import UNARY, density, suffix
 
-__all__ = ["Element", "NotSplitError", "arguments"]
+__all__ = ["Element", "NotSplitError", "arguments", "entry_of"]
 
+_SAME_ENTRIES = {
+    "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
+}  # fmt: skip
 _SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
 
 
@@ -80,33 +83,62 @@ class Element:
 
     def of(self, e: n.Expr) -> n.Expr:
         """The entry of a container."""
-        kind = e.type.element()
+        return entry_of(e, self.leaf, self.not_split)
+
+    def leaf(self, e: n.Expr) -> n.Expr | None:
+        if not e.type.rank:
+            return self.shared(e)
         found = self.entry(e)
         if found is not None:
             return found
         match e:
-            case n.Paren(arg=arg):
-                return n.Paren(self.of(arg), type=kind)
-            case n.Unary(op=op, arg=arg):
-                return n.Unary(op, self.of(arg), type=kind)
-            case n.Transpose(arg=arg) if e.type.rank == 1:
-                return self.of(arg)
             case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
-                return n.Binary(self.of(left), "*", self.shared(right), type=kind)
-            case n.Binary(left=left, op=op, right=right):
-                both = left.type.rank and right.type.rank
-                if both and op not in ("+", "-", ".*", "./", ".^"):
+                return n.Binary(self.of(left), "*", self.shared(right), type=e.type.element())
+            case n.Binary(left=left, op=op, right=right) if left.type.rank and right.type.rank:
+                if op not in ("+", "-", ".*", "./", ".^"):
                     raise NotSplitError
-                one, two = (self.of(x) if x.type.rank else self.shared(x) for x in (left, right))
-                return n.Binary(one, _SCALAR_OPS.get(op, op), two, type=kind)
-            case n.Call(name="rep_vector" | "rep_row_vector", args=(arg, _)):
-                return self.shared(arg)
             case n.Call(name="to_vector" | "to_row_vector" | "to_array_1d", args=(arg,)):
-                if arg.type.rank == 1:
-                    return self.of(arg)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-                return replace(e, args=(self.of(arg),), type=kind)
+                if arg.type.rank != 1:
+                    raise NotSplitError
+        return None
+
+    def not_split(self, e: n.Expr) -> n.Expr:
         raise NotSplitError
+
+
+def entry_of(
+    e: n.Expr, leaf: Callable[[n.Expr], n.Expr | None], otherwise: Callable[[n.Expr], n.Expr]
+) -> n.Expr:
+    """The entry of an expression that is written for many at once.
+
+    `leaf` gives the entry of an expression that has one of its own, or that is the same for all
+    entries; None if it is that of the expression's parts. `otherwise` gives the entry of what has
+    no such parts.
+    """
+    found = leaf(e)
+    if found is not None:
+        return found
+    kind = e.type.element()
+
+    def of(part: n.Expr) -> n.Expr:
+        return entry_of(part, leaf, otherwise)
+
+    match e:
+        case n.Paren(arg=arg):
+            return n.Paren(of(arg), type=kind)
+        case n.Unary(op=op, arg=arg):
+            return n.Unary(op, of(arg), type=kind)
+        case n.Transpose(arg=arg) if arg.type.base in ("vector", "row_vector"):
+            return of(arg)
+        case n.Binary(left=left, op=op, right=right):
+            one, two = of(left), of(right)
+            sign = op if one.type.rank and two.type.rank else _SCALAR_OPS.get(op, op)
+            return n.Binary(one, sign, two, type=kind)
+        case n.Call(name=name, args=(arg,) | (arg, _)) if name in _SAME_ENTRIES:
+            return of(arg)
+        case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
+            return replace(e, args=(of(arg),), type=kind)
+    return otherwise(e)
 
 
 def _call(s: n.TargetAdd) -> n.Call:

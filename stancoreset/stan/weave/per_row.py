@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import FILLED, UNARY
+from stancoreset.stan.weave.library import FILLED
 
 __all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
-
-_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
 
 
 def literal(value: str) -> n.Expr:
@@ -59,40 +56,29 @@ def is_plain(e: n.Expr, rows: Rows) -> bool:
 
 def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     """The entry of row `i` of a container; what does not depend on rows stays as it is."""
-    dep = rows.of(e)
-    if dep.kind != "rowwise":
-        return e
-    kind = e.type.element()
-    match e:
-        case n.Paren(arg=arg):
-            inner = at(arg, i, rows)
-            return n.Paren(inner, type=kind)
-        case n.Unary(op=op, arg=arg):
-            return n.Unary(op, at(arg, i, rows), type=kind)
-        case n.Transpose(arg=arg) if arg.type.base in ("vector", "row_vector"):
-            return at(arg, i, rows)
-        case n.Binary(left=left, op=op, right=right):
-            whole = left.type.rank and right.type.rank
-            if op == "*" and whole:  # X * b: row i of X times b
-                if rows.of(left).kind == "rowwise":
+
+    def leaf(part: n.Expr) -> n.Expr | None:
+        if rows.of(part).kind != "rowwise":
+            return part
+        kind = part.type.element()
+        match part:
+            case n.Binary(left=left, op="*" as op, right=right):
+                if not (left.type.rank and right.type.rank):
+                    return None
+                if rows.of(left).kind == "rowwise":  # X * b: row i of X times b
                     return n.Binary(at(left, i, rows), op, right, type=kind)
-                return n.Index(n.Paren(e, type=e.type), (n.Single(i),), type=kind)
-            parts = at(left, i, rows), at(right, i, rows)
-            sign = op if parts[0].type.rank and parts[1].type.rank else _SCALAR_OPS.get(op, op)
-            return n.Binary(parts[0], sign, parts[1], type=kind)
-        case n.Index(base=base, indices=indices):
-            return _index_at(e, base, indices, i, rows)
-        case n.Call(name="rep_vector" | "rep_row_vector", args=args):
-            return args[0]
-        case n.Call(name="rep_array", args=args) if len(args) == 2:
-            return args[0]
-        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
-            return at(arg, i, rows)
-        case n.Call(name="col", args=(matrix, k)):
-            return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
-        case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-            return replace(e, args=(at(arg, i, rows),), type=kind)
-    return n.Index(e, (*[n.All()] * dep.axis, n.Single(i)), type=kind)
+                return n.Index(n.Paren(part, type=part.type), (n.Single(i),), type=kind)
+            case n.Index(base=base, indices=indices):
+                return _index_at(part, base, indices, i, rows)
+            case n.Call(name="col", args=(matrix, k)):
+                return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
+        return None
+
+    def otherwise(part: n.Expr) -> n.Expr:
+        before: tuple[n.Indexing, ...] = (n.All(),) * rows.of(part).axis
+        return n.Index(part, (*before, n.Single(i)), type=part.type.element())
+
+    return entry_of(e, leaf, otherwise)
 
 
 def _index_at(
