@@ -103,7 +103,7 @@ def read_new_rows(
             raw = raw_data(rows)
         except (DataError, OptionError) as error:
             raise type(error)(f"rows: {error}") from error
-        if program.counted:  # cells of a table, whose places are computed from its sizes
+        if program.counted or program.table is not None:  # what the user gives becomes a table
             data = session.adopted.complete(program.check(raw), session.engine)
             session.choose_coordinates(data)
             return NewRows(program, data, (), unseen)

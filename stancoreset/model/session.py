@@ -234,6 +234,7 @@ class Session:
         """The full data, complete."""
         if isinstance(data, type) or not isinstance(data, Source):
             checked = self.adopted.complete(self.program.check(data), self.engine)
+            self.program.require_groups(checked)
             return NamedData(checked, names) if (names := names_of(data)) else checked
         opened = data.open_for(self.program, threads=self.threads)
         if isinstance(opened, StoredRows):

@@ -158,12 +158,17 @@ class WeightedProgram:
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
         weights = raw.get(self.weights)
-        if weights is None:
-            self._require_groups(given, n_obs)
         return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
 
-    def _require_groups(self, data: Mapping[str, Value], n_obs: int) -> None:
-        """Refuse all data in which every row has a group, and so a parameter, of its own."""
+    def require_groups(self, data: Mapping[str, Any]) -> None:
+        """Refuse full data in which every row has a group, and so a parameter, of its own.
+
+        A DataError names the groups. Rows with weights are not all of the data, and may be of
+        different groups.
+        """
+        n_obs = self.n_obs(data)
+        if np.any(np.asarray(data[self.weights]) != 1):
+            return
         for name, count in self.levels.items():
             as_many = n_obs > _FEW and data.get(count) == n_obs == len(np.unique(data[name]))
             if as_many:

@@ -481,7 +481,8 @@ model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
             grouped.read(data)
         shared = {**data, "g": np.minimum(data["g"], 11)}
         assert grouped.read(shared)["J"] == 12
-        few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "weights": np.ones(6)}
+        few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "J": 6}
+        few |= {"g": np.arange(1, 7), "weights": np.full(6, 2.0)}
         assert grouped.read(few)["N"] == 6
 
 
