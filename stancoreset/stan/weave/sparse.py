@@ -19,6 +19,8 @@ from stancoreset.stan.syntax import nodes as n
 __all__ = ["Padded", "without_sparse_products"]
 
 _INT = n.Type("int")
+# A difference of vectors is made an array before it is sorted: CmdStan 2.35 gives wrong indices for
+# the difference itself.
 _TEMPLATE = """
 functions {
   vector rows_times_vector(matrix w, array[,] int v, vector b) {
@@ -34,8 +36,8 @@ data {
 transformed data {
   int size_u = size(u);
   int most = N > 0 && size(u) > N
-    ? u[1 + sort_indices_desc(to_vector(u[2:(N + 1)]) - to_vector(u[1:N]))[1]]
-      - u[sort_indices_desc(to_vector(u[2:(N + 1)]) - to_vector(u[1:N]))[1]]
+    ? u[1 + sort_indices_desc(to_array_1d(to_vector(u[2:(N + 1)]) - to_vector(u[1:N])))[1]]
+      - u[sort_indices_desc(to_array_1d(to_vector(u[2:(N + 1)]) - to_vector(u[1:N])))[1]]
     : 0;
   matrix[N, most] w_rows = rep_matrix(0, N, most);
   array[N, most] int v_rows = rep_array(1, N, most);
