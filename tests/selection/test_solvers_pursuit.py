@@ -7,9 +7,9 @@ import pytest
 import scipy.optimize
 
 from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers.basis import Basis
 from stancoreset.selection.solvers.columns import Columns, column_norms
 from stancoreset.selection.solvers.nnls import ActiveSet, largest, nonnegative_weights
-from stancoreset.selection.solvers.pursuit import Pool
 
 
 def columns_of(phi, b, total=None):
@@ -82,6 +82,99 @@ class TestActiveSet:
             fell = active.enter(rng.choice(phi.shape[1], 8, replace=False))
             assert active.error < before if fell else active.error == before
             assert (active.weights > 0).all()
+
+
+class TestBasis:
+    def grown(self, seed, count=8):
+        """A basis of some columns, all with positive weights, and the problem's arrays."""
+        phi, b = problem(seed, s=25, m=60)
+        basis = Basis(columns_of(phi, b), 20)
+        for n in np.random.default_rng(seed).permutation(60):
+            if len(basis) < count:
+                basis.enter(int(n))
+        return basis, phi, b
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_weights_survive_a_long_random_history(self, seed):
+        """After every change: least squares on the active columns, all weights positive."""
+        rng = np.random.default_rng(seed)
+        basis, phi, b = self.grown(seed)
+        basis.face(np.arange(60), phi)
+        for _ in range(60):
+            step = rng.random()
+            before = basis.squared
+            if step < 0.4 and len(basis) < 18:
+                basis.enter(int(rng.integers(60)))
+                assert basis.squared <= before * (1 + 1e-12)
+            elif step < 0.6:
+                basis.prune(max(3, len(basis) - 1))
+            elif basis.swap():
+                assert basis.squared < before
+            chosen = phi[:, basis.indices]
+            expected, *_ = np.linalg.lstsq(chosen, b, rcond=None)
+            np.testing.assert_allclose(basis.weights, expected, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(basis.residual, b - chosen @ expected, atol=1e-8)
+            assert (basis.weights > 0).all()
+            assert len(np.unique(basis.indices)) == len(basis)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_the_best_swap_of_all(self, seed):
+        """Against least squares on every set of positive weights that one swap makes."""
+        basis, phi, b = self.grown(seed)
+        chosen, best = basis.indices.copy(), basis.squared
+        for j in range(len(chosen)):
+            for n in np.setdiff1d(np.arange(60), chosen):
+                trial = np.append(np.delete(chosen, j), n)
+                x, squared, *_ = np.linalg.lstsq(phi[:, trial], b, rcond=None)
+                if (x > 0).all():
+                    best = min(best, float(squared[0]))
+        basis.face(np.arange(60), phi)
+        assert basis.swap()
+        assert basis.squared == pytest.approx(best, rel=1e-6)
+
+    def test_a_dependent_column_does_not_enter(self):
+        basis, phi, _ = self.grown(1)
+        phi[:, -1] = phi[:, basis.indices] @ np.ones(len(basis))
+        assert not basis.enter(59)
+        assert not basis.enter(int(basis.indices[0]))
+
+
+def cone(rng):
+    """Columns that share a direction, with a required sum of the weights."""
+    phi = rng.standard_normal((60, 500)) + 0.5
+    return phi, phi.sum(axis=1), {"weights_sum": 500.0}
+
+
+def votes(rng):
+    """A logistic regression on many 0/1 covariates: nearly orthogonal columns."""
+    x = (rng.random((300, 40)) < 0.15) * np.where(rng.random((300, 1)) < 0.5, 1.0, -1.0)
+    theta = 0.4 * rng.standard_normal((200, 40))
+    phi = -np.logaddexp(0.0, -theta @ x.T)
+    phi -= phi.mean(axis=0)
+    return phi, phi.sum(axis=1), {}
+
+
+def pool_of_candidates(rng):
+    """A target that is not the sum of the columns, and norms with heavy tails."""
+    basis = rng.standard_normal((100, 60)) * np.logspace(0, -3, 60)
+    phi = basis @ rng.standard_normal((60, 5000)) * rng.standard_t(3, 5000)
+    return phi[:, :1000].copy(), phi.sum(axis=1), {}
+
+
+def wide(rng):
+    phi = rng.standard_normal((40, 4000))
+    return phi, phi.sum(axis=1), {}
+
+
+@pytest.mark.parametrize("make", [cone, votes, pool_of_candidates, wide])
+@pytest.mark.parametrize("seed", range(2))
+def test_never_worse_than_orthogonal_pursuit(make, seed):
+    phi, b, options = make(np.random.default_rng(seed))
+    sizes = [1, 2, 3, 5, 8, 12, 17, 20, 21, 25, 28, 30, 33]
+    plain = solve(phi, b, sizes[-1], "orthogonal_pursuit", path=sizes, **options)
+    for size, step in zip(sizes, plain.path, strict=True):
+        error = solve(phi, b, size, **options).relative_error
+        assert error <= step.relative_error * (1 + 1e-9), size
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -158,11 +251,14 @@ def test_does_not_stall_where_most_columns_leave_again():
     assert errors[-1] < 1e-10
 
 
-def test_overshoot_and_exchange_pay():
+@pytest.mark.parametrize(
+    ("method", "options"), [("orthogonal_pursuit", {}), ("pursuit", {"swap_limit": 0})]
+)
+def test_overshoot_and_exchange_pay(method, options):
     ratios = []
     for seed in range(6):
         phi, b = problem(seed, s=60, m=3000)
-        plain = solve(phi, b, 30, overshoot=0.0)
+        plain = solve(phi, b, 30, method, **options, **({"overshoot": 0.0} if options else {}))
         grown = solve(phi, b, 30)
         assert len(grown.indices) == len(plain.indices) == 30
         ratios.append(grown.relative_error / plain.relative_error)
@@ -190,17 +286,17 @@ def test_a_swap_ends_where_columns_push_one_another_out(seed, monkeypatch):
     phi = -log_sd[:, None] - z**2 / 2
     low = np.stack([np.ones(100), mean, log_sd, mean**2, mean * log_sd, log_sd**2], axis=1)
     phi -= low @ np.linalg.lstsq(low, phi)[0]
-    priced = []
-    best_alone = Pool.best_alone
+    swapped = []
+    swap = Basis.swap
 
-    def counted(pool, active, barred):
-        priced.append(barred)
-        return best_alone(pool, active, barred)
+    def counted(basis):
+        swapped.append(len(basis))
+        return swap(basis)
 
-    monkeypatch.setattr(Pool, "best_alone", counted)
+    monkeypatch.setattr(Basis, "swap", counted)
     found = solve(phi, phi.sum(axis=1), 20)
     assert found.relative_error < 1e-11
-    assert len(priced) <= 3 * len(found.indices)
+    assert len(swapped) <= 3 * len(found.indices)
 
 
 def test_error_goal_gives_a_smaller_set():
@@ -256,8 +352,8 @@ class TestGroups:
     def test_groups_of_one_row_are_no_groups(self):
         phi, b = problem(12, s=20, m=200)
         grouped = solve(phi, b, 8, groups=np.arange(200))
-        plain = solve(phi, b, 8)
-        assert grouped.relative_error < 2.0 * plain.relative_error
+        plain = solve(phi, b, 8, "orthogonal_pursuit")
+        assert grouped.relative_error < 1.2 * plain.relative_error
 
     def test_finds_the_planted_group(self):
         rng = np.random.default_rng(5)

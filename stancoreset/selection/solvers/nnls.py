@@ -156,25 +156,10 @@ class ActiveSet:
         residual = self.target - self._q @ (self._q.T @ self.target)
         self.residual = residual - self._q @ (self._q.T @ residual)
 
-    @single_threaded
-    def gains(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the reduction of the squared error if a column of `block` enters alone.
-
-        It is ⟨a, r⟩²/‖(I − QQᵀ) a‖² for an acute angle with the residual r, else 0: exact as long
-        as no other weight becomes negative.
-        """
-        correlation = self.residual @ block
-        squared = np.einsum("dn,dn->n", block, block)
-        rest = squared - np.sum((self._q.T @ block) ** 2, axis=0)
-        usable = (correlation > 0) & (rest > DEPENDENT * squared)
-        return np.where(usable, correlation**2 / np.where(usable, rest, 1.0), 0.0)
-
-    @single_threaded
-    def without(self, position: int) -> ActiveSet:
-        """Return the active set without one of its columns."""
-        other = self.copy()
-        other._keep(np.delete(np.arange(len(self)), position))
-        return other
+    def inverse(self) -> NDArray[np.float64]:
+        """Return (AᵀA)⁻¹."""
+        half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
+        return half @ half.T
 
     @single_threaded
     def prune(self, size: int) -> None:
@@ -185,8 +170,7 @@ class ActiveSet:
         """
         if len(self) <= size:
             return
-        half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
-        inverse = half @ half.T
+        inverse = self.inverse()
         x = self.weights.copy()
         alive = np.ones(len(self), dtype=bool)
         for _ in range(len(self) - size):
@@ -293,6 +277,9 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     count = min(count, len(scores))
     if count <= 0:
         return np.zeros(0, dtype=np.intp)
+    if count == 1:
+        first = np.array([np.argmax(scores)])
+        return first[scores[first] > 0]
     if count < len(scores):
         threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
         chosen = np.flatnonzero(scores >= max(threshold, 0.0))

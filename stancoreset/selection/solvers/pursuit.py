@@ -1,8 +1,7 @@
-"""Pursuit: non-negative least squares on an active set that overshoots and is pruned."""
+"""Pursuit: non-negative least squares on an active set that overshoots, is pruned, and swapped."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from stancoreset.errors import SolverError
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import Fit, Problem, register
+from stancoreset.selection.solvers.basis import RESOLUTION, Basis
 from stancoreset.selection.solvers.checks import check_count
 from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.group_pursuit import group_pursuit
@@ -20,63 +20,86 @@ __all__ = ["Pool", "pursuit"]
 
 # An exchange must lower the error by this share before another one of the same width is tried.
 EXCHANGE_GAIN = 0.01
-SWAP_GAIN = 1e-4
+# Numbers that a pool may hold, however few columns it was asked for: a pass over them is short.
+ENTRIES = 1_000_000
+# Numbers of Φ up to which it is no use to cache columns of it.
+WHOLE = 4_000_000
+# Least number of rounds between two passes over Φ that only age demands.
+ROUNDS = 10
+# Up to this size both sets are improved by swaps, not only the better one.
+SOME = 30
+# Up to this size, this many sets grow side by side.
+FEW, WIDTH = 4, 8
 
 
 class Pool:
     """A cache of the columns nearest in angle to a recent residual.
 
     One pass over Φ costs S·M memory reads; the columns that matter in the next rounds are nearly
-    always among the best few thousand of the last pass. They are priced first, and Φ itself only
-    once none of them is as near to the residual as the columns outside the pool were.
+    always among the best few thousand of the last pass. They are priced first, and Φ itself once
+    none of them is as near to the residual as the columns outside the pool were; once the active
+    columns are twice as many; and after as many rounds as cost a pass. If Φ has no more than
+    `WHOLE` numbers, it is priced itself in every round, and nothing is cached.
     """
 
     def __init__(self, columns: Columns, size: int) -> None:
         self._columns = columns
         self._size = size
+        depth = len(columns.target)
+        self._wanted = max(size, min(ENTRIES // depth, len(columns) // 8))
+        self._whole = depth * len(columns) <= WHOLE
+        self._norms = np.where(columns.norms > 0, columns.norms, np.inf)
+        self._rounds = 0
         self._indices: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._block: NDArray[np.float64] = np.zeros((len(columns.target), 0))
-        self._norms: NDArray[np.float64] = np.zeros(0)
+        self._block: NDArray[np.float64] = np.zeros((depth, 0))
         self._outside = np.inf
 
-    def best(self, active: ActiveSet, count: int) -> NDArray[np.int64]:
+    def best(self, active: ActiveSet | Basis, count: int) -> NDArray[np.int64]:
         """Return up to `count` inactive columns at an acute angle to the residual."""
         length = float(np.linalg.norm(active.residual))
         if length == 0.0:
             return self._indices[:0]
+        if self._whole:
+            return largest(self._all_scores(active), count)
         scores = self._scores(active)
         chosen = largest(scores, count)
-        if len(chosen) < count or scores[chosen[0]] < self._outside * length:
-            self._refill(active, length, count)
+        self._rounds -= 1
+        late = self._rounds < 0 or len(chosen) < count
+        if late or scores[chosen[0]] < self._outside * length:
+            self._refill(active, max(self._wanted, 2 * count))
             chosen = largest(self._scores(active), count)
         return self._indices[chosen]
 
-    def best_alone(self, active: ActiveSet, barred: int) -> int | None:
-        """Return the column that, entering alone, lowers the error most."""
-        self.best(active, 1)  # make sure that the pool is near the residual
-        gains = active.gains(self._block)
-        gains[active.holds(self._indices) | (self._indices == barred)] = 0.0
-        if len(gains) == 0 or not gains.max() > 0:
-            return None
-        return int(self._indices[np.argmax(gains)])
+    def nearest(self, active: ActiveSet | Basis) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the columns nearest to the residual, at most the pool's size, and their block."""
+        if self._whole:
+            chosen = np.sort(largest(self._all_scores(active), self._size))
+            return chosen, self._columns.take(chosen)
+        self._refill(active, self._wanted)
+        if len(self._indices) <= self._size:
+            return self._indices, self._block
+        chosen = np.sort(largest(self._scores(active), self._size))
+        return self._indices[chosen], self._block[:, chosen]
+
+    def _all_scores(self, active: ActiveSet | Basis) -> NDArray[np.float64]:
+        scores = self._columns.correlate(active.residual) / self._norms
+        scores[active.indices] = 0.0
+        return scores
 
     @single_threaded
-    def _scores(self, active: ActiveSet) -> NDArray[np.float64]:
-        scores = (active.residual @ self._block) / self._norms
+    def _scores(self, active: ActiveSet | Basis) -> NDArray[np.float64]:
+        scores = (active.residual @ self._block) / self._norms[self._indices]
         scores[active.holds(self._indices)] = 0.0
         return scores
 
-    def _refill(self, active: ActiveSet, length: float, count: int) -> None:
-        norms = self._columns.norms
-        scores = self._columns.correlate(active.residual)
-        scores = np.divide(scores, norms, out=np.zeros_like(scores), where=norms > 0)
-        scores[active.indices] = 0.0
-        wanted = max(self._size, 2 * count)
+    def _refill(self, active: ActiveSet | Basis, wanted: int) -> None:
+        scores = self._all_scores(active)
         chosen = largest(scores, wanted)
+        length = float(np.linalg.norm(active.residual))
         self._outside = float(scores[chosen[-1]]) / length if len(chosen) == wanted else 0.0
+        self._rounds = min(len(active) + 1, max(ROUNDS, len(scores) // wanted))
         self._indices = np.sort(chosen)  # ascending: Φ is read in the order it lies in memory
         self._block = self._columns.take(self._indices)
-        self._norms = norms[self._indices]
 
 
 @register("pursuit", honours=("groups", "start", "weights_sum"))
@@ -86,16 +109,22 @@ def pursuit(
     batch: int = 16,
     overshoot: float = 0.5,
     pool: int = 2000,
-    swap_limit: int = 20,
+    swap_limit: int = 100,
 ) -> Iterator[Fit]:
-    """Grow beyond the size by non-negative least squares, prune back, then exchange columns.
+    """Grow to the size and beyond by non-negative least squares, prune back, then swap columns.
 
-    Each round lets the `batch` columns nearest in angle to the residual enter and solves
-    non-negative least squares on the active columns, until they number (1 + overshoot)·k, the error
-    goal is met, or no column lowers the error. Then the columns whose removal costs least,
-    x_j²/(G⁻¹)_jj with G the Gram matrix, leave one after another until k are left. Finally columns
-    are exchanged: some enter, as many leave, and the change is kept if the error fell; each
-    failure reduces their number.
+    The column nearest in angle to the residual enters, and non-negative least squares is solved on
+    the active columns, until they number k: orthogonal pursuit. From there the set grows to
+    (1 + overshoot)·k, and the columns whose removal costs least, x_j²/(G⁻¹)_jj with G the Gram
+    matrix, leave one after another until k are left; the better of the two sets is kept. Finally
+    the best swap of an active column for another one is made, of all pairs, until none lowers the
+    error. No step after the first raises the error, so that it is at most orthogonal pursuit's as
+    far as that finds its columns in the pool. The smallest sets, of up to 4 columns, grow in eight
+    versions side by side.
+
+    Beyond `swap_limit` columns, and where the error is below 1e-6, `batch` columns enter in a
+    round, and many are exchanged at once: some enter, as many leave, and the change is kept if the
+    error fell; each failure reduces their number.
 
     With groups the same method works on whole groups: see `group_pursuit`.
 
@@ -109,10 +138,9 @@ def pursuit(
     overshoot
         Growth beyond k before pruning, as a share of k.
     pool
-        Number of columns cached between passes over Φ.
+        Number of columns cached between passes over Φ, and of candidates for swaps.
     swap_limit
-        Largest k for which each column is finally swapped for the one that lowers the error most
-        in its place; the cost pays only for small k.
+        Largest k for which columns enter one by one and are swapped one by one.
     """
     check_count(batch, "batch")
     check_count(pool, "pool")
@@ -130,21 +158,93 @@ def pursuit(
     for size in problem.sizes:
         # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
         spare = min(round(overshoot * size), max(0, len(columns.target) - size) // 2)
-        entering = min(batch, max(1, size // 4))
-        converged = _grow(problem, active, near, size, entering)
-        plain = active.copy()
-        plain.prune(size)
-        if spare and not converged:
-            converged = _grow(problem, active, near, size + spare, entering)
-        active.prune(size)
-        if plain.error < active.error:
-            active = plain
-        problem.record(active.error, len(active))
-        _exchange(problem, active, near, size, max(1, spare))
         if size <= swap_limit:
-            _swap(problem, active, near)
+            active = _one_by_one(problem, active, near, size, spare)
+        entering = min(batch, max(1, (size - len(active)) // 4))
+        converged = active.error <= problem.tol
+        if len(active) < size and not converged:
+            converged = _grow(problem, active, near, size, entering)
+            plain = active.copy()
+            plain.prune(size)
+            if spare and not converged:
+                converged = _grow(problem, active, near, size + spare, entering)
+            active.prune(size)
+            if plain.error < active.error:
+                active = plain
+            problem.record(active.error, len(active))
+            _exchange(problem, active, near, size, max(1, spare))
         weights = columns.coreset_weights(active.weights)
         yield Fit(active.indices, weights, converged or len(active) == size)
+
+
+def _one_by_one(
+    problem: Problem, active: ActiveSet, near: Pool, size: int, spare: int
+) -> ActiveSet:
+    """Grow column by column to `size`, or further and back if that is better; then swap columns.
+
+    The growth is orthogonal pursuit, and no later step raises the error. For small sizes several
+    sets grow side by side.
+    """
+    basis = Basis.of(active, size + spare + 1)
+    grown = [basis.copy()]
+    if _climb(problem, grown[0], near, size):
+        further = grown[0].copy()
+        _climb(problem, further, near, size + spare, 1 + spare // 8)
+        further.prune(size)
+        _climb(problem, further, near, size)
+        grown.append(further)
+        if size > SOME:
+            grown = [min(grown, key=lambda b: b.squared)]
+    if size <= FEW:
+        grown += _side_by_side(basis, near, size)
+    for basis in grown:
+        _swap(problem, basis, near)
+    best = min(grown, key=lambda b: b.squared)
+    found = ActiveSet(active.columns)
+    found.enter(best.indices)
+    return found if found.error < active.error else active
+
+
+def _side_by_side(basis: Basis, near: Pool, size: int) -> list[Basis]:
+    """Grow the `WIDTH` best sets, each by the `WIDTH` columns nearest to its residual in turn."""
+    front = [basis]
+    for _ in range(size - len(basis)):
+        grown = {}
+        for few in front:
+            for index in near.best(few, WIDTH):
+                more = few.copy()
+                more.enter(int(index))
+                grown[tuple(sorted(more.indices))] = more
+        front = sorted(grown.values(), key=lambda b: b.squared)[:WIDTH]
+    return front
+
+
+def _swap(problem: Problem, basis: Basis, near: Pool) -> None:
+    """Swap columns while that lowers the error, at most as often as there are columns."""
+    if len(basis) == 0:
+        return
+    basis.face(*near.nearest(basis))
+    for _ in range(len(basis)):
+        if basis.error <= max(problem.tol, RESOLUTION) or not basis.swap():
+            break
+        problem.record(basis.error, len(basis))
+
+
+def _climb(problem: Problem, basis: Basis, near: Pool, size: int, batch: int = 1) -> bool:
+    """Add the columns nearest in angle to the residual until there are `size`; return success.
+
+    The `batch` nearest enter after each pricing, one after another.
+    """
+    while len(basis) < size:
+        before = basis.squared
+        if basis.error <= max(problem.tol, RESOLUTION):
+            return False
+        for index in near.best(basis, min(batch, size - len(basis))):
+            basis.enter(int(index))
+        if not basis.squared < before:
+            return False
+        problem.record(basis.error, len(basis))
+    return True
 
 
 def _grow(problem: Problem, active: ActiveSet, near: Pool, size: int, batch: int) -> bool:
@@ -168,26 +268,3 @@ def _exchange(problem: Problem, active: ActiveSet, near: Pool, size: int, width:
             problem.record(active.error, len(active))
         else:
             width //= 2
-
-
-def _swap(problem: Problem, active: ActiveSet, near: Pool) -> None:
-    """Swap single columns in turn until no swap lowers the error."""
-    size = len(active)
-    queue = deque(int(n) for n in active.indices)
-    settled = 0
-    while settled < len(queue) and active.error > problem.tol:
-        leaving = queue.popleft()
-        queue.append(leaving)
-        settled += 1
-        trial = active.without(int(np.flatnonzero(active.indices == leaving)[0]))
-        # More than one column may have left, and those that enter may push out others for ever.
-        for _ in range(size):
-            entering = near.best_alone(trial, barred=leaving) if len(trial) < size else None
-            if entering is None or not trial.enter(np.array([entering], dtype=np.int64)):
-                break
-        if trial.error < active.error * (1.0 - SWAP_GAIN):
-            active.__dict__.update(trial.__dict__)
-            problem.record(active.error, len(active))
-            queue = deque(n for n in queue if n in set(active.indices))
-            queue.extend(n for n in active.indices.tolist() if n not in queue)
-            settled = 0
