@@ -11,7 +11,7 @@ many draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -122,6 +122,12 @@ class LocationModel:
         return _both_ways(_isotropic_kl(full, coreset), _isotropic_kl(coreset, full))
 
 
+def _leading(matrix: Float, rank: int) -> Float:
+    """Return the nearest matrix of this rank to a symmetric one without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors[:, -rank:] * values[-rank:]) @ vectors[:, -rank:].T
+
+
 @dataclass(frozen=True)
 class LinearRegression:
     """α ~ N(μ₀1, σ₀²I), y_n ~ N(x_nᵀα, σ²), with x (N, D): Zhang et al. (2021), section 5.2.
@@ -151,7 +157,7 @@ class LinearRegression:
         cov = cho_solve(factor, np.eye(dimension))
         return Gaussian(cho_solve(factor, linear), 0.5 * (cov + cov.T))
 
-    def gram(self, reference: Gaussian) -> Float:
+    def gram(self, reference: Gaussian, directions: int | None = None) -> Float:
         """Covariances of L_n(α) = −(y_n − x_nᵀα)²/2σ² under α ~ N(m, Σ).
 
         With δ = α − m, r_n = y_n − x_nᵀm and C = X Σ Xᵀ,
@@ -159,11 +165,14 @@ class LinearRegression:
             L_n = [r_n x_nᵀδ − ½ (x_nᵀδ)²]/σ² + constant,
             G_nm = [r_n r_m C_nm + ½ C_nm²]/σ⁴,
 
-        because Cov((aᵀδ)², (bᵀδ)²) = 2 (aᵀΣb)² (Isserlis).
+        because Cov((aᵀδ)², (bᵀδ)²) = 2 (aᵀΣb)² (Isserlis). With `directions`, the quadratic part
+        keeps as many principal directions of the rows: C is replaced in it by the nearest matrix
+        of that rank.
         """
         residual = self.y - self.x @ reference.mean
         cov = self.x @ reference.cov @ self.x.T
-        return (np.outer(residual, residual) * cov + 0.5 * cov**2) / self.noise_variance**2
+        kept = cov if directions is None else _leading(cov, directions)
+        return (np.outer(residual, residual) * cov + 0.5 * kept**2) / self.noise_variance**2
 
     def divergences(self, full: Gaussian, coreset: Gaussian) -> dict[str, float]:
         """See the function `divergences`."""
@@ -176,13 +185,20 @@ def exact_trial(
     settings: Settings,
     algorithms: list[Algorithm],
     rng: np.random.Generator,
+    grams: Mapping[str, Callable[[Gaussian], Float]] | None = None,
 ) -> Iterator[Record]:
-    """The records of one repetition: coresets on the exact projection of all rows."""
+    """The records of one repetition: coresets on the exact projection of all rows.
+
+    With `grams`, projections with these inner products of the rows under the full posterior are
+    used, and their names are added to that of the data set.
+    """
     seed, rows = solver_seed(rng), len(model.x)
     full = model.posterior(np.ones(rows))
-    projection = exact_projection(model.gram(full))
 
     def distances(result: SolverResult) -> Record:
         return model.divergences(full, model.posterior(dense_weights(result, rows)))
 
-    return coresets(dataset, projection, settings, algorithms, seed, distances)
+    for name, gram in (grams or {"": model.gram}).items():
+        label = f"{dataset}, {name}" if name else dataset
+        projection = exact_projection(gram(full))
+        yield from coresets(label, projection, settings, algorithms, seed, distances)

@@ -101,6 +101,21 @@ def test_regression_posterior_and_gram_by_quadrature():
     )
 
 
+def test_cut_gram_is_that_of_the_leading_features():
+    """Linear features r_n u_n and quadratic ones of two principal directions of u_n = Lᵀx_n."""
+    model = small_regression()
+    reference = model.posterior(np.ones(7))
+    u = model.x @ np.linalg.cholesky(reference.cov)
+    left, singular, _ = np.linalg.svd(u, full_matrices=False)
+    kept = left[:, :2] * singular[:2]
+    residual = model.y - model.x @ reference.mean
+    quadratic = np.einsum("ni,nj->nij", kept, kept).reshape(7, -1) / np.sqrt(2)
+    features = np.hstack([residual[:, None] * u, quadratic]) / model.noise_variance
+    np.testing.assert_allclose(model.gram(reference, 2), features @ features.T, rtol=1e-9)
+    whole = model.gram(reference, model.x.shape[1])
+    np.testing.assert_allclose(whole, model.gram(reference), rtol=1e-9)
+
+
 def test_divergences_by_quadrature():
     p = Gaussian(np.array([0.3, -0.2]), np.array([[1.0, 0.3], [0.3, 0.5]]))
     q = Gaussian(np.array([0.0, 0.4]), np.array([[0.8, -0.1], [-0.1, 0.9]]))

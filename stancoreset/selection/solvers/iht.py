@@ -19,9 +19,15 @@ r = y − Φ w_{t+1},
 
 the printed formula has an extra factor ½, which makes the step half as long as its definition.
 
+Relaxation. Exact steps along successive gradients zigzag. Without the de-biasing step of Algorithm
+3, which breaks the pattern, A-IHT therefore halves every other step (relaxed steepest descent,
+Raydan & Svaiter 2002). On 29 problems of ten kinds its error is 0.79 of that with exact steps in
+the geometric mean, 1.6 of it at worst, and a fifteenth of it where k nears the rank of Φ; halving
+all steps gives 0.82, and 1.7 at worst.
+
 Subspace expansion (line 4). A column outside the support can only enter with a positive weight, and
 that lowers f only where ∇f is negative: the k entries sought are the most negative ones of ∇f,
-the largest of −∇f.
+the largest of −∇f. The paper prints |∇f|.
 
 Work. The images Φ z, Φ w of sparse vectors need only their k columns, and Φ z follows from Φ w by
 the momentum formula; the one product with all of Φ is the gradient's. It serves to rank columns, so
@@ -113,13 +119,22 @@ def aiht(
     compression: float | None = 1e-6,
     gradient_batch: int | None = None,
     subsample_weights: bool = False,
+    printed: bool = False,
 ) -> Iterator[Fit]:
-    """Automated accelerated iterative hard thresholding, A-IHT (Algorithm 2); options as for `iht`.
+    """Automated accelerated iterative hard thresholding, A-IHT (Algorithm 2).
 
-    Step sizes and momentum by exact line search: see the module's notes for the derivation.
+    Step sizes and momentum by exact line search, every other step halved: see the module's notes.
+
+    Parameters
+    ----------
+    max_iter, rtol, compression, gradient_batch, subsample_weights
+        As for `iht`.
+    printed
+        Whether to run the algorithm as it is printed: with expansion by |∇f|, no halved steps, and
+        half of the momentum that the line search gives.
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
-    return _accelerated(problem, workspace, max_iter, rtol, debias=False)
+    return _accelerated(problem, workspace, max_iter, rtol, debias=False, printed=printed)
 
 
 @register("aiht2", honours=HONOURS)
@@ -131,19 +146,27 @@ def aiht2(
     compression: float | None = 1e-6,
     gradient_batch: int | None = None,
     subsample_weights: bool = False,
+    printed: bool = False,
 ) -> Iterator[Fit]:
     """A-IHT II (Algorithm 3): Algorithm 2 with a de-biasing gradient step on the support.
 
-    Options as for `iht`; step sizes and momentum as for `aiht`.
+    Options as for `aiht`; all steps and the momentum are exact, unless `printed`.
     """
     workspace = _Workspace(problem, compression, gradient_batch, subsample_weights, max_iter)
-    return _accelerated(problem, workspace, max_iter, rtol, debias=True)
+    return _accelerated(problem, workspace, max_iter, rtol, debias=True, printed=printed)
 
 
 def _accelerated(
-    problem: Problem, workspace: _Workspace, max_iter: int, rtol: float, *, debias: bool
+    problem: Problem,
+    workspace: _Workspace,
+    max_iter: int,
+    rtol: float,
+    *,
+    debias: bool,
+    printed: bool,
 ) -> Iterator[Fit]:
     """Algorithms 2 and 3, line by line; `debias` adds lines 8–10 of Algorithm 3."""
+    relaxation = (1.0, 1.0) if debias or printed else (1.0, 0.5)
     y = problem.target
     w = workspace.start()
     for size in problem.sizes:
@@ -151,13 +174,15 @@ def _accelerated(
         converged = False
         w_image = workspace.image(w)
         z, z_image = w, w_image  # line 1
-        for _ in range(max_iter):
+        for iteration in range(max_iter):
             residual = y - z_image
             gradient = workspace.gradient(residual, z)
-            expanded = workspace.expand(z, gradient, size)  # lines 3, 4
+            descent = np.abs(gradient) if printed else -gradient
+            expanded = workspace.expand(z, descent, size)  # lines 3, 4
             direction = workspace.along_sum(gradient[expanded])  # line 5
             image = workspace.image((expanded, direction))
             mu = max(0.0, -exact_step(residual, image))  # line 6
+            mu *= relaxation[iteration % 2]
             x = workspace.project(workspace.minus(z, mu, gradient), size)  # line 7
             x_image = workspace.image(x)
             if debias:
@@ -165,6 +190,7 @@ def _accelerated(
             change = _distance(x, w)
             difference = x_image - w_image
             tau = exact_step(y - x_image, difference)  # f(w' + τ(w' − w)), least
+            tau *= 0.5 if printed else 1.0
             z = _combine(1.0 + tau, x, -tau, w)  # line 9
             z_image = x_image + tau * difference
             w, w_image = x, x_image
@@ -268,14 +294,14 @@ class _Workspace:
         moved[z[0]] += z[1]
         return moved
 
-    def expand(self, z: Sparse, gradient: NDArray[np.float64], size: int) -> NDArray[np.int64]:
-        """Return supp(z) ∪ supp Π_k(−∇f outside supp(z))."""
-        descent = -gradient
+    def expand(self, z: Sparse, descent: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+        """Return supp(z) ∪ supp Π_k(descent outside supp(z)), with the descent −∇f."""
         if self._problem.groups is not None:
             entering = best_groups(np.maximum(descent, 0.0) ** 2, self._problem.groups, size)
         else:
-            descent[z[0]] = 0.0
-            entering = largest(descent, size)
+            outside = descent.copy()
+            outside[z[0]] = 0.0
+            entering = largest(outside, size)
         return np.union1d(z[0], entering)
 
     def along_sum(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
