@@ -59,6 +59,7 @@ class MethodOptions(TypedDict, total=False):
     path: Sequence[int] | None
     polish: int
     pool: int
+    printed: bool
     regularization: float
     rescale: bool
     reweight: bool

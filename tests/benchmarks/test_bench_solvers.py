@@ -146,6 +146,28 @@ def test_pursuit_against_the_plain_prototype(benchmark, problem):
     assert ours <= plain
 
 
+def test_pursuit_against_orthogonal_pursuit(benchmark, one_problem):
+    """Error and time as ratios to orthogonal pursuit of the same size, on 500 and on all rows."""
+    rows = []
+    for name, phi in (("500 rows", one_problem.phi[:, :500].copy()), ("all", one_problem.phi)):
+        b = phi.sum(axis=1)
+        for size in (4, 12, 20, 25, 30, 35, 50, 100):
+            plain_s, plain = timed(lambda p=phi, t=b, k=size: solve(p, t, k, "orthogonal_pursuit"))
+            ours_s, ours = timed(lambda p=phi, t=b, k=size: solve(p, t, k))
+            rows.append(
+                {
+                    "rows": name,
+                    "k": size,
+                    "error ratio": ours.relative_error / plain.relative_error,
+                    "time ratio": ours_s / plain_s,
+                }
+            )
+    benchmark.pedantic(solve, args=(one_problem.phi, one_problem.phi.sum(axis=1), 30), rounds=1)
+    benchmark.extra_info["rows"] = rows
+    show("pursuit / orthogonal pursuit", rows)
+    assert max(row["error ratio"] for row in rows) <= 1 + 1e-9
+
+
 def test_pursuit_at_300(benchmark, problem):
     """k = 300: KL ≤ 2e-8 in under 4 s.
 

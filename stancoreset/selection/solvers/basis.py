@@ -105,11 +105,21 @@ class Basis:
         """Let a column enter, and others leave so that no weight is negative; return success.
 
         It fails if the column is nearly in the span of the active ones, or at no acute angle to
-        the residual. The inner loop of Lawson & Hanson (1974, chapter 23) never raises the error.
+        the residual. As in `ActiveSet.descend`, all negative weights leave at once, or, if that
+        raises the error, by the inner loop of Lawson & Hanson (1974, chapter 23).
         """
-        at = np.append(self.weights, 0.0)
+        before, at = self.squared, np.append(self.weights, 0.0)
         if not self._enter(index):
             return False
+        if (self.weights > 0).all():
+            return True
+        trial = self.copy()
+        while (negative := np.flatnonzero(trial.weights <= 0)).size:
+            for leaving in trial.indices[negative]:
+                trial._leave(int(np.flatnonzero(trial.indices == leaving)[0]))
+        if trial.squared < before:
+            self.__dict__.update(trial.__dict__)
+            return True
         while (blocked := self.weights <= 0).any():
             x = self.weights
             ratio = np.full(len(x), np.inf)

@@ -26,8 +26,6 @@ ENTRIES = 1_000_000
 WHOLE = 4_000_000
 # Least number of rounds between two passes over Φ that only age demands.
 ROUNDS = 10
-# Up to this size both sets are improved by swaps, not only the better one.
-SOME = 30
 # Up to this size, this many sets grow side by side.
 FEW, WIDTH = 4, 8
 
@@ -38,8 +36,9 @@ class Pool:
     One pass over Φ costs S·M memory reads; the columns that matter in the next rounds are nearly
     always among the best few thousand of the last pass. They are priced first, and Φ itself once
     none of them is as near to the residual as the columns outside the pool were; once the active
-    columns are twice as many; and after as many rounds as cost a pass. If Φ has no more than
-    `WHOLE` numbers, it is priced itself in every round, and nothing is cached.
+    columns are twice as many; and, where columns enter one by one, after as many rounds as cost a
+    pass. If Φ has no more than `WHOLE` numbers, it is priced itself in every round, and nothing is
+    cached.
     """
 
     def __init__(self, columns: Columns, size: int) -> None:
@@ -63,7 +62,7 @@ class Pool:
             return largest(self._all_scores(active), count)
         scores = self._scores(active)
         chosen = largest(scores, count)
-        self._rounds -= 1
+        self._rounds -= count == 1
         late = self._rounds < 0 or len(chosen) < count
         if late or scores[chosen[0]] < self._outside * length:
             self._refill(active, max(self._wanted, 2 * count))
@@ -116,11 +115,10 @@ def pursuit(
     The column nearest in angle to the residual enters, and non-negative least squares is solved on
     the active columns, until they number k: orthogonal pursuit. From there the set grows to
     (1 + overshoot)·k, and the columns whose removal costs least, x_j²/(G⁻¹)_jj with G the Gram
-    matrix, leave one after another until k are left; the better of the two sets is kept. Finally
-    the best swap of an active column for another one is made, of all pairs, until none lowers the
-    error. No step after the first raises the error, so that it is at most orthogonal pursuit's as
-    far as that finds its columns in the pool. The smallest sets, of up to 4 columns, grow in eight
-    versions side by side.
+    matrix, leave one after another until k are left. In both sets the best swap of an active column
+    for another one is made, of all pairs, until none lowers the error, and the better set is kept:
+    its error is at most orthogonal pursuit's as far as that finds its columns in the pool. The
+    smallest sets, of up to 4 columns, grow in eight versions side by side.
 
     Beyond `swap_limit` columns, and where the error is below 1e-6, `batch` columns enter in a
     round, and many are exchanged at once: some enter, as many leave, and the change is kept if the
@@ -180,10 +178,10 @@ def pursuit(
 def _one_by_one(
     problem: Problem, active: ActiveSet, near: Pool, size: int, spare: int
 ) -> ActiveSet:
-    """Grow column by column to `size`, or further and back if that is better; then swap columns.
+    """Grow column by column to `size`, and further and back; then swap columns in both sets.
 
-    The growth is orthogonal pursuit, and no later step raises the error. For small sizes several
-    sets grow side by side.
+    The growth is orthogonal pursuit, and swaps do not raise the error. For small sizes several sets
+    grow side by side. The best of all is returned.
     """
     basis = Basis.of(active, size + spare + 1)
     grown = [basis.copy()]
@@ -193,8 +191,6 @@ def _one_by_one(
         further.prune(size)
         _climb(problem, further, near, size)
         grown.append(further)
-        if size > SOME:
-            grown = [min(grown, key=lambda b: b.squared)]
     if size <= FEW:
         grown += _side_by_side(basis, near, size)
     for basis in grown:
