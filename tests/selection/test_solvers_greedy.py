@@ -151,3 +151,17 @@ def test_rescaled_is_the_best_factor(method):
     by_search = factors[np.argmin([np.sum((b - f * image) ** 2) for f in factors])]
     np.testing.assert_allclose(best.weights, by_search * plain.weights, rtol=1e-2)
     assert best.relative_error <= min(1.0, plain.relative_error)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(40, 5), (400, 5), (400, 50)])
+def test_orthogonal_rows_defeat_weights_of_fixed_sum(rows, size):
+    """Campbell & Broderick (2018), proposition 2.1: L_n = 1_n/N.
+
+    Weights N/M on M rows, all that Σ σ_n w_n = σ allows, leave √(N/M − 1) of ‖L‖, more than no
+    coreset does; at the best scale √(1 − M/N) are left, which GIGA attains.
+    """
+    phi = np.eye(rows) / rows
+    frank_wolfe = solve(phi, phi.sum(axis=1), size, "frank_wolfe")
+    giga = solve(phi, phi.sum(axis=1), size, "giga")
+    assert frank_wolfe.relative_error >= np.sqrt(rows / size - 1) * (1 - 1e-9)
+    assert giga.relative_error == pytest.approx(np.sqrt(1 - size / rows), rel=1e-6)
