@@ -26,9 +26,17 @@ from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
 from stancoreset.engines.stanli_progress import heard
-from stancoreset.errors import CompileError, DataError, EngineError, EngineNotFoundError
+from stancoreset.errors import (
+    CompileError,
+    DataError,
+    EngineError,
+    EngineNotFoundError,
+    StancoresetError,
+)
 from stancoreset.parallel import available_cores, map_rows
+from stancoreset.stan import StanProgram
 from stancoreset.stan.data import json_text
+from stancoreset.stan.transforms import Transforms
 
 __all__ = ["StanliBound", "StanliCompiled", "StanliEngine"]
 
@@ -77,6 +85,10 @@ class StanliEngine:
     ) -> StanliCompiled:
         """Translate Stan code to stanli's own format; raise `CompileError`."""
         return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
+
+
+# Draws of so many parameters, each of which takes stanli milliseconds, are unconstrained at once.
+_MANY = 300
 
 
 @functools.lru_cache(maxsize=64)
@@ -236,6 +248,8 @@ class StanliBound(Closing):
         keep = np.concatenate([layout.columns[name].ravel() for name in names]) + skip
         rows = np.atleast_2d(draws)
         out = np.empty((len(rows), len(keep)))
+        # Not in threads, where bridgestan now and then fails to set up its call.
+        streams = [self._model.new_rng(seed + index) for index in range(len(rows))]
 
         def one(index: int) -> None:
             try:
@@ -243,7 +257,7 @@ class StanliBound(Closing):
                     rows[index],
                     include_tp=True,
                     include_gq=True,
-                    rng=self._model.new_rng(seed + index),
+                    rng=streams[index],
                 )
             except RuntimeError as error:
                 raise EngineError(
@@ -272,11 +286,29 @@ class StanliBound(Closing):
 
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """See `BoundModel.unconstrain`."""
+        rows = self._layout.join(values)
+        if self.n_params >= _MANY and len(rows) > 1:
+            found = self._unconstrained_at_once(values)
+            # The last draw says whether they are stanli's coordinates.
+            if found is not None and np.allclose(found[-1], self._unconstrained(rows[-1:])[0]):
+                return found
+        return self._unconstrained(rows)
+
+    def _unconstrained_at_once(self, values: Mapping[str, Float]) -> Float | None:
+        """The same by formulas, where there are some for all of the program's types."""
         try:
-            rows = map_rows(self._model.param_unconstrain, self._layout.join(values), 1)
+            program = StanProgram.from_code(self._compiled.code)
+            transforms = Transforms.from_program(program, self._data)
+            return transforms.unconstrain(values)
+        except StancoresetError:  # stanli's own message says more
+            return None
+
+    def _unconstrained(self, rows: Float) -> Float:
+        try:
+            found = map_rows(self._model.param_unconstrain, rows, 1)
         except RuntimeError as error:
             raise DataError(f"a draw lies outside the parameters' support: {error}") from None
-        return np.array(rows, dtype=np.float64).reshape(-1, self.n_params)
+        return np.array(found, dtype=np.float64).reshape(-1, self.n_params)
 
     def _sampler(self) -> Any:
         import stanli

@@ -27,6 +27,7 @@ from stancoreset.model.checksums import CHECKSUMS, read_checksums, record, requi
 from stancoreset.posterior import Certificate, arviz, certify
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.reference import GaussianFit, Reference
+from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset
 
 __all__ = [
@@ -363,7 +364,7 @@ def load_stage(path: Path, stage: str) -> Any:
 
 def _save_reference(reference: Reference, path: Path) -> None:
     arrays = {name: getattr(reference, name) for name in (*_ARRAYS, *_OPTIONAL_ARRAYS)}
-    arrays |= {"mean": reference.gaussian.mean, "chol": reference.gaussian.chol}
+    arrays |= {"mean": reference.gaussian.mean, **_factor(reference.gaussian)}
     with atomic_path(path / "reference.npz") as temporary, temporary.open("wb") as stream:
         np.savez(
             stream,
@@ -384,12 +385,31 @@ def _load_reference(path: Path) -> Reference:
             seed=int(stored["seed"]),
             unsettled=str(stored.get("unsettled", "")),
             diverged=bool(stored.get("diverged", False)),
-            gaussian=GaussianFit(stored["mean"], stored["chol"]),
+            gaussian=_gaussian(stored),
             **{name: stored[name] for name in _ARRAYS},
             **{name: stored.get(name) for name in _OPTIONAL_ARRAYS},
         )
     _require_shapes(reference)
     return reference
+
+
+def _factor(gaussian: GaussianFit) -> dict[str, Any]:
+    """Arrays that hold a Gaussian's factor, and the groups of a sparse one."""
+    if gaussian.blocks is None:
+        return {"chol": gaussian.chol}
+    entries = gaussian.chol.tocoo()
+    places = np.stack([entries.row, entries.col])
+    return {"entries": entries.data, "places": places, "group": gaussian.blocks.group}
+
+
+def _gaussian(stored: Any) -> GaussianFit:
+    """The Gaussian that such arrays and its mean hold."""
+    mean = stored["mean"]
+    if "chol" in stored:
+        return GaussianFit(mean, stored["chol"])
+    shape = (len(mean), len(mean))
+    chol = Matrix((stored["entries"], tuple(stored["places"])), shape=shape)
+    return GaussianFit(mean, chol, Blocks(stored["group"]))
 
 
 def _require_shapes(reference: Reference) -> None:

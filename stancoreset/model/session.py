@@ -521,6 +521,7 @@ class Session:
             control.width,
             control.offset,
             control.diagonal,
+            *(() if control.arrow is None else vars(control.arrow).values()),
         )
 
     def expand(

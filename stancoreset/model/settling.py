@@ -24,7 +24,6 @@ from stancoreset.model.session import Session
 from stancoreset.model.view import of_psi, view_of
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
-    GaussianFit,
     Reference,
     ascend,
     ends_of_climbs,
@@ -32,6 +31,7 @@ from stancoreset.reference import (
     from_rows,
     hessian_width,
     moments,
+    of_widths,
     start_seed,
 )
 from stancoreset.rows import FullData
@@ -118,6 +118,7 @@ class Settling:
                 return self.from_rough_modes()
             except StancoresetError as error:
                 reason = _clause(error)
+                _log.debug("no settled draws: %s", reason)
         found = self.from_reference(fit())
         if reason and found.method != SETTLED:
             found = replace(found, unsettled=reason)
@@ -139,13 +140,15 @@ class Settling:
         with whole.sampled(self._size, np.random.default_rng(self.seed)) as few:
             ends = self._rough_modes()
             expansion = self._around(few, session.seen(self.checked, ends[:1]))
-            best = self._turns(few, expansion, ends, enough=_FOR_ROWS)
+            # With many groups a turn costs little, and rows are selected under its Gaussian.
+            enough = _FOR_ROWS if whole.blocks is None else _SPREAD
+            best = self._turns(few, expansion, ends, enough=enough)
         if self._size < self.full.n_obs:
             here = self._here(whole, session.seen(self.checked, best.draws))
             expansion = session.likelihood.expand(whole, here, PAIRS)
             best = self._turns(whole, expansion, best.last, best.draws)
         best = self._long(whole, best)
-        if self._has_other_modes(whole, best, ends):
+        if not _is_concave(whole) and self._has_other_modes(whole, best, ends):
             raise ReferenceFitError(
                 "there are other modes, at which the rows see other values and the density is no "
                 "lower"
@@ -184,7 +187,7 @@ class Settling:
     def _around(self, few: FullData, psi: Float) -> Expansion:
         """Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
         width = hessian_width(few.hessian, psi[0])
-        gaussian, none = GaussianFit(psi[0], np.diag(width)), np.zeros(1)
+        gaussian, none = of_widths(psi[0], width, few.blocks), np.zeros(1)
         here = Reference("draws", psi, few.param_names, self.seed, gaussian, none, none)
         return self.session.likelihood.expand(few, here)
 
@@ -305,12 +308,12 @@ class Settling:
         mean of effects, on which the quadratic is as flat as the log likelihood.
         """
         draws = settled.draws
-        full, gaussian = self.full, moments(draws)
+        full, gaussian = self.full, moments(draws, self.full.blocks)
         with full.subsample(self._size, np.random.default_rng(self.seed)) as small:
             density = gaussian.whitened(small.log_density_gradient)
-            away = np.linalg.solve(gaussian.chol, (starts - gaussian.mean).T).T
+            away = gaussian.standardised(starts).T
             tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
-        ends = gaussian.mean + np.array(tops) @ gaussian.chol.T
+        ends = np.ascontiguousarray(gaussian.mean + np.array(tops) @ gaussian.chol.T)
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.
@@ -359,6 +362,14 @@ class _Turn:
     gap: float
     rhat: float
     diverged: float
+
+
+def _is_concave(whole: FullData) -> bool:
+    """Whether many groups' log likelihood is known to have one mode in what the rows see.
+
+    The joint mode of raw effects and their scale, which is what climbs find, is where no mass is.
+    """
+    return whole.glm is not None and whole.blocks is not None
 
 
 def _clause(error: StancoresetError) -> str:

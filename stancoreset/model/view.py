@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.model.session import Session
 from stancoreset.reference import GaussianFit, Reference, moments
-from stancoreset.rows import FullData
+from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
 __all__ = ["View", "of_psi", "view_of"]
@@ -79,7 +79,7 @@ def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Refe
         draws=psi[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=_with_spread(moments(psi)),
+        gaussian=_with_spread(moments(psi, full.blocks)),
         log_prior=full.log_prior(psi[:count]),
         log_likelihood=log_likelihood,
         spare=psi[count:],
@@ -89,6 +89,11 @@ def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Refe
 def _with_spread(gaussian: GaussianFit) -> GaussianFit:
     """The same with a small spread where a coordinate is constant, as a contrast's first effect."""
     constant = np.flatnonzero(gaussian.sd == 0)
+    spread = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
+    if gaussian.blocks is not None:
+        size = len(gaussian.mean)
+        added = Matrix((spread, (constant, constant)), shape=(size, size))
+        return replace(gaussian, chol=Matrix(gaussian.chol + added))
     chol = gaussian.chol.copy()
-    chol[constant, constant] = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
+    chol[constant, constant] = spread
     return GaussianFit(gaussian.mean, chol)

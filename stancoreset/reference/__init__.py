@@ -6,7 +6,7 @@ May import posterior, rows, engines and stan. Hands out `Reference` and `fit_ref
 from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
-from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments
+from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments, of_widths
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
@@ -28,5 +28,6 @@ __all__ = [
     "gaussian_at",
     "hessian_width",
     "moments",
+    "of_widths",
     "start_seed",
 ]

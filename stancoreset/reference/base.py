@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows import FullData
+from stancoreset.rows import AnyMatrix, Blocks, FullData, is_sparse
 
 __all__ = [
     "GaussianFit",
@@ -18,6 +20,7 @@ __all__ = [
     "Reference",
     "evaluated",
     "moments",
+    "of_widths",
     "require_usable",
 ]
 
@@ -34,27 +37,45 @@ class GaussianFit:
     Attributes
     ----------
     mean : ndarray, shape (P,)
-    chol : ndarray, shape (P, P)
-        Lower-triangular (or any square) factor of the covariance.
+    chol : ndarray or sparse matrix, shape (P, P)
+        Lower-triangular (or any square) factor of the covariance; sparse if the coordinates are
+        those of many groups.
+    blocks : Blocks, optional
+        The groups, which are independent given the coordinates that they share.
     """
 
     mean: Float
-    chol: Float
+    chol: AnyMatrix
+    blocks: Blocks | None = None
 
     @property
     def cov(self) -> Float:
         """Covariance matrix, (P, P)."""
-        return self.chol @ self.chol.T
+        return np.asarray(_dense(self.chol @ self.chol.T))
 
     @property
     def sd(self) -> Float:
         """Standard deviations, (P,)."""
-        return np.sqrt(np.sum(self.chol**2, axis=1))
+        return np.sqrt(np.asarray((self.chol**2).sum(axis=1)).ravel())
+
+    def dense(self) -> GaussianFit:
+        """The same with a dense factor."""
+        return GaussianFit(self.mean, _dense(self.chol)) if is_sparse(self.chol) else self
+
+    def covariances(self, which: int) -> Float:
+        """Covariances of one coordinate with all, (P,)."""
+        return np.asarray(_dense(self.chol @ self.chol[[which]].T)[:, 0])
+
+    def standardised(self, points: Float) -> Float:
+        """z with θ = mean + chol z of every point: (S, P) → (P, S)."""
+        if is_sparse(self.chol):
+            return np.asarray(splu(sparse.csc_array(self.chol)).solve((points - self.mean).T))
+        return np.asarray(np.linalg.solve(self.chol, (points - self.mean).T))
 
     def draw(self, count: int, rng: np.random.Generator) -> Float:
         """Independent draws, (count, P)."""
         noise = rng.standard_normal((count, len(self.mean)))
-        return np.asarray(self.mean + noise @ self.chol.T)
+        return np.ascontiguousarray(self.mean + noise @ self.chol.T)
 
     def whitened(self, gradient: Gradient) -> Callable[[Float], tuple[float, Float]]:
         """A log density as a function of z with θ = mean + chol z, for an optimiser."""
@@ -68,11 +89,22 @@ class GaussianFit:
 
     def log_density(self, draws: Float) -> Float:
         """log N(draws | mean, cov), (S,)."""
-        z = np.linalg.solve(self.chol, (draws - self.mean).T)
-        log_det = np.linalg.slogdet(self.chol)[1]
+        z = self.standardised(draws)
+        log_det = _log_det(self.chol)
         return np.asarray(
             -0.5 * np.sum(z**2, axis=0) - log_det - 0.5 * len(self.mean) * np.log(2 * np.pi)
         )
+
+
+def _dense(matrix: AnyMatrix) -> Float:
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def _log_det(factor: AnyMatrix) -> float:
+    """log |det F|."""
+    if not is_sparse(factor):
+        return float(np.linalg.slogdet(factor)[1])
+    return float(np.sum(np.log(np.abs(splu(sparse.csc_array(factor)).U.diagonal()))))
 
 
 # What references' draws are called in legends.
@@ -237,9 +269,23 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         )
 
 
-def moments(rows: Float) -> GaussianFit:
-    """Mean and covariance of draws, the covariance as a square root, which always exists."""
+def of_widths(mean: Float, width: Float, blocks: Blocks | None) -> GaussianFit:
+    """Independent coordinates of these standard deviations."""
+    return GaussianFit(
+        mean, np.diag(width) if blocks is None else sparse.diags_array(width).tocsr(), blocks
+    )
+
+
+def moments(rows: Float, blocks: Blocks | None = None) -> GaussianFit:
+    """Mean and covariance of draws, the covariance as a square root, which always exists.
+
+    With `blocks` groups of coordinates are independent given those that they share, if there are
+    enough draws for these.
+    """
     mean = rows.mean(axis=0)
+    root = None if blocks is None else blocks.root_of_draws(rows - mean)
+    if root is not None:
+        return GaussianFit(mean, root, blocks)
     centred = (rows - mean) / np.sqrt(max(len(rows) - 1, 1))
     _, singular, right = np.linalg.svd(centred, full_matrices=False)
     chol = np.zeros((rows.shape[1], rows.shape[1]))

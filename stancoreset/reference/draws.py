@@ -59,7 +59,7 @@ def from_rows(
         draws=rows[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=moments(rows),
+        gaussian=moments(rows, full.blocks),
         log_prior=log_prior,
         log_likelihood=log_likelihood,
         spare=rows[count:],

@@ -118,7 +118,8 @@ def gaussian_vi(
     start, others = modes(full, seed)
     exact = not no_sums(full)
     goal = _STATIONARY if exact else _STATIONARY_ON_AVERAGE
-    gaussian = ascend_bound(expectation_of(full, start, seed), start, goal)
+    dense = start.dense()
+    gaussian = ascend_bound(expectation_of(full, dense, seed), dense, goal)
     found = at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
     return replace(found, elsewhere=elsewhere(full, start, others, found, seed))
 

@@ -13,13 +13,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.sparse.linalg import eigsh
 
 from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference, evaluated
-from stancoreset.reference.summits import distinct, draws_elsewhere, ends_of_climbs
-from stancoreset.rows import STEP, FullData
+from stancoreset.reference.summits import (
+    distinct,
+    draws_elsewhere,
+    ends_of_climbs,
+    in_dimensions,
+)
+from stancoreset.rows import STEP, AnyMatrix, Blocks, FullData, Matrix, is_sparse
 
 __all__ = [
     "at_draws",
@@ -130,10 +137,12 @@ def _at_mode(full: FullData, mode: Float, scale: Float) -> GaussianFit:
     return gaussian
 
 
-def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> GaussianFit:
+def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> GaussianFit:
     """N(mode, precision⁻¹), or an error that names the directions without curvature."""
-    if not np.all(np.isfinite(precision)):
+    if not np.all(np.isfinite(precision.data if is_sparse(precision) else precision)):
         raise ReferenceFitError(f"the Hessian at the mode is not finite; {_ADVICE}")
+    if is_sparse(precision):
+        return _of_groups(mode, precision, names)
     try:
         # Scaled to a unit diagonal first: parameters may differ in scale by many orders.
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -144,16 +153,36 @@ def gaussian_at(mode: Float, precision: Float, names: tuple[str, ...]) -> Gaussi
         lower = None
     if lower is None or not np.all(np.isfinite(lower)) or np.min(np.diag(lower)) < 1e-7:
         values, vectors = eigh(precision)
-        worst = np.argsort(-np.abs(vectors[:, 0]))[:3]
-        parts = ", ".join(names[j] for j in worst if abs(vectors[j, 0]) > 0.1)
-        raise ReferenceFitError(
-            "the negative Hessian at the posterior mode is not positive definite (smallest "
-            f"eigenvalue {values[0]:.3g}, largest {values[-1]:.3g}); the flat direction is along "
-            f"{parts}: not identified there, or the mode is degenerate; {_ADVICE}"
-        )
+        raise _flat(values, vectors[:, 0], names)
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
     factor = solve_triangular(lower, np.eye(len(mode)), lower=True).T / d[:, None]
     return GaussianFit(mode, factor)
+
+
+def _of_groups(mode: Float, precision: Matrix, names: tuple[str, ...]) -> GaussianFit:
+    """The same of many groups."""
+    blocks = Blocks.of(precision)
+    if blocks is None:
+        return gaussian_at(mode, precision.toarray(), names)
+    try:
+        return GaussianFit(mode, blocks.root(precision), blocks)
+    except LinAlgError:
+        # Shifted: Lanczos' method, as ARPACK starts it, does not see eigenvalues that are zero.
+        shift, start = precision.diagonal().max() + 1.0, np.ones(len(mode))
+        raised = precision + shift * sparse.eye_array(len(mode))
+        values, vectors = eigsh(raised, k=2, which="BE", v0=start, ncv=100)
+        raise _flat(values - shift, vectors[:, 0], names) from None
+
+
+def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceFitError:
+    """The error that names the direction of the smallest eigenvalue."""
+    worst = np.argsort(-np.abs(direction))[:3]
+    parts = ", ".join(names[j] for j in worst if abs(direction[j]) > 0.1) or names[worst[0]]
+    return ReferenceFitError(
+        "the negative Hessian at the posterior mode is not positive definite (smallest "
+        f"eigenvalue {values[0]:.3g}, largest {values[-1]:.3g}); the flat direction is along "
+        f"{parts}: not identified there, or the mode is degenerate; {_ADVICE}"
+    )
 
 
 def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
@@ -165,7 +194,7 @@ def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
     widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
     if fit.sd[widest] < _WIDE * (1 + abs(fit.mean[widest])):
         return
-    step = fit.cov[:, widest] / fit.sd[widest]
+    step = fit.covariances(widest) / fit.sd[widest]
     centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
     if min(centre - below, centre - above) < 0.1:
         name = full.param_names[widest]
@@ -195,8 +224,8 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
             return gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
 
         best = at_end(ends[0])
-        away = np.linalg.solve(best.chol, (ends - best.mean).T)
-        return distinct(best, ends[np.linalg.norm(away, axis=0) > 1.0], at_end)
+        away = np.linalg.norm(best.standardised(ends), axis=0)
+        return distinct(best, ends[away > in_dimensions(1.0, full.n_params)], at_end)
 
 
 def _climb(full: FullData, start: GaussianFit) -> Float:
@@ -261,10 +290,10 @@ def curvature_width(gradient: Gradient, theta: Float) -> Float:
     return _width(-(np.diagonal(grads[:p]) - np.diagonal(grads[p:])) / (2 * step), theta)
 
 
-def hessian_width(hessian: Callable[[Float, Float], Float], theta: Float) -> Float:
+def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) -> Float:
     """The same from a Hessian by differences, a function of the point and of their widths."""
     step = _TINY * np.maximum(1.0, np.abs(theta))
-    return _width(-np.diag(hessian(theta, step / STEP)), theta)
+    return _width(-hessian(theta, step / STEP).diagonal(), theta)
 
 
 def _width(curvature: Float, theta: Float) -> Float:

@@ -17,9 +17,9 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
-from stancoreset.rows import FullData
+from stancoreset.rows import MANY, FullData
 
-__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "start_seed"]
+__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
 
 T = TypeVar("T")
 
@@ -81,8 +81,13 @@ def distinct(
 
 
 def _apart(one: GaussianFit, other: GaussianFit) -> bool:
-    distance = np.linalg.norm(np.linalg.solve(one.chol, other.mean - one.mean))
-    return bool(distance > _APART)
+    distance = np.linalg.norm(one.standardised(other.mean[None]))
+    return bool(distance > in_dimensions(_APART, len(one.mean)))
+
+
+def in_dimensions(distance: float, count: int) -> float:
+    """A distance between points that optimisers found: their errors grow with √P beyond `MANY`."""
+    return float(distance * np.sqrt(max(1.0, count / MANY)))
 
 
 def draws_elsewhere(

@@ -6,6 +6,7 @@ evaluates the author's own program on all rows.
 
 from __future__ import annotations
 
+from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
@@ -20,19 +21,25 @@ from stancoreset.rows.witness import (
 )
 
 __all__ = [
+    "MANY",
     "MAX_ROWS_PER_CHUNK",
     "STEP",
     "TOLERANCE",
+    "AnyMatrix",
     "ArrayChunks",
+    "Blocks",
     "Distributed",
     "FullData",
     "FullDensity",
     "Hessians",
+    "Matrix",
     "StoredWitness",
     "Witness",
     "WitnessedDensity",
     "bind_rows",
     "central_hessian",
+    "entries",
+    "is_sparse",
     "repeats",
     "row_log_lik",
 ]

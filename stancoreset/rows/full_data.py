@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from stancoreset.engines import BoundModel, Compiled, Float, StanData, mode_of
 from stancoreset.errors import DataError
 from stancoreset.parallel import available_cores
+from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
 from stancoreset.rows.hessians import Hessians
@@ -327,8 +329,8 @@ class FullData:
         self.passes.gradients += len(draws)
         return value, gradient
 
-    def hessian(self, theta: Float, scale: Float) -> Float:
-        """Hessian of the log posterior density at `theta`, (P, P).
+    def hessian(self, theta: Float, scale: Float) -> AnyMatrix:
+        """Hessian of the log posterior density at `theta`, (P, P), sparse for many groups.
 
         It uses central differences of exact gradients with a step proportional to `scale`, the
         approximate posterior standard deviation in each coordinate, and takes no difference for
@@ -340,7 +342,21 @@ class FullData:
         likelihood, _ = self._sums.sums("hessian", theta[None])
         self.passes.gradients += 1
         prior = self._hessians.at(self.prior.log_density_gradient, theta, scale)
+        if is_sparse(likelihood) and is_sparse(prior):
+            return Matrix(likelihood + prior)
         return np.asarray(likelihood + prior)
+
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """The groups of many parameters which the log density ties together; None without."""
+        if self.n_params < MANY:
+            return None
+        rng = np.random.default_rng([self.n_params, 43])
+        theta, scale = rng.uniform(-0.5, 0.5, self.n_params), np.full(self.n_params, 0.1)
+        if not self._exact_hessian:
+            return self._hessians.blocks(self.log_density_gradient, theta, scale)
+        found = self.hessian(theta, scale)
+        return Blocks.of(found) if is_sparse(found) else None
 
     def mode(self, *, seed: int, max_iter: int = 2000) -> Float:
         """Find a mode by L-BFGS from a random start, (P,)."""

@@ -19,6 +19,9 @@ exactly: a gradient's sum over rows is the same, bit for bit, where no row touch
 3. A difference along a random direction guards the result. If they differ, all 2 P gradients are
    taken.
 
+Of many parameters in groups (`stancoreset.rows.blocks`) the pattern is the colouring: a colour for
+each that groups share, and one for each place within a group. These Hessians are sparse matrices.
+
 References
 ----------
 Coleman & Moré (1984), Estimation of sparse Hessian matrices and graph coloring problems,
@@ -36,9 +39,11 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
+from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix
 
 __all__ = ["STEP", "Hessians", "central_hessian", "colours", "meetings"]
 
@@ -54,6 +59,8 @@ STEP = 1e-3
 _TESTED = 2
 # Largest difference of the guard, as a share of the terms in its sum, and in units of precision.
 _APART, _NEGLIGIBLE = 1e-3, 1e-6
+# Parameters whose meetings are looked up at a time.
+_AT_ONCE = 1_000
 
 
 def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
@@ -92,12 +99,21 @@ class Hessians:
     def __init__(self, names: Sequence[str]) -> None:
         self._tests = _group_tests(names)
         self._pattern: Pattern | None = None
+        self._blocks: Blocks | None = None
 
-    def at(self, gradient: Gradient, theta: Float, scale: Float) -> Float:
-        """The Hessian at a point, (P, P); arguments as of `central_hessian`."""
+    def at(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix:
+        """The Hessian at a point, (P, P), sparse if many parameters come in groups.
+
+        The arguments are those of `central_hessian`.
+        """
         p = len(theta)
         if _TESTED * len(self._tests) > p:
             return central_hessian(gradient, theta, scale)
+        blocks = self.blocks(gradient, theta, scale)
+        if blocks is not None:
+            hessian = _by_blocks(gradient, theta, scale, blocks)
+            if hessian is not None:
+                return hessian
         if self._pattern is None:
             self._pattern = meetings(gradient, theta, scale, self._tests)
         colour = colours(self._pattern)
@@ -110,6 +126,15 @@ class Hessians:
             self._pattern |= found != 0
         return found
 
+    def blocks(self, gradient: Gradient, theta: Float, scale: Float) -> Blocks | None:
+        """The groups of many parameters, found at the first point; None if they have none."""
+        if len(theta) < MANY or self._blocks is not None or self._pattern is not None:
+            return self._blocks
+        if _TESTED * len(self._tests) <= len(theta):
+            unchanged = _unchanged(gradient, theta, scale, self._tests)
+            self._blocks = Blocks.of(_sparse_meetings(unchanged, self._tests))
+        return self._blocks
+
 
 def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
     """Find which parameters may have a second derivative other than zero, (P, P).
@@ -121,14 +146,58 @@ def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> 
     tests : ndarray of bool, shape (T, P)
         The parameters that each test moves; every parameter is moved by one test at least.
     """
+    unchanged = _unchanged(gradient, theta, scale, tests)
+    pattern = unchanged.T.astype(float) @ tests == 0
+    return np.asarray((pattern & pattern.T) | np.eye(len(theta), dtype=bool))
+
+
+def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
+    """Along which parameters the gradient is the same after each test's move, (T, P)."""
     # Away from θ, where products of parameters may happen to be zero.
     rng = np.random.default_rng(tests.shape)
     steps = STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
     start = theta + steps[-1]
     gradients = gradient(np.vstack([start, start + tests * steps[:-1]]))[1]
-    unchanged = gradients[1:] == gradients[0]  # never where they are not finite
-    pattern = unchanged.T.astype(float) @ tests == 0
-    return np.asarray((pattern & pattern.T) | np.eye(len(theta), dtype=bool))
+    return np.asarray(gradients[1:] == gradients[0])  # never where they are not finite
+
+
+def _sparse_meetings(unchanged: Pattern, tests: Pattern) -> Matrix:
+    """The pattern of `meetings` as a sparse matrix."""
+    p = tests.shape[1]
+    moved, rows = tests.astype(np.float32), []
+    for start in range(0, p, _AT_ONCE):
+        some = unchanged[:, start : start + _AT_ONCE].T.astype(np.float32)
+        rows.append(sparse.csr_array((some @ moved == 0).astype(np.int8)))
+    pattern = sparse.vstack(rows, format="csr")
+    both = pattern.multiply(pattern.T)
+    return Matrix(both + sparse.eye_array(p, dtype=np.int8))
+
+
+def _by_blocks(gradient: Gradient, theta: Float, scale: Float, blocks: Blocks) -> Matrix | None:
+    """The Hessian of parameters in groups; None if it fails the guard of `_guarded`."""
+    step, p, shared = STEP * scale, len(theta), blocks.shared
+    across = step * np.random.default_rng(p).uniform(-1.0, 1.0, p)
+    colour = np.where(blocks.group < 0, 0, len(shared)) + blocks.place
+    of_colour = colour == np.arange(colour.max() + 1)[:, None]
+    *moved, expected = _differences(gradient, theta, np.vstack([of_colour * step, across]))
+    pieces = [(np.array(moved)[: len(shared)].T / step[shared], np.arange(p)[:, None], shared)]
+    local = np.array(moved)[len(shared) :]
+    for block in blocks.members:
+        pieces.append((_along_groups(local, block, step), block[:, :, None], block[:, None, :]))
+    below = blocks.placed(pieces)
+    # Entries between local and shared parameters are read once, all others at both places.
+    one = sparse.diags_array((blocks.group >= 0).astype(float)) @ below
+    one = one @ sparse.diags_array((blocks.group < 0).astype(float))
+    hessian = Matrix(0.5 * (below - one + (below - one).T) + one + one.T)
+    error = np.abs(hessian @ across - expected)
+    allowed = _APART * (abs(hessian) @ step) + _NEGLIGIBLE * STEP / scale
+    return hessian if np.all(error <= allowed) else None
+
+
+def _along_groups(local: Float, block: NDArray[np.intp], step: Float) -> Float:
+    """Second derivatives between the parameters of each group, (J, b, b), from differences."""
+    width = block.shape[1]
+    return np.asarray(local[:width][:, block].transpose(1, 2, 0) / step[block][:, None, :])
 
 
 def colours(pattern: Pattern) -> NDArray[np.intp]:

@@ -21,7 +21,9 @@ from stancoreset.selection.hermite import (
     MAX_CANDIDATES,
     AllRows,
     HermiteProjection,
+    LocalSelection,
     project_hermite,
+    select_locally,
 )
 from stancoreset.selection.projection import (
     Projection,
@@ -45,6 +47,7 @@ __all__ = [
     "Coreset",
     "Expansion",
     "HermiteProjection",
+    "LocalSelection",
     "Projection",
     "Remainder",
     "TaylorProjection",
@@ -68,6 +71,7 @@ __all__ = [
     "project_taylor",
     "row_columns",
     "select",
+    "select_locally",
     "stable_share",
     "thin",
     "whitened",

@@ -12,9 +12,12 @@ is replaced by h² (1 − exp(−u − u²/2 − u³/3)) with u = t²/h². It is
 seventh order, for the exponent is the beginning of log(1 − u): a sum over a hundred directions
 shows terms of fourth order.
 
-With more than a thousand coordinates R is a diagonal and the few axes that matter most, found
-by Lanczos' method: p² numbers would cost NUTS more than the rows do. The omitted part is
-reported, and the certificate sees its effect.
+With many groups R is a block arrow (`stancoreset.selection.arrows`), complete in O(p) numbers, and
+what is negative of it lies along the coordinates that groups share: rows of a group are selected
+so that they curve its log likelihood less than all of its data do. With more than a thousand
+coordinates of any other kind R is a diagonal and the few axes that matter most, found by Lanczos'
+method: p² numbers would cost NUTS more than the rows do. The omitted part is reported, and the
+certificate sees its effect.
 
 Only the likelihood is expanded; the prior stays exact in Stan. Gradient and Hessian of a
 likelihood are those of the posterior minus those of the prior, and the prior is common to
@@ -30,20 +33,23 @@ coreset is ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.files import atomic_path, reading
+from stancoreset.rows import AnyMatrix, Blocks, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.expansion import Expansion
 
 __all__ = ["ControlVariate", "control_variate", "stable_share", "sum_of_controls"]
@@ -62,6 +68,8 @@ _AXES = 100
 # Width at which a direction is quadratic to machine precision.
 _UNBOUNDED = 1e9
 _NAMES = ("param_names", "left_out")
+# Names of an arrow's parts in files.
+_ARROW, _PARTS = "arrow_", ("shared", "cross", "pairs", "values")
 _SCALARS = ("least_eigenvalue", "share", "penalty", "left_over")
 
 
@@ -91,6 +99,8 @@ class ControlVariate:
         o_j: zero, except in negative directions of merged coresets.
     diagonal : ndarray, shape (p,)
         d in R = diag(d) + Σ_j r_j a_j a_jᵀ; zero unless there are many coordinates.
+    arrow : Arrow, optional
+        What is to be added to diag(d) for many groups, in place of axes.
     least_eigenvalue : float
         Smallest eigenvalue of R in units of the posterior's precision; negative if the
         rows curve the log likelihood more than all data do.
@@ -120,17 +130,22 @@ class ControlVariate:
     left_out: tuple[str, ...] = ()
     penalty: float = 0.0
     left_over: float = 0.0
+    arrow: Arrow | None = field(default=None, repr=False)
 
     def value(self, draws: Float) -> Float:
         """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
         u = ((delta @ self.axes.T - self.offset) / self.width) ** 2
         bent = -(self.width**2) * np.expm1(-u * (1 + u * (0.5 + u / 3)))
-        return delta @ self.gradient - 0.5 * (bent @ self.curvature + delta**2 @ self.diagonal)
+        beside = 0.0 if self.arrow is None else self.arrow.value(delta)
+        squares = bent @ self.curvature + delta**2 @ self.diagonal
+        return np.asarray(delta @ self.gradient - 0.5 * squares - beside)
 
     @property
-    def matrix(self) -> Float:
-        """R, (p, p)."""
+    def matrix(self) -> AnyMatrix:
+        """R, (p, p), sparse for many groups."""
+        if self.arrow is not None:
+            return Matrix(self.arrow.matrix + sparse.diags_array(self.diagonal))
         return np.asarray((self.axes.T * self.curvature) @ self.axes) + np.diag(self.diagonal)
 
     def describe(self) -> dict[str, Any]:
@@ -144,23 +159,29 @@ class ControlVariate:
             "rank": len(self.curvature),
             "left_over": self.left_over,
             "left_out": list(self.left_out),
+            "arrow": 0 if self.arrow is None else self.arrow.size,
         }
 
     def save(self, path: Path) -> None:
         """Save to an ``.npz`` file."""
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
             names = {key: np.array(getattr(self, key), dtype=str) for key in _NAMES}
-            np.savez(stream, **{**vars(self), **names})
+            parts = {} if self.arrow is None else vars(self.arrow)
+            arrow = {f"{_ARROW}{key}": value for key, value in parts.items()}
+            own = {key: value for key, value in vars(self).items() if key != "arrow"}
+            np.savez(stream, **{**own, **names, **arrow})
 
     @classmethod
     def load(cls, path: Path) -> ControlVariate:
         """Read what `save` wrote; an OutputError is raised if the file is damaged."""
         with reading(path):
             with np.load(path, allow_pickle=False) as stored:
-                values: Mapping[str, Any] = {name: stored[name] for name in stored.files}
+                values: dict[str, Any] = {name: stored[name] for name in stored.files}
             scalars = {key: float(values[key]) for key in _SCALARS}
             names = {key: tuple(str(name) for name in values[key]) for key in _NAMES}
-            control = cls(**{**values, **scalars, **names})
+            parts = {key: values.pop(f"{_ARROW}{key}", None) for key in _PARTS}
+            arrow = None if parts["shared"] is None else Arrow(**parts)
+            control = cls(**{**values, **scalars, **names}, arrow=arrow)
             control._require_shapes()
         return control
 
@@ -178,8 +199,13 @@ class ControlVariate:
             "offset": (r,),
             "diagonal": (p,),
         }
+        held = dict(vars(self))
+        if self.arrow is not None:
+            held |= vars(self.arrow)
+            expected |= {"cross": (p, len(self.arrow.shared))}
+            expected |= {"pairs": (len(self.arrow.values), 2)}
         for name, shape in expected.items():
-            array = getattr(self, name)
+            array = held[name]
             if array.shape != shape or not np.isfinite(array).all():
                 raise OutputError(
                     f"{name} has shape {array.shape}, expected finite numbers of shape {shape}"
@@ -210,10 +236,22 @@ def control_variate(
     curvature = 0.5 * (curvature + curvature.T)
     scale = expansion.scale[columns]
     diagonal, left_over = np.zeros(len(columns)), 0.0
-    if len(columns) <= MAX_DENSE:
+    arrow, axes, values = None, np.zeros((0, len(columns))), np.zeros(0)
+    blocks = Blocks.of(curvature) if is_sparse(curvature) else None
+    if blocks is not None:
+        curvature = Matrix(curvature)
+        least = _lowest_under(curvature, expansion.factor)
+        positive, axes, values = _positive_arrow(Matrix(curvature), blocks, expansion, scale)
+        beside = curvature - positive - Matrix(axes.T * values) @ Matrix(axes)
+        units = sparse.diags_array(scale)
+        left_over = float(abs(units @ beside @ units).max())
+        diagonal, arrow = positive.diagonal(), Arrow.of(positive, blocks)
+    elif len(columns) <= MAX_DENSE:
+        curvature = _dense(curvature)
         axes, values, least = _diagonal(curvature, expansion.factor)
     else:
-        least = _lowest(expansion.factor.T @ curvature @ expansion.factor)
+        curvature = _dense(curvature)
+        least = _lowest_under(curvature, expansion.factor)
         diagonal, axes, values, left_over = _diagonal_and_axes(curvature, scale)
     return ControlVariate(
         centre=centre,
@@ -229,7 +267,35 @@ def control_variate(
         left_over=left_over,
         least_eigenvalue=least,
         left_out=left_out,
+        arrow=arrow,
     )
+
+
+def _positive_arrow(
+    curvature: Matrix, blocks: Blocks, expansion: Expansion, scale: Float
+) -> tuple[Matrix, Float, Float]:
+    """R as an arrow without negative eigenvalues, and negative axes of the shared coordinates."""
+    units, back = sparse.diags_array(scale), sparse.diags_array(1 / scale)
+    positive, vectors, values = blocks.semidefinite(Matrix(units @ curvature @ units))
+    axes = np.zeros((len(values), len(scale)))
+    axes[:, blocks.shared] = vectors.T / scale[blocks.shared]
+    spread = np.linalg.norm(np.asarray(expansion.factor.T @ axes.T), axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    return Matrix(back @ positive @ back), axes / spread[:, None], -values * spread**2
+
+
+def _dense(matrix: AnyMatrix) -> Float:
+    return matrix.toarray() if isinstance(matrix, Matrix) else matrix
+
+
+def _lowest_under(matrix: AnyMatrix, factor: AnyMatrix) -> float:
+    """Compute the smallest eigenvalue of FᵀMF without forming it."""
+    size = len(factor.diagonal())
+
+    def times(z: Float) -> Float:
+        return np.asarray(factor.T @ (matrix @ (factor @ z)))
+
+    return _lowest(LinearOperator((size, size), matvec=times, dtype=np.float64))
 
 
 def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, float]:
@@ -240,9 +306,11 @@ def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, float]:
     return axes, values[kept], float(values[0])
 
 
-def _lowest(matrix: Float) -> float:
+def _lowest(matrix: Any) -> float:
     """Compute the smallest eigenvalue by Lanczos' method."""
-    return float(eigsh(matrix, k=1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
+    start = np.random.default_rng(matrix.shape).standard_normal(matrix.shape[0])
+    found = eigsh(matrix, k=1, which="SA", tol=1e-3, v0=start, return_eigenvectors=False)
+    return float(found[0])
 
 
 def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, float]:
@@ -278,14 +346,21 @@ def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> Contro
         rising = control.curvature < 0
         falling = (control.axes[~rising].T * control.curvature[~rising]) @ control.axes[~rising]
         falling += np.diag(control.diagonal)
+        if control.arrow is not None:
+            falling += control.arrow.matrix.toarray()
         gradient += control.gradient - falling @ shift
         curvature += falling
         axes, width = control.axes[rising], control.width[rising]
         bent.append((axes, control.curvature[rising], width, control.offset[rising] - axes @ shift))
     # Precisions add: the posterior of all parts is narrower than each part's.
     scale = np.sum([control.scale**-2 for control in controls], axis=0) ** -0.5
-    diagonal = np.zeros(len(gradient))
-    if len(gradient) <= MAX_DENSE:
+    diagonal, arrow = np.zeros(len(gradient)), None
+    many = all(control.arrow is not None for control in controls)
+    blocks = Blocks.of(curvature) if many else None
+    if blocks is not None:
+        diagonal, arrow = np.diag(curvature).copy(), Arrow.of(Matrix(curvature), blocks)
+        axes, values = np.zeros((0, len(gradient))), np.zeros(0)
+    elif len(gradient) <= MAX_DENSE:
         axes, values, *_ = _diagonal(curvature, np.diag(scale))
     else:
         diagonal, axes, values, *_ = _diagonal_and_axes(curvature, scale)
@@ -303,6 +378,7 @@ def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> Contro
         diagonal=diagonal,
         least_eigenvalue=min(control.least_eigenvalue for control in controls),
         share=min(control.share for control in controls),
+        arrow=arrow,
     )
 
 
@@ -315,7 +391,7 @@ def stable_share(control: ControlVariate, expansion: Expansion) -> float:
     full = -factor.T @ expansion.hessian @ factor
     rows = full - factor.T @ control.matrix @ factor
     low, high = 0.0, 1.0
-    few = len(full) <= MAX_DENSE
+    few = full.shape[0] <= MAX_DENSE and not is_sparse(full)
     for _ in range(30 if few else 8):
         middle = 0.5 * (low + high)
         rest = full - middle * rows

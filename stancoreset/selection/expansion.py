@@ -14,6 +14,7 @@ quadrature.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,9 @@ from scipy.linalg import eigh
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
-from stancoreset.reference import Reference
+from stancoreset.reference import GaussianFit, Reference
 from stancoreset.reference.expected import Expected, no_sums
-from stancoreset.rows import FullData, Hessians
+from stancoreset.rows import AnyMatrix, FullData, Hessians, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
@@ -50,12 +51,12 @@ class Expansion:
     gradient : ndarray, shape (p,)
     tangent : ndarray, shape (p,)
         The gradient at ψ₀ itself, of which `gradient` may be an average.
-    hessian : ndarray, shape (p, p)
+    hessian : ndarray or sparse matrix, shape (p, p)
     scale : ndarray, shape (P,)
         Posterior standard deviations, which scale the steps of finite differences.
-    factor : ndarray, shape (p, p)
+    factor : ndarray or sparse matrix, shape (p, p)
         F with F Fᵀ the posterior covariance of ψ.
-    prior_hessian : ndarray, shape (P, P)
+    prior_hessian : ndarray or sparse matrix, shape (P, P)
         ∇² log prior(ψ₀), which every posterior's Hessian contains.
     param_names : tuple of str
         Names of all unconstrained coordinates.
@@ -70,17 +71,17 @@ class Expansion:
     value: float
     gradient: Float = field(repr=False)
     tangent: Float = field(repr=False)
-    hessian: Float = field(repr=False)
+    hessian: AnyMatrix = field(repr=False)
     scale: Float = field(repr=False)
-    factor: Float = field(repr=False)
-    prior_hessian: Float = field(repr=False)
+    factor: AnyMatrix = field(repr=False)
+    prior_hessian: AnyMatrix = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     points: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
 
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
-    ) -> tuple[Float, Float]:
+    ) -> tuple[Float, AnyMatrix]:
         """Gradient (p,) and Hessian (p, p) of some rows, averaged as those of the full data are.
 
         Parameters
@@ -98,11 +99,11 @@ class Expansion:
         columns = self.columns
         if self.expected is not None and rows is not None:
             expected = self.expected.of([rows])
-            return expected.gradient[columns], expected.hessian[np.ix_(columns, columns)]
+            return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
         found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
-        hessian = (found - self.prior_hessian)[np.ix_(columns, columns)]
+        hessian = _part(found - self.prior_hessian, columns)
         return gradient.mean(axis=0)[columns], hessian
 
     @property
@@ -119,7 +120,8 @@ class Expansion:
     def terms(self, draws: Float) -> tuple[Float, Float]:
         """First- and second-order terms of L at each draw, (S,) each."""
         delta = draws[:, self.columns] - self.centre[self.columns]
-        return delta @ self.gradient, 0.5 * np.sum((delta @ self.hessian) * delta, axis=1)
+        bent = np.asarray(delta @ self.hessian)
+        return delta @ self.gradient, 0.5 * np.sum(bent * delta, axis=1)
 
     def left(self, reference: Reference) -> Float:
         """What the quadratic leaves of L at the reference's draws, up to a constant, (S,).
@@ -176,7 +178,8 @@ def expand(
             "whose mean lies inside, or control_variate=False"
         )
     try:
-        if reference.method == "laplace":  # its precision is the posterior's negative Hessian
+        known = reference.method == "laplace" and gaussian.blocks is None
+        if known:  # a Laplace fit's precision is the posterior's negative Hessian
             inverse = np.linalg.inv(gaussian.chol)
             posterior = -inverse.T @ inverse
         else:
@@ -187,8 +190,9 @@ def expand(
     except ReferenceFitError as error:
         raise ControlError(f"{error}; or leave the quadratic out: control_variate=False") from None
     likelihood_gradient = (gradient - prior_gradient)[0][columns]
-    hessian = hessian[np.ix_(columns, columns)]
-    if not (np.all(np.isfinite(likelihood_gradient)) and np.all(np.isfinite(hessian))):
+    hessian = _part(hessian, columns)
+    seconds = hessian.data if is_sparse(hessian) else hessian
+    if not (np.all(np.isfinite(likelihood_gradient)) and np.all(np.isfinite(seconds))):
         raise ControlError(
             "a derivative of the log likelihood is not finite at the control variate's centre, "
             f"{_point(full.param_names, centre)}; give another reference, or control_variate=False"
@@ -201,7 +205,7 @@ def expand(
         tangent=likelihood_gradient,
         hessian=hessian,
         scale=gaussian.sd,
-        factor=_square_root(gaussian.cov[np.ix_(columns, columns)]),
+        factor=_factor(gaussian, columns),
         prior_hessian=prior,
         param_names=full.param_names,
     )
@@ -237,7 +241,7 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
     return replace(
         expansion,
         gradient=found.gradient[columns],
-        hessian=found.hessian[np.ix_(columns, columns)],
+        hessian=_part(found.hessian, columns),
         expected=expected,
     )
 
@@ -264,6 +268,20 @@ def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Fl
 def _point(names: tuple[str, ...], theta: Float) -> str:
     shown = ", ".join(f"{n} = {x:.4g}" for n, x in list(zip(names, theta, strict=True))[:4])
     return f"{shown}{', …' if len(theta) > 4 else ''} (unconstrained)"
+
+
+def _part(matrix: AnyMatrix, columns: NDArray[np.intp]) -> AnyMatrix:
+    """Rows and columns of a matrix."""
+    if isinstance(matrix, Matrix):
+        return matrix if len(columns) == matrix.shape[0] else matrix[columns][:, columns]
+    return matrix[np.ix_(columns, columns)]
+
+
+def _factor(gaussian: GaussianFit, columns: NDArray[np.intp]) -> AnyMatrix:
+    """F of the Gaussian's distribution of some coordinates."""
+    if gaussian.blocks is not None and len(columns) == len(gaussian.mean):
+        return cast("Matrix", gaussian.chol)
+    return _square_root(gaussian.cov[np.ix_(columns, columns)])
 
 
 def _square_root(cov: Float) -> Float:

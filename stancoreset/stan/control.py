@@ -3,9 +3,13 @@
     log density += gᵀδ − ½ Σ_i d_i δ_i² − ½ Σ_j r_j h_j² b(t_j²/h_j²),      t = A δ − o
     b(u) = 1 − exp(−u − u²/2 − u³/3)
 
+and with many groups, which meet only through the coordinates s that they share,
+
+    log density −= δᵀ K δ_s + Σ_e v_e δ_a(e) δ_b(e)
+
 with δ = ψ − ψ₀ and ψ the unconstrained coordinates of the parameters, or of what the rows see of
-them (`stancoreset.stan.likelihood`); see `stancoreset.selection.control_variates`. ψ₀, g, d, A, r,
-h and o are data; of size zero, they leave the program as it was.
+them (`stancoreset.stan.likelihood`); see `stancoreset.selection.control_variates`. All else are
+data; of size zero, they leave the program as it was.
 
 The rows' log likelihoods are generated only if the data ask for them. Compiling takes half a
 minute, so one executable does everything; evaluating densities and sampling pay for no row.
@@ -40,6 +44,7 @@ Float = NDArray[np.float64]
 _STEMS = (
     "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
     "diagonal", "psi", "bent", "log_lik", "seen", "values",
+    "shared_size", "pairs_size", "shared", "cross", "first", "second", "mixed",
 )  # fmt: skip
 
 #: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
@@ -61,7 +66,8 @@ class Controlled:
     names : mapping of str to str
         Names of the term's data in the program: ``size``, ``rank``, ``centre``,
         ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
-        ``diagonal`` (d), and ``start``: how many coordinates stand before those of each
+        ``diagonal`` (d), ``shared`` (s), ``cross`` (Kᵀ), ``first`` (a), ``second`` (b),
+        ``mixed`` (v), and ``start``: how many coordinates stand before those of each
         covered parameter; ``log_lik`` and ``seen``: whether rows' log likelihoods, and ψ as
         ``values``, are generated.
     seen : tuple of str
@@ -95,11 +101,19 @@ class Controlled:
         width: Float,
         offset: Float,
         diagonal: Float,
+        shared: NDArray[np.intp] | None = None,
+        cross: Float | None = None,
+        pairs: NDArray[np.intp] | None = None,
+        mixed: Float | None = None,
     ) -> dict[str, Any]:
-        """The term's data: `centre`, `gradient`, `diagonal` (p,), `axes` (r, p), all others (r,).
+        """The term's data: `centre`, `gradient`, `diagonal` (p,), `axes` (r, p), others (r,).
 
-        `start` has one number for each covered parameter.
+        `start` has one number for each covered parameter. Of many groups there are `shared` (G,),
+        `cross` (p, G), `pairs` (e, 2) and `mixed` (e,), with numbers of coordinates from 0.
         """
+        nowhere = np.zeros(0, dtype=np.int64)
+        shared = nowhere if shared is None else shared
+        pairs = nowhere.reshape(0, 2) if pairs is None else pairs
         values = {
             "size": len(centre),
             "rank": len(curvature),
@@ -111,6 +125,13 @@ class Controlled:
             "width": width,
             "offset": offset,
             "diagonal": diagonal,
+            "shared_size": len(shared),
+            "pairs_size": len(pairs),
+            "shared": shared + 1,
+            "cross": np.zeros((0, len(centre))) if cross is None else cross.T,
+            "first": pairs[:, 0] + 1,
+            "second": pairs[:, 1] + 1,
+            "mixed": np.zeros(0) if mixed is None else mixed,
         }
         return {self.names[key]: value for key, value in values.items()}
 
@@ -226,6 +247,10 @@ _DATA = (
     " vector[{size}] {centre}; vector[{size}] {gradient};"
     " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
     " vector[{rank}] {offset}; vector[{size}] {diagonal};"
+    " int<lower=0> {shared_size}; int<lower=0> {pairs_size};"
+    " array[{shared_size}] int {shared}; matrix[{shared_size}, {size}] {cross};"
+    " array[{pairs_size}] int {first}; array[{pairs_size}] int {second};"
+    " vector[{pairs_size}] {mixed};"
 )
 _VALUES = """\
   vector[{seen} ? {size} : 0] {values};
@@ -246,6 +271,8 @@ _TERM = """
     target += dot_product({gradient} - 0.5 * {diagonal} .* {psi}, {psi})
               + 0.5 * dot_product({curvature} .* square({width}),
                                   expm1(-{bent} .* (1 + {bent} .* (0.5 + {bent} / 3))));
+    if ({shared_size} > 0) target += -dot_product({psi}[{shared}], {cross} * {psi});
+    if ({pairs_size} > 0) target += -dot_product({mixed}, {psi}[{first}] .* {psi}[{second}]);
   }}
 """
 

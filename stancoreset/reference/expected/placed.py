@@ -12,6 +12,7 @@ from stancoreset.engines import Float
 from stancoreset.parallel import available_cores, one_blas_thread, side_by_side
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected.functions import RowFunction
+from stancoreset.rows import AnyMatrix, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 __all__ = ["Placed", "blocks", "in_threads"]
@@ -24,12 +25,13 @@ _BLOCK = 4_096
 class Placed:
     """Distribution of rows' predictors where the coefficients, and λ after them, follow q.
 
-    `mean` (n,) is μ_n; `own` (n, r) is s_n z_n without its part along v; `along` and `across` (n,)
-    are s_n vᵀz_n and the length of `own`, with one predictor zero and s_n. `other` holds λ₀ and τ.
+    `mean` (n,) is μ_n; `own` (n, r) is s_n z_n without its part along v, sparse if F is; `along`
+    and `across` (n,) are s_n vᵀz_n and the length of `own`, with one predictor zero and s_n.
+    `other` holds λ₀ and τ.
     """
 
     mean: Float = field(repr=False)
-    own: Float = field(repr=False)
+    own: AnyMatrix = field(repr=False)
     along: Float = field(repr=False)
     across: Float = field(repr=False)
     other: tuple[float, float] = (0.0, 0.0)
@@ -38,6 +40,8 @@ class Placed:
     def of(cls, rows: GlmRows, function: RowFunction, q: GaussianFit) -> Placed:
         """Place rows under q."""
         count = len(q.mean) - function.shared
+        if is_sparse(q.chol):
+            return cls._of_groups(rows, function, q, count)
         own, mean = np.asarray(rows.z.times(q.chol[:count])), rows.predictor(q.mean[:count])
         along, other = np.zeros(len(rows)), (0.0, 0.0)
         if function.shared:
@@ -47,6 +51,22 @@ class Placed:
             along = own @ v
             own -= np.outer(along, v)
         return cls(mean, own, along, np.sqrt(np.einsum("ij,ij->i", own, own)), other)
+
+    @classmethod
+    def _of_groups(cls, rows: GlmRows, function: RowFunction, q: GaussianFit, count: int) -> Placed:
+        """The same with entries of `own` along shared coordinates and the row's group only."""
+        own, mean = Matrix(rows.z.sparse() @ q.chol[:count]), rows.predictor(q.mean[:count])
+        squares = np.asarray((own**2).sum(axis=1), dtype=np.float64).reshape(-1)
+        along: Float = np.zeros(len(rows))
+        other = (0.0, 0.0)
+        if function.shared:
+            last = q.chol[[count]]
+            spread = float(np.sqrt((last**2).sum()))
+            other, v = (float(q.mean[-1]), spread), last / (spread or 1.0)
+            along = (own @ v.T).toarray()[:, 0]
+            own = Matrix(own - Matrix(along[:, None]) @ v)
+        across: Float = np.sqrt(np.maximum(squares - along**2, 0.0))
+        return cls(mean, own, along, across, other)
 
 
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.reference.base import GaussianFit
@@ -22,7 +25,7 @@ from stancoreset.reference.expected.functions import (
 )
 from stancoreset.reference.expected.placed import Placed, blocks, in_threads
 from stancoreset.reference.expected.quadrature import one_predictor, two_predictors
-from stancoreset.rows import FullData
+from stancoreset.rows import MANY, AnyMatrix, FullData, Matrix, is_sparse
 from stancoreset.rows.glm import GlmKernel, GlmRows
 
 __all__ = ["Expected", "ExpectedRows", "expected_rows", "no_sums"]
@@ -38,7 +41,7 @@ class ExpectedRows:
 
     value: float
     gradient: Float = field(repr=False)
-    hessian: Float = field(repr=False)
+    hessian: AnyMatrix = field(repr=False)
 
     def __add__(self, other: ExpectedRows) -> ExpectedRows:
         return ExpectedRows(
@@ -68,12 +71,17 @@ class Expected:
         """E_q of L, ∇L (P,) and ∇²L (P, P), of rows with weights."""
         function, along = row_function(self.kernel), of_coefficients(self.kernel, self.q)
         places, size = coordinates(self.kernel), len(self.q.mean)
-        value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
+        value, gradient = 0.0, np.zeros(size)
+        hessian: AnyMatrix = Matrix((size, size)) if size >= MANY else np.zeros((size, size))
         for chunk in chunks:
             found = expected_rows(chunk, function, along)
             value += found.value
             np.add.at(gradient, places, found.gradient)
-            np.add.at(hessian, (places[:, None], places), found.hessian)
+            if isinstance(found.hessian, Matrix) and isinstance(hessian, Matrix):
+                hessian = Matrix(hessian + _scattered(found.hessian, places, size))
+            else:
+                hessian = np.asarray(hessian.toarray() if isinstance(hessian, Matrix) else hessian)
+                np.add.at(hessian, (places[:, None], places), found.hessian)
         return ExpectedRows(value, gradient, hessian)
 
 
@@ -83,6 +91,13 @@ def no_sums(full: FullData) -> str:
     if stored is not None and not stored.is_read_here:
         reason = "its rows are read by the workers of a cluster alone"
     return reason
+
+
+def _scattered(matrix: Matrix, places: NDArray[np.intp], size: int) -> Matrix:
+    """A sparse matrix between these places of a larger one."""
+    entries = matrix.tocoo()
+    where = places[entries.row], places[entries.col]
+    return Matrix((entries.data, where), shape=(size, size))
 
 
 def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:
@@ -102,7 +117,9 @@ def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> Expec
     if function.shared:
         other, mixed, twice = found[3], rows.z.transposed_times(found[4]), float(found[5].sum())
         gradient = np.append(gradient, other.sum())
-        hessian = np.block([[hessian, mixed[:, None]], [mixed, np.array([twice])]])
+        parts: Any = [[hessian, mixed[:, None]], [mixed[None], np.array([[twice]])]]
+        many = is_sparse(hessian)
+        hessian = sparse.block_array(parts, format="csr") if many else np.block(parts)
     return ExpectedRows(float(value.sum()), gradient, hessian)
 
 

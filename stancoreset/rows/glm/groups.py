@@ -22,7 +22,7 @@ from stancoreset.stan.syntax import nodes as n
 __all__ = ["Names", "Parameters", "group_terms"]
 
 # Largest total number of group columns: second derivatives are a dense matrix of that size.
-_MAX_COLUMNS = 1_000
+_MAX_COLUMNS = 20_000
 
 
 @dataclass(frozen=True)

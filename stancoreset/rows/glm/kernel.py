@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from stancoreset.engines import Float
+from stancoreset.rows.blocks import AnyMatrix, Matrix
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
 from stancoreset.rows.glm.series import Series, order_needed
 
@@ -228,7 +229,7 @@ class GlmKernel:
             gradient[:, self.coefficients.scale] += along_scale
         return value, gradient
 
-    def _hessian(self, rows: GlmRows, theta: Float) -> Float:
+    def _hessian(self, rows: GlmRows, theta: Float) -> AnyMatrix:
         """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; for the normal also along log σ."""
         coefficients, one = self.coefficients, theta[None]
         eta = rows.predictor(coefficients.of(one)[0])
@@ -249,13 +250,25 @@ class GlmKernel:
         scale = coefficients.scale
         if self.family == "normal" and isinstance(scale, int):
             across = -2.0 * coefficients.gradient(one, along[None])[0]
+            twice = -2.0 * float(residual @ (rows.y - eta))
+            if isinstance(hessian, Matrix):
+                return hessian + _cross(scale, across, twice)
             hessian[scale] += across
             hessian[:, scale] += across
-            hessian[scale, scale] -= 2.0 * float(residual @ (rows.y - eta))
+            hessian[scale, scale] += twice
         return hessian
 
 
-def _squares(delta: Float, matrix: Float) -> Float:
+def _cross(at: int, across: Float, centre: float) -> Matrix:
+    """A matrix that is zero but for one row, its column, and what is added where they meet."""
+    size = len(across)
+    every, where = np.flatnonzero(across), np.full(np.count_nonzero(across), at)
+    values = np.concatenate([across[every], across[every], [centre]])
+    places = np.concatenate([every, where, [at]]), np.concatenate([where, every, [at]])
+    return Matrix((values, places), shape=(size, size))
+
+
+def _squares(delta: Float, matrix: AnyMatrix) -> Float:
     """δᵀ M δ for each row δ."""
     return np.asarray(np.einsum("si,si->s", delta @ matrix, delta))
 

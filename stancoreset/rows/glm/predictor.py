@@ -19,6 +19,7 @@ from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.errors import DataError
+from stancoreset.rows.blocks import MANY, AnyMatrix, Matrix, is_sparse
 
 __all__ = ["Coefficients", "Design", "GlmRows", "Term", "require_between"]
 
@@ -101,10 +102,12 @@ class Coefficients:
         np.add.at(out.T, scale, (along[:, which] * self.of(draws)[:, which]).T)
         return out
 
-    def hessian(self, theta: Float, along: Float, curvature: Float) -> Float:
+    def hessian(self, theta: Float, along: Float, curvature: AnyMatrix) -> AnyMatrix:
         """Jᵀ H J + Σ_j ∂L/∂c_j ∂²c_j/∂θ²: derivatives (C,) and (C, C) → (P, P)."""
         which, scale = self._scaled
         c, own = self.of(theta[None])[0], self.columns
+        if is_sparse(curvature):
+            return self._sparse_hessian(theta, along, curvature)
         jacobian = np.zeros((len(own), len(theta)))
         jacobian[np.arange(len(own)), own] = 1.0
         jacobian[which, own[which]] = np.exp(theta[scale])
@@ -115,6 +118,22 @@ class Coefficients:
         np.add.at(out, (scale, own[which]), mixed)
         np.add.at(out, (scale, scale), along[which] * c[which])
         return np.asarray(out)
+
+    def _sparse_hessian(self, theta: Float, along: Float, curvature: Matrix) -> Matrix:
+        """The same without the zeros of groups that never meet."""
+        which, scale = self._scaled
+        c, own, size = self.of(theta[None])[0], self.columns, len(theta)
+        factor = np.ones(len(own))
+        factor[which] = np.exp(theta[scale])
+        every = np.arange(len(own))
+        values = np.concatenate([factor, c[which]])
+        places = np.concatenate([every, which]), np.concatenate([own, scale])
+        jacobian = Matrix((values, places), shape=(len(own), size))
+        mixed, twice = along[which] * factor[which], along[which] * c[which]
+        first = np.concatenate([own[which], scale, scale])
+        second = np.concatenate([scale, own[which], scale])
+        bends = Matrix((np.concatenate([mixed, mixed, twice]), (first, second)), shape=(size, size))
+        return Matrix(jacobian.T @ curvature @ jacobian + bends)
 
     def design(self, rows: dict[str, Any]) -> tuple[Design, Float | None]:
         """Build Z and the sum of the offsets (n,)."""
@@ -190,6 +209,11 @@ class Design:
         groups = None if self.groups is None else self.groups.astype(dtype)
         return Design(self.dense.astype(dtype), groups)
 
+    def sparse(self) -> Matrix:
+        """All columns as one sparse matrix."""
+        own = Matrix(self.dense)
+        return own if self.groups is None else sparse.hstack([own, self.groups], format="csr")
+
     def times(self, c: Any, out: Any = None) -> Any:
         """Z c: (C, S) → (n, S), or (C,) → (n,)."""
         width = self.dense.shape[1]
@@ -203,15 +227,18 @@ class Design:
         own = self.dense.T @ residual
         return own if self.groups is None else np.concatenate([own, self._across @ residual])
 
-    def gram(self, weights: Float) -> Float:
-        """Zᵀ diag(w) Z, (C, C)."""
+    def gram(self, weights: Float) -> AnyMatrix:
+        """Zᵀ diag(w) Z, (C, C), sparse if there are many columns."""
         weighted = self.dense * weights[:, None]
         own = self.dense.T @ weighted
         if self.groups is None:
             return own
         across = self.groups.T @ weighted
-        spread = self.groups * weights[:, None]
-        return np.block([[own, across.T], [across, (self.groups.T @ spread).toarray()]])
+        spread = self._across @ (self.groups * weights[:, None])
+        if len(own) + len(across) >= MANY:
+            parts: Any = [[own, across.T], [across, spread]]
+            return sparse.block_array(parts, format="csr")
+        return np.block([[own, across.T], [across, spread.toarray()]])
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 _ROWS = 256
 # Number of rows searched for one of each group, and largest number of groups.
 _LOOK = 20_000
-_GROUPS = 1_000
+_GROUPS = 20_000
 _POINTS = 8
 # Spreads of the parameter values: near zero first, where every row has a density.
 _RADII = (0.1, 0.3, 1.0)

@@ -6,6 +6,7 @@ projection and the series of all rows.
 
 from __future__ import annotations
 
+from stancoreset.selection.hermite.local import LocalSelection, select_locally
 from stancoreset.selection.hermite.projection import (
     MAX_CANDIDATES,
     HermiteProjection,
@@ -17,5 +18,7 @@ __all__ = [
     "MAX_CANDIDATES",
     "AllRows",
     "HermiteProjection",
+    "LocalSelection",
     "project_hermite",
+    "select_locally",
 ]

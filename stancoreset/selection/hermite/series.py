@@ -36,12 +36,14 @@ from stancoreset.reference.expected import (
     pairs_of_orders,
     two_predictors,
 )
+from stancoreset.rows import Blocks, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 __all__ = [
     "MAX_ORDER",
     "HermiteSeries",
     "Part",
+    "grouped_series",
     "hermite_series",
     "joined",
 ]
@@ -106,10 +108,41 @@ def hermite_series(rows: GlmRows, function: RowFunction, q: GaussianFit) -> Herm
     def expand(block: GlmRows) -> HermiteSeries:
         placed = Placed.of(block, function, q)
         parts, values = make(block, function, placed)
-        placed.own[...] /= np.where(placed.across > 0, placed.across, 1.0)[:, None]
-        return HermiteSeries(parts, placed.own, values, block.weights)
+        own = placed.own.toarray() if is_sparse(placed.own) else placed.own
+        own /= np.where(placed.across > 0, placed.across, 1.0)[:, None]
+        return HermiteSeries(parts, own, values, block.weights)
 
     return joined(in_threads(expand, blocks(rows)))
+
+
+def grouped_series(
+    rows: GlmRows, function: RowFunction, q: GaussianFit, groups: Blocks
+) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
+    """The same of rows in groups, with directions along shared coordinates and their own group.
+
+    The columns of q's factor belong to the groups of `groups`. Directions (n, G + b) of different
+    groups have only their first G coordinates in common; their lengths along their group (n,) and
+    the numbers of the groups (n,), −1 for none, are given as well.
+    """
+    make = _of_two if function.shared else _of_one
+    shared, width = groups.shared, groups.widest
+
+    def expand(block: GlmRows) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
+        placed = Placed.of(block, function, q)
+        parts, values = make(block, function, placed)
+        entries = placed.own.tocoo()
+        length = np.where(placed.across > 0, placed.across, 1.0)
+        group, own = np.full(len(block), -1), np.zeros((len(block), width))
+        local = groups.group[entries.col] >= 0
+        row, column = entries.row[local], entries.col[local]
+        group[row], own[row, groups.place[column]] = groups.group[column], entries.data[local]
+        directions = np.hstack([placed.own[:, shared].toarray(), own]) / length[:, None]
+        within = np.linalg.norm(own, axis=1) / length
+        return HermiteSeries(parts, directions, values, block.weights), within, group
+
+    found = in_threads(expand, blocks(rows))
+    series, within, group = zip(*found, strict=True)
+    return joined(series), np.concatenate(within), np.concatenate(group)
 
 
 def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:

@@ -1,0 +1,256 @@
+"""Groups of coordinates that meet only through shared ones, and linear algebra in their order.
+
+Effects of one grouping factor never meet in a row. A Hessian of a hierarchical model is thus a
+block arrow: with s the coordinates that all groups share and j those of a group,
+
+        ⎡ A    C_1ᵀ  C_2ᵀ … ⎤                ⎡ L      0     0  … ⎤
+    Q = ⎢ C_1  D_1           ⎥            F = ⎢ B_1 L  L_1        ⎥      F Fᵀ = Q⁻¹
+        ⎣ C_2        D_2     ⎦                ⎣ B_2 L        L_2  ⎦
+
+with L Lᵀ = (A − Σ_j C_jᵀ D_j⁻¹ C_j)⁻¹, B_j = −D_j⁻¹ C_j and L_j L_jᵀ = D_j⁻¹: given the shared
+coordinates, a Gaussian's groups are independent. Everything costs O(P) numbers, not P².
+
+The same F from draws is the Gaussian of greatest likelihood among those with independent groups
+(a decomposable graphical model): B_j are regression coefficients on the shared coordinates, and
+L_j L_jᵀ the residuals' covariances. Far fewer draws than coordinates are enough for it.
+
+References
+----------
+Lauritzen (1996), Graphical models, sections 5.3 and 6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.sparse.csgraph import connected_components
+
+from stancoreset.engines import Float
+
+__all__ = ["MANY", "AnyMatrix", "Blocks", "Matrix", "entries", "is_sparse"]
+
+#: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
+MANY = 300
+# Coordinates of the largest group, and the largest share of coordinates that all groups share.
+_LARGEST, _SHARED = 20, 0.25
+# Draws for each shared coordinate from which regressions on them are known.
+_DRAWS = 3
+# Eigenvalues that are rounding errors, as a share of the largest entry.
+_NOTHING = 1e-12
+
+Matrix = sparse.csr_array
+#: A matrix as an ndarray, or as a sparse one where there are many groups.
+AnyMatrix: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The group of every coordinate, (P,), from 0; −1 for those that groups share."""
+
+    group: NDArray[np.intp] = field(repr=False)
+
+    @classmethod
+    def of(cls, pattern: Any) -> Blocks | None:
+        """The groups of a symmetric pattern, (P, P), or None if it has no such form.
+
+        The coordinates that meet most others are shared, as few as leave only small groups.
+
+        >>> arrow = np.eye(400)
+        >>> arrow[0] = arrow[:, 0] = 1
+        >>> Blocks.of(arrow).shared
+        array([0])
+        """
+        pattern = Matrix(pattern)
+        pattern = Matrix(abs(pattern) > 0)
+        size = pattern.shape[0]
+        if size < MANY:
+            return None
+        degree = np.diff(pattern.indptr)
+        descending = np.argsort(-degree, kind="stable")
+        fewest, most = 0, int(_SHARED * size)
+        if cls._without(pattern, descending[:most]) is None:
+            return None
+        while fewest < most:
+            middle = (fewest + most) // 2
+            if cls._without(pattern, descending[:middle]) is None:
+                fewest = middle + 1
+            else:
+                most = middle
+        return cls._without(pattern, descending[:most])
+
+    @classmethod
+    def _without(cls, pattern: Matrix, shared: NDArray[np.intp]) -> Blocks | None:
+        """The groups that are left without some coordinates, if all are small."""
+        group = np.full(pattern.shape[0], -1)
+        rest = np.setdiff1d(np.arange(pattern.shape[0]), shared)
+        _, group[rest] = connected_components(pattern[rest][:, rest], directed=False)
+        return cls(group) if np.bincount(group[rest]).max() <= _LARGEST else None
+
+    @cached_property
+    def shared(self) -> NDArray[np.intp]:
+        """Coordinates that groups share, (G,)."""
+        return np.flatnonzero(self.group < 0)
+
+    @cached_property
+    def local(self) -> NDArray[np.intp]:
+        """The other coordinates, ascending."""
+        return np.flatnonzero(self.group >= 0)
+
+    @cached_property
+    def members(self) -> tuple[NDArray[np.intp], ...]:
+        """The coordinates of groups of each size b, (J, b)."""
+        order = self.local[np.argsort(self.group[self.local], kind="stable")]
+        size = np.bincount(self.group[self.local])
+        first = np.cumsum(size) - size
+        return tuple(
+            order[first[size == b][:, None] + np.arange(b)] for b in np.unique(size[size > 0])
+        )
+
+    @cached_property
+    def place(self) -> NDArray[np.intp]:
+        """The number of each coordinate among those of its group, or among the shared ones."""
+        place = np.empty(len(self.group), dtype=np.intp)
+        place[self.shared] = np.arange(len(self.shared))
+        for block in self.members:
+            place[block] = np.arange(block.shape[1])
+        return place
+
+    @property
+    def widest(self) -> int:
+        """Coordinates of the largest group."""
+        return max(block.shape[1] for block in self.members)
+
+    def root(self, precision: Matrix) -> Matrix:
+        """F with F Fᵀ the inverse of a block arrow.
+
+        Raises
+        ------
+        LinAlgError
+            If it is not positive definite.
+        """
+        shared = self.shared
+        cross = precision[:, shared].toarray()
+        schur, parts = cross[shared], []
+        for block, own in self._own(precision):
+            roots = _inverse_roots(own)
+            covariance = roots @ roots.swapaxes(-1, -2)
+            slopes = -covariance @ cross[block]
+            schur = schur + np.einsum("jbg,jbh->gh", cross[block], slopes)
+            parts.append((block, slopes, roots))
+        root = _inverse_roots(schur[None])[0] if len(shared) else schur
+        return self._assembled(root, parts)
+
+    def semidefinite(self, matrix: Matrix) -> tuple[Matrix, Float, Float]:
+        """A block arrow M without what is negative of it, and that along the shared coordinates.
+
+        With Q the first, positive semi-definite, M = Q − V diag(v) Vᵀ, where V (G, r) and v (r,)
+        are along shared coordinates; except that what is negative within a group, given these, is
+        left out.
+        """
+        shared = self.shared
+        cross = matrix[:, shared].toarray()
+        corner, schur, parts = cross[shared], cross[shared].copy(), []
+        least = _NOTHING * max(1.0, float(np.abs(matrix.data).max(initial=0.0)))
+        for block, own in self._own(matrix):
+            values, vectors = np.linalg.eigh(own)
+            kept = values > least
+            vectors = vectors * kept[:, None, :]
+            along = np.einsum("jba,jbg->jag", vectors, cross[block])
+            slopes = along / np.where(kept, values, 1.0)[:, :, None]
+            schur -= np.einsum("jag,jah->gh", along, slopes)
+            beside = vectors @ along
+            parts.append(
+                (
+                    vectors * values[:, None, :] @ vectors.swapaxes(-1, -2),
+                    block[:, :, None],
+                    block[:, None, :],
+                )
+            )
+            parts.append((beside, block[:, :, None], shared))
+            parts.append((beside.swapaxes(1, 2), shared[:, None], block[:, None, :]))
+        values, vectors = np.linalg.eigh(0.5 * (schur + schur.T))
+        negative = values < -least
+        vectors, values = vectors[:, negative], -values[negative]
+        parts.append((corner + (vectors * values) @ vectors.T, shared[:, None], shared))
+        return self.placed(parts), vectors, values
+
+    def root_of_draws(self, centred: Float) -> Matrix | None:
+        """F of draws without their mean, (S, P); None if they are too few."""
+        count, shared = len(centred), self.shared
+        free = count - 1 - len(shared)
+        if count < _DRAWS * len(shared) or free < _DRAWS * self.widest:
+            return None
+        left, singular, right = np.linalg.svd(centred[:, shared], full_matrices=False)
+        root = right.T * (singular / np.sqrt(count - 1))
+        known = singular > 1e-10 * singular.max(initial=0.0)
+        axes, inverse = left[:, known], right[known].T / singular[known]
+        parts = []
+        for block in self.members:
+            own = centred[:, block]
+            slopes = np.einsum("gk,ks->gs", inverse, axes.T) @ own.reshape(count, -1)
+            residual = own - (centred[:, shared] @ slopes).reshape(own.shape)
+            covariance = np.einsum("sja,sjb->jab", residual, residual) / free
+            # A coordinate that is constant keeps a spread of zero.
+            width = np.sqrt(np.einsum("jaa->ja", covariance))
+            width = np.where(width > 0, width, 1.0)
+            correlation = covariance / width[:, :, None] / width[:, None, :]
+            values, vectors = np.linalg.eigh(correlation)
+            roots = width[:, :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+            by_group = slopes.reshape(len(shared), *block.shape).transpose(1, 2, 0)
+            parts.append((block, by_group, roots))
+        return self._assembled(root, parts)
+
+    def _own(self, matrix: Matrix) -> Iterator[tuple[NDArray[np.intp], Float]]:
+        """The diagonal blocks of groups of each size, with their coordinates."""
+        for block in self.members:
+            yield block, entries(matrix, block[:, :, None], block[:, None, :])
+
+    def _assembled(self, root: Float, parts: list[tuple[NDArray[np.intp], Float, Float]]) -> Matrix:
+        """F of L, and of B_j and L_j for the groups of each size."""
+        shared = self.shared
+        pieces = [(root, shared[:, None], shared)]
+        for block, slopes, roots in parts:
+            pieces.append((slopes @ root, block[:, :, None], shared))
+            pieces.append((roots, block[:, :, None], block[:, None, :]))
+        return self.placed(pieces)
+
+    def placed(self, pieces: list[tuple[Float, NDArray[np.intp], NDArray[np.intp]]]) -> Matrix:
+        """A matrix of pieces, each with the rows and columns of its entries, which broadcast."""
+        size = len(self.group)
+        placed = [np.broadcast_arrays(*piece) for piece in pieces]
+        values, rows, columns = (np.concatenate([p[k].ravel() for p in placed]) for k in range(3))
+        return Matrix((values, (rows, columns)), shape=(size, size))
+
+
+def is_sparse(matrix: AnyMatrix) -> bool:
+    """Whether a matrix is sparse."""
+    return bool(sparse.issparse(matrix))
+
+
+def entries(matrix: Matrix, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Float:
+    """Entries of a sparse matrix at places whose indices broadcast."""
+    rows, columns = np.broadcast_arrays(rows, columns)
+    found: AnyMatrix = matrix[rows.ravel(), columns.ravel()]
+    return np.asarray(found.toarray() if is_sparse(found) else found).reshape(rows.shape)
+
+
+def _inverse_roots(matrices: Float) -> Float:
+    """F with F Fᵀ the inverse of each positive definite matrix, (J, b, b), or a LinAlgError."""
+    scale = np.einsum("jaa->ja", matrices)
+    if not np.all(scale > 0):
+        raise LinAlgError("a diagonal entry is not positive")
+    scale = np.sqrt(scale)
+    scaled = matrices / scale[:, :, None] / scale[:, None, :]
+    if len(matrices) == 1:
+        lower = cholesky(scaled[0], lower=True)
+        inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)[None]
+    else:
+        inverse = np.linalg.inv(np.linalg.cholesky(scaled))
+    return np.asarray(inverse.swapaxes(-1, -2) / scale[:, :, None])

@@ -1,0 +1,279 @@
+"""Local selection: rows of a group against what its own rows leave beyond second order.
+
+With groups that are independent under q given the coordinates ζ_s that they share, a row's
+direction has entries along ζ_s and along its own group only. What a group's rows leave, R_j, is a
+function of these, and nearly orthogonal to what another's leave, for they have ζ_s in common only,
+which many rows know well:
+
+    ‖Σ_j (R_j − Σ_m w_m r_m)‖² ≈ Σ_j ‖R_j − Σ_m w_m r_m‖²
+
+So selection falls apart into one small non-negative regression for each group, with the exact
+inner products of `stancoreset.selection.hermite.products`. The regressions are solved by the
+hundred: the candidate whose remainder is closest to what is left enters, and the weights of the
+few that are in, non-negative, are the best of those with any subset of them. Rows enter where they
+help most, until the sum is small.
+
+A quadratic of negative curvature would remain where a group's rows curve the log likelihood more
+than all of its data; weights are lowered until they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import Float
+from stancoreset.reference import GaussianFit
+from stancoreset.reference.expected import RowFunction, in_threads
+from stancoreset.rows import Blocks
+from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, joined
+
+__all__ = ["LocalSelection", "select_locally"]
+
+# Candidates of a group, and most rows that are selected of it.
+_CANDIDATES, _MOST = 48, 4
+# Entries of inner products in a block of groups.
+_ENTRIES = 1 << 21
+# Largest share of a group's curvature that its rows may have.
+_CURVED = 0.95
+# Share of a candidate's squared norm that is added to it where all of them are matched at once.
+_RIDGE = 1e-9
+
+
+@dataclass(frozen=True)
+class LocalSelection:
+    """Rows selected group by group.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (k,)
+        Places among all rows, ascending.
+    weights : ndarray, shape (k,)
+    variance : float
+        Predicted variance of the log weights: what groups' rows leave, summed over groups.
+    alone : float
+        The same without any row.
+    groups : int
+        Number of groups that have rows.
+    """
+
+    rows: NDArray[np.int64] = field(repr=False)
+    weights: Float = field(repr=False)
+    variance: float
+    alone: float
+    groups: int
+
+
+def select_locally(
+    chunks: Sequence[GlmRows],
+    function: RowFunction,
+    q: GaussianFit,
+    blocks: Blocks,
+    *,
+    goal: float,
+    size: int | None = None,
+    seed: int = 0,
+) -> LocalSelection:
+    """Select rows of every group, until what is left has a variance of at most `goal`.
+
+    `q` is the distribution of the coefficients of η, with a sparse factor whose columns belong to
+    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group.
+    """
+    parts = [grouped_series(chunk, function, q, blocks) for chunk in chunks]
+    series = joined([part[0] for part in parts])
+    within, group = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+    batches = list(_batches(series, group, np.random.default_rng([seed, 47])))
+    paths = in_threads(lambda batch: _paths(series, within, batch), batches)
+    left = np.concatenate([path.left for path in paths])
+    steps = _allocated(left, goal, size)
+    rows, weights, start = [], [], 0
+    for path in paths:
+        taken = steps[start : start + len(path.left)]
+        start += len(taken)
+        which = np.arange(len(taken))
+        rows.append(path.rows[which, taken].ravel())
+        weights.append(path.weights[which, taken].ravel())
+    places, heavy = np.concatenate(rows), np.concatenate(weights)
+    some = heavy > 0
+    order = np.argsort(places[some])
+    return LocalSelection(
+        rows=places[some][order],
+        weights=heavy[some][order],
+        variance=float(left[np.arange(len(left)), steps].sum()),
+        alone=float(left[:, 0].sum()),
+        groups=len(left),
+    )
+
+
+def _allocated(left: Float, goal: float, size: int | None) -> NDArray[np.intp]:
+    """The number of steps of each group's path, (J,), of what each leaves, (J, K + 1).
+
+    The steps that gain most are taken first, and none before the one that precedes it.
+    """
+    gains = np.minimum.accumulate(np.maximum(left[:, :-1] - left[:, 1:], 0.0), axis=1)
+    order = np.argsort(-gains.ravel(), kind="stable")
+    order = order[gains.ravel()[order] > 0]
+    if size is None:
+        rest = left[:, 0].sum() - np.cumsum((left[:, :-1] - left[:, 1:]).ravel()[order])
+        size = int(np.searchsorted(-rest, -goal)) + 1 if left[:, 0].sum() > goal else 0
+    return np.bincount(order[:size] // gains.shape[1], minlength=len(left))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Groups of similar sizes: places of rows and of candidates, (J, n) and (J, m).
+
+    Where a group has fewer, weights are zero and `is_candidate` is false.
+    """
+
+    rows: NDArray[np.int64]
+    weights: Float
+    candidates: NDArray[np.int64]
+    is_candidate: NDArray[np.bool_]
+
+
+def _batches(
+    series: HermiteSeries, group: NDArray[np.int64], rng: np.random.Generator
+) -> Iterator[_Batch]:
+    """All groups in batches; candidates are drawn, likelier the larger their remainders."""
+    beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
+    norms = np.linalg.norm(series.values[beyond], axis=0)
+    with np.errstate(divide="ignore"):
+        keys = np.log(norms) + rng.gumbel(size=len(norms))
+    order = np.lexsort((-keys, group))
+    _, first, count = np.unique(group[order], return_index=True, return_counts=True)
+    by_size = np.argsort(count, kind="stable")
+    start = 0
+    while start < len(by_size):
+        stop = len(by_size)
+        while True:
+            width = int(count[by_size[stop - 1]])
+            if stop == start + 1 or (stop - start) * width * min(width, _CANDIDATES) <= _ENTRIES:
+                break
+            stop = start + max(1, (stop - start) // 2)
+        chosen = by_size[start:stop]
+        places = first[chosen][:, None] + np.arange(width)
+        inside = np.arange(width) < count[chosen][:, None]
+        rows = order[np.where(inside, places, first[chosen][:, None])]
+        few = min(width, _CANDIDATES)
+        yield _Batch(
+            rows=rows,
+            weights=np.where(inside, series.weights[rows], 0.0),
+            candidates=rows[:, :few],
+            is_candidate=inside[:, :few],
+        )
+        start = stop
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """Rows (J, K + 1, K) and their weights after each step, and what they leave, (J, K + 1)."""
+
+    rows: NDArray[np.int64]
+    weights: Float
+    left: Float
+
+
+def _paths(series: HermiteSeries, within: Float, batch: _Batch) -> _Paths:
+    """Select up to `_MOST` rows of every group of a batch, one after the other."""
+    gram, target, alone = _products(series, batch)
+    curved, most = _curvatures(series, within, batch)
+    count, width = batch.candidates.shape
+    steps = min(_MOST, width)
+    which = np.arange(count)
+    chosen = np.zeros((count, steps), dtype=np.intp)
+    found = np.zeros((count, steps + 1, steps))
+    left = np.repeat(alone[:, None], steps + 1, axis=1)
+    norm = np.einsum("jmm->jm", gram)
+    usable = batch.is_candidate & (norm > 0)
+    for k in range(steps):
+        weights = found[:, k, :k]
+        rest = target - np.einsum("jkm,jk->jm", gram[which[:, None], chosen[:, :k]], weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = np.maximum(rest / norm, 0.0)
+            if not k:
+                weight = np.minimum(weight, most[:, None] / curved)
+            gain = np.where(usable, (2.0 * rest - weight * norm) * weight, -1.0)
+        chosen[:, k] = np.argmax(gain, axis=1)
+        helps = gain[which, chosen[:, k]] > 0
+        usable[which, chosen[:, k]] = False
+        few = chosen[:, : k + 1]
+        own, along = gram[which[:, None, None], few[:, :, None], few[:, None, :]], target
+        along = target[which[:, None], few]
+        best = _non_negative(own, along)
+        used = np.einsum("jk,jk->j", best, curved[which[:, None], few])
+        best *= np.minimum(1.0, most / np.maximum(used, most * 1e-12 + 1e-300))[:, None]
+        after = alone - 2.0 * np.einsum("jk,jk->j", along, best)
+        after += np.einsum("jk,jkl,jl->j", best, own, best)
+        better = helps & (after < left[:, k])
+        found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
+        found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
+        left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
+    pad = _MOST - steps
+    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
+    return _Paths(
+        rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
+        weights=np.pad(
+            np.pad(found, ((0, 0), (0, pad), (0, 0)), "edge"), ((0, 0), (0, 0), (0, pad))
+        ),
+        left=np.pad(left, ((0, 0), (0, pad)), "edge"),
+    )
+
+
+def _products(series: HermiteSeries, batch: _Batch) -> tuple[Float, Float, Float]:
+    """Inner products of candidates (J, m, m), with their group's sum (J, m), and its norm², (J,).
+
+    The norm is that of the part which candidates can match, if they are not all rows.
+    """
+    beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
+    values, weighted = series.values[:, batch.candidates], series.values[:, batch.rows]
+    weighted = weighted * batch.weights
+    here = series.directions[batch.candidates]
+    gram = np.zeros((*batch.candidates.shape, batch.candidates.shape[1]))
+    target = np.zeros(batch.candidates.shape)
+    with_rows = here @ series.directions[batch.rows].swapaxes(1, 2)
+    with_others = here @ here.swapaxes(1, 2)
+    for power in sorted({series.parts[k].power for k in beyond}):
+        raised, among = with_rows**power, with_others**power
+        for k in beyond:
+            if series.parts[k].power == power:
+                target += values[k] * np.einsum("jmn,jn->jm", raised, weighted[k])
+                gram += values[k][:, :, None] * among * values[k][:, None, :]
+    if batch.rows.shape == batch.candidates.shape:
+        return gram, target, np.einsum("jm,jm->j", batch.weights, target)
+    both = batch.is_candidate[:, :, None] & batch.is_candidate[:, None, :]
+    ridge = _RIDGE * np.einsum("jmm->jm", gram).max(axis=1, initial=1e-300)
+    solid = np.where(both, gram, 0.0) + ridge[:, None, None] * np.eye(gram.shape[1])
+    right = np.where(batch.is_candidate, target, 0.0)
+    nearest = np.linalg.solve(solid, right[:, :, None])[:, :, 0]
+    return gram, target, np.einsum("jm,jm->j", nearest, right)
+
+
+def _curvatures(series: HermiteSeries, within: Float, batch: _Batch) -> tuple[Float, Float]:
+    """Candidates' curvatures along their group (J, m), and most that they may have together."""
+    second = [k for k, part in enumerate(series.parts) if (part.order, part.power) == (2, 2)]
+    bend = np.maximum(-series.values[second[0]], 0.0) * within**2
+    return bend[batch.candidates], _CURVED * np.einsum("jn,jn->j", batch.weights, bend[batch.rows])
+
+
+def _non_negative(gram: Float, target: Float) -> Float:
+    """min wᵀGw − 2 tᵀw over w ≥ 0 of a few rows in each group: the best of all subsets."""
+    size = target.shape[1]
+    best, lowest = np.zeros_like(target), np.zeros(len(target))
+    norm = np.einsum("jkk->jk", gram)
+    ridge = _RIDGE * np.maximum(norm, 1e-300)
+    for count in range(1, size + 1):
+        for some in map(list, combinations(range(size), count)):
+            own = gram[:, some][:, :, some] + ridge[:, some][:, :, None] * np.eye(count)
+            weights = np.linalg.solve(own, target[:, some][:, :, None])[:, :, 0]
+            value = -np.einsum("jk,jk->j", weights, target[:, some])
+            better = (value < lowest) & np.all(weights >= 0, axis=1)
+            lowest = np.where(better, value, lowest)
+            best[better] = 0.0
+            best[np.ix_(better, some)] = weights[better]
+    return best

@@ -1,0 +1,356 @@
+"""Many groups: the quadratic as a block arrow, and rows selected group by group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from agreement import CERTIFIED, assert_agree, of_draws
+from scipy.optimize import nnls
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.engines import resolve_engine
+from stancoreset.engines.controlled import CompiledWithControl
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected import Expected, Placed, expected_rows, row_function
+from stancoreset.rows.blocks import Blocks, Matrix
+from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.rows.glm.predictor import Coefficients, Term
+from stancoreset.selection.arrows import Arrow
+from stancoreset.selection.control_variates import ControlVariate
+from stancoreset.selection.hermite import local
+from stancoreset.selection.hermite.local import select_locally
+from stancoreset.selection.hermite.products import gram
+from stancoreset.selection.hermite.series import grouped_series, hermite_series
+from stancoreset.stan.control import add_control
+from stancoreset.stan.weighted import StanProgram, weighted_program
+
+GROUPS, ROWS = 330, 3_000
+
+
+def make(family="bernoulli_logit", slopes=False, scale=None, seed=0):
+    """Rows in groups, their kernel, and a Gaussian of the coefficients near the posterior."""
+    rng = np.random.default_rng(seed)
+    g = np.concatenate([np.arange(GROUPS), rng.integers(0, GROUPS, ROWS - GROUPS)])
+    x, u = rng.normal(size=(2, ROWS))
+    effects = np.arange(2, 2 + GROUPS)
+    terms = [Term(None, (0,)), Term("x", (1,)), Term(None, tuple(effects), "g")]
+    width = 2 + GROUPS
+    if slopes:
+        terms.append(Term("u", tuple(effects + GROUPS), "g"))
+        width += GROUPS
+    place = width if scale else None
+    kernel = GlmKernel(family, "y", "weights", Coefficients(tuple(terms), place))
+    truth = 0.5 * rng.normal(size=width)
+    eta = truth[0] + truth[1] * x + truth[2:][g]
+    if family == "normal":
+        y = eta + rng.normal(size=ROWS)
+    elif family == "poisson_log":
+        y = rng.poisson(np.exp(eta))
+    else:
+        y = (rng.uniform(size=ROWS) < 1 / (1 + np.exp(-eta))).astype(int)
+    chunk = {"g": g + 1, "x": x, "u": u, "y": y, "weights": rng.integers(1, 3, ROWS).astype(float)}
+    rows = kernel.prepare(chunk)
+    theta = np.append(truth, 0.0) if scale else truth
+    precision = Matrix(-kernel.evaluate("hessian", rows, theta[None])[0])
+    precision = Matrix(precision + Matrix(np.diag(np.full(len(theta), 2.0))))
+    blocks = Blocks.of(precision)
+    return kernel, rows, GaussianFit(theta, blocks.root(precision), blocks), g
+
+
+def dense(q):
+    return GaussianFit(q.mean, q.chol.toarray())
+
+
+SHAPES = {
+    "logistic": {},
+    "slopes": {"slopes": True},
+    "poisson": {"family": "poisson_log"},
+    "normal": {"family": "normal", "scale": True},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def problem(request):
+    return make(**SHAPES[request.param])
+
+
+def test_expectations_under_a_sparse_gaussian_are_those_of_a_dense_one(problem):
+    kernel, rows, q, _ = problem
+    function = row_function(kernel)
+    found, other = (expected_rows(rows, function, one) for one in (q, dense(q)))
+    assert found.value == pytest.approx(other.value)
+    np.testing.assert_allclose(found.gradient, other.gradient, atol=1e-8)
+    together = other.hessian
+    if not isinstance(together, np.ndarray):
+        together = together.toarray()
+    np.testing.assert_allclose(found.hessian.toarray(), together, atol=1e-8)
+    again = Expected(kernel, q).of([rows[:1000], rows[1000:]])
+    np.testing.assert_allclose(again.gradient, found.gradient, atol=1e-8)
+    np.testing.assert_allclose(again.hessian.toarray(), together, atol=1e-8)
+
+
+def test_series_of_groups_are_those_of_all_coordinates(problem):
+    """Inner products of rows of one group, and lengths along the group."""
+    kernel, rows, q, g = problem
+    function = row_function(kernel)
+    found, within, group = grouped_series(rows, function, q, q.blocks)
+    whole = hermite_series(rows, function, dense(q))
+    np.testing.assert_allclose(found.values, whole.values, atol=1e-9)
+    few = np.flatnonzero(g == 5)
+    expected = whole.directions[few] @ whole.directions[few].T
+    np.testing.assert_allclose(found.directions[few] @ found.directions[few].T, expected)
+    assert np.array_equal(group[:, None] == group, g[:, None] == g)
+    own = q.blocks.group >= 0
+    placed = Placed.of(rows, function, dense(q))
+    lengths = np.linalg.norm(placed.own[:, own], axis=1) / placed.across
+    np.testing.assert_allclose(within, lengths)
+
+
+def left_by_group(kernel, rows, q, g, weights):
+    """‖R_j − Σ_m w_m r_m‖² of every group by a dense Gram matrix of its rows."""
+    series = hermite_series(rows, row_function(kernel), dense(q))
+    parts = [part for part in series.parts if part.order > 2]
+    rest = rows.weights - weights
+    return np.array(
+        [rest[at] @ gram(series[at], parts) @ rest[at] for at in (g == j for j in range(GROUPS))]
+    )
+
+
+def test_predicted_variance_is_that_of_dense_gram_matrices(problem):
+    kernel, rows, q, g = problem
+    found = select_locally([rows[:999], rows[999:]], row_function(kernel), q, q.blocks, goal=1e-3)
+    weights = np.zeros(ROWS)
+    weights[found.rows] = found.weights
+    assert np.all(found.weights > 0)
+    assert np.all(np.diff(found.rows) > 0)
+    assert found.groups == GROUPS
+    alone = left_by_group(kernel, rows, q, g, np.zeros(ROWS)).sum()
+    assert found.alone == pytest.approx(alone, rel=1e-6)
+    left = left_by_group(kernel, rows, q, g, weights).sum()
+    assert found.variance == pytest.approx(left, rel=1e-4, abs=1e-9 * alone)
+    assert found.variance < 0.2 * alone
+
+
+def test_the_first_row_of_a_group_is_the_best_of_all():
+    kernel, rows, q, g = make()
+    found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.0, size=10)
+    assert len(found.rows) == 10
+    series = hermite_series(rows, row_function(kernel), dense(q))
+    parts = [part for part in series.parts if part.order > 2]
+    gains = np.zeros(GROUPS)
+    best = np.zeros(GROUPS, dtype=int)
+    for j in range(GROUPS):
+        at = np.flatnonzero(g == j)
+        own = gram(series[at], parts)
+        along = own @ rows.weights[at]
+        weight = np.maximum(along / np.diag(own), 0.0)
+        bend = -series.values[1][at]
+        most = 0.95 * (rows.weights[at] @ bend) / bend  # all directions lie nearly along the group
+        weight = np.minimum(weight, most)
+        gain = 2 * along * weight - np.diag(own) * weight**2
+        gains[j], best[j] = gain.max(), at[np.argmax(gain)]
+    groups = np.argsort(-gains)[:10]
+    assert len(np.intersect1d(g[found.rows], groups)) >= 9
+    assert len(np.intersect1d(found.rows, best[groups])) >= 9
+
+
+def test_variance_of_what_is_left_on_draws():
+    """The sum over groups against the variance of the log weights on draws of q."""
+    kernel, rows, q, _ = make(seed=3)
+    found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.005)
+    weights = -rows.weights.copy()
+    weights[found.rows] += found.weights
+    of_rest = Expected(kernel, q).of([replace(rows, weights=weights)])
+    draws = q.draw(4_000, np.random.default_rng(reseeded(1)))
+    delta = draws - q.mean
+    bent = np.sum((delta @ of_rest.hessian) * delta, axis=1)
+    quadratic = delta @ of_rest.gradient + 0.5 * bent
+    values = np.zeros(len(draws))
+    for start in range(0, len(draws), 500):
+        some = slice(start, start + 500)
+        values[some] = kernel.log_lik(rows, draws[some]) @ weights
+    left = values - quadratic
+    assert np.var(left) == pytest.approx(found.variance, rel=0.35)
+    assert found.variance <= 0.005
+    assert len(found.rows) < 2 * GROUPS
+
+
+def test_non_negative_weights_are_those_of_scipy():
+    rng = np.random.default_rng(4)
+    phi, target = rng.normal(size=(50, 6, 4)), rng.normal(size=(50, 6))
+    phi[:10, :, 3] = phi[:10, :, 2]  # two equal rows
+    grams = np.einsum("jdk,jdl->jkl", phi, phi)
+    found = local._non_negative(grams, np.einsum("jdk,jd->jk", phi, target))
+    for a, b, w in zip(phi, target, found, strict=True):
+        expected = nnls(a, b)[1]
+        assert np.all(w >= 0)
+        assert np.linalg.norm(a @ w - b) == pytest.approx(expected, rel=1e-6)
+
+
+def test_rows_enter_where_they_help_most():
+    left = np.array([[4.0, 1.0, 0.5], [3.0, 2.9, 0.1], [0.2, 0.1, 0.0]])
+    assert local._allocated(left, 0.0, 2).tolist() == [2, 0, 0]
+    # The second step of the second group comes after its first, whose gain is small.
+    assert local._allocated(left, 0.0, 3).tolist() == [2, 1, 0]
+    assert local._allocated(left, 10.0, None).tolist() == [0, 0, 0]
+    steps = local._allocated(left, 3.7, None)
+    assert left[np.arange(3), steps].sum() <= 3.7 + 1e-12
+
+
+def test_large_groups_have_candidates_of_all_kinds(monkeypatch):
+    """Few candidates of each group match its sum nearly as well as all its rows."""
+    kernel, rows, q, _ = make(seed=5)
+    whole = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.01)
+    monkeypatch.setattr(local, "_CANDIDATES", 6)
+    few = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.01)
+    assert few.alone == pytest.approx(whole.alone, rel=0.05)
+    assert len(few.rows) < 1.6 * len(whole.rows)
+
+
+# --- the quadratic -----------------------------------------------------------------------
+
+
+def test_an_arrow_is_its_matrix():
+    _, _, q, _ = make(slopes=True)
+    matrix = Matrix(q.chol.T @ q.chol)
+    arrow = Arrow.of(matrix, q.blocks)
+    whole = arrow.matrix.toarray() + np.diag(matrix.diagonal())
+    np.testing.assert_allclose(whole, matrix.toarray(), atol=1e-12)
+    delta = np.random.default_rng(1).normal(size=(7, len(whole)))
+    expected = 0.5 * np.einsum("si,ij,sj->s", delta, matrix.toarray(), delta)
+    found = arrow.value(delta) + 0.5 * delta**2 @ matrix.diagonal()
+    np.testing.assert_allclose(found, expected)
+    assert arrow.size < 4 * len(whole)
+
+
+CODE = """
+data { int<lower=1> N; int J; vector[N] y; vector<lower=0>[N] weights; }
+parameters { real mu; vector[J] a; vector[J] b; }
+model { target += normal_lpdf(mu | 0, 1); target += -0.5 * dot_product(weights, square(y - mu)); }
+generated quantities { vector[N] log_lik; for (n in 1:N) log_lik[n] = -0.5 * square(y[n] - mu); }
+"""
+
+
+def test_stan_adds_the_arrow():
+    groups = 160
+    size = 1 + 2 * groups
+    rng = np.random.default_rng(2)
+    group = np.array([-1, *range(groups), *range(groups)])
+    meets = (group[:, None] == group) | (group[:, None] < 0) | (group < 0)
+    part = np.where(meets, rng.normal(size=(size, size)), 0.0)
+    matrix = part + part.T
+    arrow = Arrow.of(Matrix(matrix), Blocks(group))
+    engine = resolve_engine("stanli")
+    controlled = add_control(weighted_program(StanProgram.from_code(CODE)), ilr_simplex=True)
+    compiled = CompiledWithControl(engine.compile(controlled.code), controlled)
+    data = {"N": 2, "J": groups, "y": np.array([0.1, 0.2]), "weights": np.ones(2)}
+    u, centre, slope = rng.normal(size=(4, size)), rng.normal(size=size), rng.normal(size=size)
+    with compiled.bind(data) as bare:
+        _, start = controlled.coordinates(bare.param_names)
+        before, before_slope = bare.log_density_gradient(u)
+    none = np.zeros(0)
+    term = controlled.data(
+        start, centre, slope, np.zeros((0, size)), none, none, none, matrix.diagonal(),
+        *vars(arrow).values(),
+    )  # fmt: skip
+    with compiled.bind({**data, **term}) as bound:
+        after, after_slope = bound.log_density_gradient(u)
+    delta = u - centre
+    expected = delta @ slope - 0.5 * np.einsum("si,ij,sj->s", delta, matrix, delta)
+    np.testing.assert_allclose(after - before, expected)
+    np.testing.assert_allclose(after_slope - before_slope, slope - delta @ matrix, atol=1e-9)
+
+
+def test_a_control_variate_of_groups_is_stored(tmp_path):
+    _, _, q, _ = make()
+    matrix, p = Matrix(q.chol.T @ q.chol), len(q.mean)
+    control = ControlVariate(
+        centre=q.mean,
+        columns=np.arange(p),
+        param_names=tuple(f"r.{j}" for j in range(p)),
+        gradient=np.ones(p),
+        scale=q.sd,
+        axes=np.zeros((0, p)),
+        curvature=np.zeros(0),
+        width=np.zeros(0),
+        offset=np.zeros(0),
+        diagonal=matrix.diagonal(),
+        least_eigenvalue=0.1,
+        arrow=Arrow.of(matrix, q.blocks),
+    )
+    control.save(tmp_path / "control.npz")
+    again = ControlVariate.load(tmp_path / "control.npz")
+    draws = q.draw(3, np.random.default_rng(0))
+    np.testing.assert_array_equal(again.value(draws), control.value(draws))
+    np.testing.assert_allclose(again.matrix.toarray(), matrix.toarray(), atol=1e-12)
+    assert control.describe()["arrow"] == control.arrow.size
+
+
+# --- whole fits --------------------------------------------------------------------------
+
+BRMS = """
+data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
+  array[N] int<lower=1> J_1; }
+parameters { vector[Kc] b; real Intercept; vector<lower=0>[1] sd_1; array[1] vector[N_1] z_1; }
+transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
+model {
+  vector[N] mu = rep_vector(0.0, N);
+  mu += Intercept;
+  for (n in 1:N) mu[n] += r_1_1[J_1[n]];
+  target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
+  target += student_t_lpdf(Intercept | 3, 0, 2.5);
+  target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+  target += std_normal_lpdf(z_1[1]);
+}
+"""
+SHORT = {"show_progress": False, "max_rounds": 1}
+
+
+def brms_data(groups, rows, seed=1, empty=0):
+    rng = np.random.default_rng(seed)
+    share = rng.gamma(2.0, size=groups)
+    g = rng.choice(groups, size=rows, p=share / share.sum())
+    x = rng.normal(size=(rows, 2))
+    eta = -0.5 + x @ [0.5, -1.0] + (0.7 * rng.normal(size=groups))[g]
+    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
+    return {"N": rows, "Y": y, "Kc": 2, "Xc": x, "N_1": groups + empty, "J_1": g + 1}
+
+
+@pytest.mark.fit
+def test_three_hundred_groups_agree_with_nuts_on_all_rows(tmp_path):
+    """Groups without rows included: their effects follow their prior."""
+    data = brms_data(320, 12_000, empty=10)
+    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(1), output_dir=tmp_path / "run", **SHORT)
+        assert fit.coreset.method == "local"
+        assert fit.coreset.control.arrow is not None
+        assert fit.coreset.size < 700
+        assert fit.certificate.ess > 0.98 * fit.certificate.n_draws
+        again = sc.load_fit(tmp_path / "run")
+        np.testing.assert_allclose(again.reference.gaussian.sd, fit.reference.gaussian.sd)
+        inits = fit.reference.draws[:4]
+        options = {"chains": 2, "iter_warmup": 200, "iter_sampling": 300}
+        full = model.sample(data, seed=reseeded(2), inits=inits[:2], **options)
+        names = ("b", "Intercept", "sd_1", "z_1")
+        both = (of_draws(posterior, *names) for posterior in (fit.posterior, full))
+        assert_agree(*both, within=CERTIFIED)
+
+
+@pytest.mark.fit
+def test_as_many_rows_as_are_asked_for():
+    data = brms_data(320, 12_000)
+    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+        fit = model.fit(data, size=100, seed=reseeded(1), iter_sampling=300, **SHORT)
+    assert fit.coreset.size == 100
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize("groups", [1, 2])
+def test_one_group_is_no_special_case(groups):
+    data = brms_data(groups, 5_000)
+    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(1), show_progress=False)
+    assert fit.coreset.control.arrow is None
