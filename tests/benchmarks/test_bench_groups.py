@@ -1,0 +1,111 @@
+"""Thousands of groups: a logistic regression as brms writes it, ``y ~ x + (1 | g)``.
+
+    pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s
+
+Every fit runs in a process of its own, with the defaults and in one round; its processor time
+includes reading and checking the data, but no imports. Groups have unequal numbers of rows, 50 on
+average; some of the largest fits have fewer. NUTS on all rows is timed by its gradient, for as many
+gradients as NUTS on the coreset took. ``STANCORESET_BENCH_GROUPS=500,2000`` limits the sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SIZES = [int(n) for n in os.environ.get("STANCORESET_BENCH_GROUPS", "500,2000,10000").split(",")]
+HEADER = (
+    "groups | rows | coreset | processor time | wall | reference | expand, select | NUTS "
+    "| certificate | peak MB | efficiency | verdict | worst mean, sd | NUTS on all rows"
+)
+
+FIT = """
+    import json, resource, sys, time
+    import numpy as np
+    import stancoreset as sc
+
+    groups, rows = int(sys.argv[1]), int(sys.argv[2])
+    rng = np.random.default_rng(1)
+    share = rng.gamma(2.0, size=groups)
+    g = rng.choice(groups, size=rows, p=share / share.sum())
+    x = rng.normal(size=(rows, 3))
+    b, r = np.array([0.3, -0.8, 0.5]), 0.7 * rng.normal(size=groups)
+    eta = -0.5 + x @ b + r[g]
+    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
+    data = {"N": rows, "Y": y, "Kc": 3, "Xc": x, "N_1": groups, "J_1": g + 1}
+    code = '''
+    data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
+      array[N] int<lower=1> J_1; }
+    parameters { vector[Kc] b; real Intercept; vector<lower=0>[1] sd_1;
+      array[1] vector[N_1] z_1; }
+    transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
+    model {
+      vector[N] mu = rep_vector(0.0, N);
+      mu += Intercept;
+      for (n in 1:N) mu[n] += r_1_1[J_1[n]];
+      target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
+      target += student_t_lpdf(Intercept | 3, 0, 2.5);
+      target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+      target += std_normal_lpdf(z_1[1]);
+    }'''
+    sc.CoresetModel(stan_code=code, engine="stanli")
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    wall, cpu = time.perf_counter(), time.process_time()
+    fit = model.fit(data, seed=1, max_rounds=1, show_progress=False)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    posterior, stats = fit.posterior["posterior"], fit.posterior["sample_stats"]
+    effects = posterior["r_1_1"].values.reshape(-1, groups)
+    off = (effects.mean(axis=0) - r) / effects.std(axis=0)
+    session = model._session
+    checked = model.read(data)
+    with session.original().bind(checked) as bound:
+        points = np.zeros((5, bound.n_params))
+        start = time.process_time()
+        bound.log_density_gradient(points)
+        gradient = (time.process_time() - start) / 5
+    c = fit.certificate
+    print(json.dumps({
+        "size": fit.coreset.size, "wall": wall, "cpu": cpu, "peak": peak,
+        "stages": fit.timings, "efficiency": c.ess / c.n_draws, "verdict": c.verdict,
+        "moved": [c.mean_shift, c.sd_change], "full": gradient * float(stats["n_steps"].sum()),
+        "calibrated": float(np.std(off)), "reasons": c.reasons, "rhat": c.rhat,
+    }))
+"""
+
+
+@pytest.mark.parametrize("groups", SIZES)
+def test_groups(benchmark, groups):
+    """Effects are as far from the truth as their standard deviations say."""
+    rows = 50 * groups
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(FIT), str(groups), str(rows)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.returncode, done.stderr[-2000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    found = benchmark.pedantic(run, rounds=1)
+    stages = found["stages"]
+    chosen = stages["expand"] + stages["select"]
+    print(f"\n{HEADER}")
+    print(
+        f"{groups:,} | {rows:,} | {found['size']:,} | {found['cpu']:.0f} | {found['wall']:.0f} "
+        f"| {stages['reference']:.0f} | {chosen:.0f} | {stages['sample']:.0f} "
+        f"| {stages['certify']:.0f} | {found['peak']:.0f} | {100 * found['efficiency']:.2f} % "
+        f"| {found['verdict']} | {found['moved'][0]:.3f}, {found['moved'][1]:.3f} "
+        f"| {found['full']:.0f}"
+    )
+    print(found["reasons"])
+    benchmark.extra_info.update(found)
+    assert found["efficiency"] > 0.97
+    assert 0.9 < found["calibrated"] < 1.1
