@@ -148,7 +148,7 @@ class Settling:
             expansion = session.likelihood.expand(whole, here, PAIRS)
             best = self._turns(whole, expansion, best.last, best.draws)
         best = self._long(whole, best)
-        if not _is_concave(whole) and self._has_other_modes(whole, best, ends):
+        if not _has_one_mode(whole) and self._has_other_modes(whole, best, ends):
             raise ReferenceFitError(
                 "there are other modes, at which the rows see other values and the density is no "
                 "lower"
@@ -364,7 +364,7 @@ class _Turn:
     diverged: float
 
 
-def _is_concave(whole: FullData) -> bool:
+def _has_one_mode(whole: FullData) -> bool:
     """Whether many groups' log likelihood is known to have one mode in what the rows see.
 
     The joint mode of raw effects and their scale, which is what climbs find, is where no mass is.
