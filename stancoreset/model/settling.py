@@ -365,9 +365,11 @@ class _Turn:
 
 
 def _has_one_mode(whole: FullData) -> bool:
-    """Whether many groups' log likelihood is known to have one mode in what the rows see.
+    """Whether the log likelihood is known to have one mode in what the rows see.
 
-    The joint mode of raw effects and their scale, which is what climbs find, is where no mass is.
+    Recognised generalised linear models are log-concave in the linear predictor. Of few groups, the
+    climbs look for modes that a prior makes as well; of many, they end at the joint mode of raw
+    effects and their scale, where no mass is.
     """
     return whole.glm is not None and whole.blocks is not None
 

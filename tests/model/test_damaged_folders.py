@@ -104,8 +104,8 @@ def junk(file: Path) -> None:
 
 def junk_within(file: Path) -> None:
     content = bytearray(file.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 400] = np.random.default_rng(0).bytes(400)
+    middle, length = len(content) // 2, max(400, len(content) // 10)  # NetCDF has unused places
+    content[middle : middle + length] = np.random.default_rng(0).bytes(length)
     file.write_bytes(content)
 
 

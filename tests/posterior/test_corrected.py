@@ -110,7 +110,7 @@ def test_systematic_resampling_is_exact_to_one_copy():
 def test_a_fits_summary_is_that_of_the_corrected_posterior():
     posterior, certificate = shifted()
     fit = CoresetFit(
-        coreset=SimpleNamespace(),
+        selected=SimpleNamespace(),
         posterior=posterior,
         certificate=certificate,
         reference=SimpleNamespace(),

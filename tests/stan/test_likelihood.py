@@ -400,8 +400,8 @@ def test_the_quadratic_of_lifted_products_has_the_gradient_of_its_density():
         control = session.controlled.data(
             start, centre, gradient, axes, np.ones(2), np.full(2, 1e6), np.zeros(2), diagonal**2
         )
-        bound = session.density().bind({**session._no_rows(data), **control})
-        prior = session.density().bind(session._no_rows(data))
+        bound = session.density().bind({**session.no_rows(data), **control})
+        prior = session.density().bind(session.no_rows(data))
         theta = rng.uniform(-0.6, 0.6, (1, bound.n_params))
         delta = session.seen(data, theta)[0] - centre
         expected = delta @ gradient - 0.5 * (delta**2 @ diagonal**2 + np.sum((axes @ delta) ** 2))
