@@ -449,7 +449,8 @@ def test_the_number_of_observations_may_be_a_number(tmp_path):
             found = bound.log_density(thetas)
         np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-8)
 
-        fit = model.fit(data, size=60, seed=reseeded(1), draws=200, **QUICK)
+        options = {**QUICK, "iter_sampling": 2_000}
+        fit = model.fit(data, size=60, seed=reseeded(1), draws=200, **options)
     assert fit.certificate.verdict == "certified"
     assert fit.coreset.n_obs == 400
 

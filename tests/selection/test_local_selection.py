@@ -320,6 +320,7 @@ def brms_data(groups, rows, seed=1, empty=0):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_three_hundred_groups_agree_with_nuts_on_all_rows(tmp_path):
     """Groups without rows included: their effects follow their prior."""
     data = brms_data(320, 12_000, empty=10)
@@ -352,5 +353,5 @@ def test_as_many_rows_as_are_asked_for():
 def test_one_group_is_no_special_case(groups):
     data = brms_data(groups, 5_000)
     with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
-        fit = model.fit(data, seed=reseeded(1), show_progress=False)
+        fit = model.fit(data, seed=reseeded(1), **SHORT)
     assert fit.coreset.control.arrow is None
