@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from stancoreset.posterior.digits import with_spread
 from stancoreset.posterior.importance import smoothed_weights, usable_log_weights
 
 __all__ = ["Evidence", "estimate_evidence"]
@@ -59,14 +60,10 @@ class Evidence:
 
 
 def _with_error(value: float, error: float) -> str:
-    """A number to the second digit of its error.
-
-    >>> _with_error(-171280.43219, 0.0184)
-    '-171280.432 ± 0.018'
-    """
-    known = np.isfinite(error) and error > 0
-    digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 6)) if known else 6
-    return f"{value:.{digits}f} ± {error:.2g}"
+    """A number to the second digit of its error, if that is known."""
+    if 0 < error < np.inf:
+        return with_spread(value, error)
+    return f"{value:,.6f} ± {error:.2g}"
 
 
 def estimate_evidence(log_ratios: ArrayLike, constant: float = 0.0) -> Evidence:

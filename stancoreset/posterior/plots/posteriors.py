@@ -14,6 +14,7 @@ from stancoreset.checks import check_choice, check_number, check_whole
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz import kde
 from stancoreset.posterior.corrected import systematic_resample
+from stancoreset.posterior.digits import with_spread
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
 from stancoreset.posterior.plots.figures import (
     COLORS,
@@ -242,20 +243,11 @@ def _write_moments(ax: Axes, drawn: Drawn) -> None:
 
 
 def _moments(draws: Float) -> str:
-    """Mean ± standard deviation to the standard deviation's second digit.
-
-    >>> _moments(np.array([3065.0, 3091.0, 3117.0]))
-    '3,091 ± 21'
-    >>> _moments(np.array([-1.0, 0.992]))
-    '0.0 ± 1.0'
-    """
+    """Mean ± standard deviation; of a constant, its value."""
     mean, sd = float(draws.mean()), float(draws.std())
     if not sd > 0:
         return f"{mean:.4g}"
-    digits = 1 - int(f"{sd:.1e}".partition("e")[2])  # of the rounded one: 0.0997 is 0.10
-    if digits > 7 or digits < -7:
-        return f"{mean:.3g} ± {sd:.2g}"
-    return f"{mean:z,.{max(0, digits)}f} ± {sd:,.{max(0, digits)}f}".replace("-", "\N{MINUS SIGN}")
+    return with_spread(mean, sd).replace("-", "\N{MINUS SIGN}")
 
 
 def plot_density(

@@ -1,0 +1,19 @@
+"""Numbers in as many digits as their spread leaves."""
+
+from __future__ import annotations
+
+__all__ = ["with_spread"]
+
+
+def with_spread(value: float, spread: float) -> str:
+    """A number and its standard deviation or error, to the second digit of the latter.
+
+    The spread is positive and finite. It is rounded first: 0.0997 is 0.10, not 0.100.
+
+    >>> with_spread(3091.0, 21.2), with_spread(-0.001, 0.997), with_spread(-171280.43219, 0.0184)
+    ('3,091 ± 21', '0.0 ± 1.0', '-171,280.432 ± 0.018')
+    """
+    digits = 1 - int(f"{spread:.1e}".partition("e")[2])
+    if digits > 7 or digits < -7:
+        return f"{value:.3g} ± {spread:.2g}"
+    return f"{value:z,.{max(0, digits)}f} ± {spread:,.{max(0, digits)}f}"
