@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from agreement import of_draws
 from calibration.truth import Summary
+from numpy.typing import NDArray
 
 
 def logistic_data(n: int = 3_000, d: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -111,3 +113,68 @@ def brms_data(n: int = 4_000) -> dict[str, Any]:
     x = np.column_stack([np.ones(n), rng.normal(3, 2, size=(n, 2))])
     y = x @ [1.0, 0.5, -0.3] + rng.normal(size=n)
     return {"N": n, "K": 3, "X": x, "Y": y, "prior_only": 0}
+
+
+#: Unmodified, with replicated outcomes.
+LOGISTIC_CODE = """
+data { int N; int D; matrix[N, D] X; array[N] int<lower=0, upper=1> y; }
+parameters { real alpha; vector[D] beta; }
+model {
+  alpha ~ normal(0, 5);
+  beta ~ normal(0, 2.5);
+  y ~ bernoulli_logit(alpha + X * beta);
+}
+generated quantities {
+  array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta);
+}
+"""
+
+#: ``y ~ x + (1 | g)``, Bernoulli, non-centred as brms writes it.
+GROUPED_CODE = """
+data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
+  array[N] int<lower=1> J_1; }
+parameters { vector[Kc] b; real Intercept; vector<lower=0>[1] sd_1; array[1] vector[N_1] z_1; }
+transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
+model {
+  vector[N] mu = rep_vector(0.0, N);
+  mu += Intercept;
+  for (n in 1:N) mu[n] += r_1_1[J_1[n]];
+  target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
+  target += student_t_lpdf(Intercept | 3, 0, 2.5);
+  target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+  target += std_normal_lpdf(z_1[1]);
+}
+"""
+
+
+def grouped_data(
+    groups: int,
+    rows: int,
+    *,
+    slopes: Sequence[float] = (0.5, -1.0),
+    seed: int = 1,
+    empty: int = 0,
+) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """Data for GROUPED_CODE in groups of unequal sizes, and the groups' true effects."""
+    rng = np.random.default_rng(seed)
+    share = rng.gamma(2.0, size=groups)
+    g = rng.choice(groups, size=rows, p=share / share.sum())
+    x = rng.normal(size=(rows, len(slopes)))
+    effects = 0.7 * rng.normal(size=groups)
+    eta = -0.5 + x @ slopes + effects[g]
+    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
+    data = {"N": rows, "Y": y, "Kc": len(slopes), "Xc": x, "N_1": groups + empty, "J_1": g + 1}
+    return data, effects
+
+
+def curved_draws(count: int = 4_000, seed: int = 0) -> NDArray[np.float64]:
+    """Draws of a curved posterior of eight parameters, (count, 8), autocorrelated by 0.7."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((count, 8))
+    for t in range(1, count):
+        z[t] = 0.7 * z[t - 1] + np.sqrt(1 - 0.7**2) * z[t]
+    x = z.copy()
+    x[:, 1] += 0.8 * (z[:, 0] ** 2 - 1)
+    x[:, 2] = np.exp(0.5 * z[:, 2])
+    x[:, 4] = 0.9 * z[:, 3] + 0.4 * z[:, 4]
+    return x

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -28,33 +29,12 @@ FIT = """
     import json, resource, sys, time
     import numpy as np
     import stancoreset as sc
+    from problems import GROUPED_CODE, grouped_data
 
     groups, rows = int(sys.argv[1]), int(sys.argv[2])
-    rng = np.random.default_rng(1)
-    share = rng.gamma(2.0, size=groups)
-    g = rng.choice(groups, size=rows, p=share / share.sum())
-    x = rng.normal(size=(rows, 3))
-    b, r = np.array([0.3, -0.8, 0.5]), 0.7 * rng.normal(size=groups)
-    eta = -0.5 + x @ b + r[g]
-    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
-    data = {"N": rows, "Y": y, "Kc": 3, "Xc": x, "N_1": groups, "J_1": g + 1}
-    code = '''
-    data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
-      array[N] int<lower=1> J_1; }
-    parameters { vector[Kc] b; real Intercept; vector<lower=0>[1] sd_1;
-      array[1] vector[N_1] z_1; }
-    transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
-    model {
-      vector[N] mu = rep_vector(0.0, N);
-      mu += Intercept;
-      for (n in 1:N) mu[n] += r_1_1[J_1[n]];
-      target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
-      target += student_t_lpdf(Intercept | 3, 0, 2.5);
-      target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
-      target += std_normal_lpdf(z_1[1]);
-    }'''
-    sc.CoresetModel(stan_code=code, engine="stanli")
-    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    data, r = grouped_data(groups, rows, slopes=(0.3, -0.8, 0.5))
+    sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli")
+    model = sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli")
     wall, cpu = time.perf_counter(), time.process_time()
     fit = model.fit(data, seed=1, max_rounds=1, show_progress=False)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -90,6 +70,7 @@ def test_groups(benchmark, groups):
             capture_output=True,
             text=True,
             check=False,
+            cwd=Path(__file__).parents[1],
         )
         assert not done.returncode, done.stderr[-2000:]
         return json.loads(done.stdout.splitlines()[-1])

@@ -13,19 +13,11 @@ from time import perf_counter, process_time
 
 import numpy as np
 import pytest
+from problems import LOGISTIC_CODE
 from scipy.special import expit, log_expit
 
 import stancoreset as sc
 
-LOGISTIC = """
-data { int N; int D; matrix[N, D] X; array[N] int<lower=0, upper=1> y; }
-parameters { real alpha; vector[D] beta; }
-model {
-  alpha ~ normal(0, 5);
-  beta ~ normal(0, 2.5);
-  y ~ bernoulli_logit(alpha + X * beta);
-}
-"""
 SPARSE = """
 data { int N; int D; matrix[N, D] X; vector[N] y; }
 parameters { vector[D] beta; real<lower=0> sigma; }
@@ -45,7 +37,7 @@ def test_a_million_rows(benchmark, threads):
     theta *= 0.3 * np.linspace(0.1, 1, 21)
     draws = {"alpha": theta[:, 0], "beta": theta[:, 1:]}
     rows = {"X": x, "D": 20}
-    with sc.CoresetModel(stan_code=LOGISTIC, engine="stanli", threads=threads) as model:
+    with sc.CoresetModel(stan_code=LOGISTIC_CODE, engine="stanli", threads=threads) as model:
         model.information({"X": x[:100], "D": 20}, draws)  # compiles
         began, wall = process_time(), perf_counter()
         scores = model.information(rows, draws)
@@ -101,7 +93,7 @@ def test_predicted_against_realised(benchmark, n, size, spread):
     x = rng.normal(size=(2_000, 3)) * spread
     draws = {"alpha": theta[:, 0], "beta": theta[:, 1:]}
     before = half_log_det(theta)
-    with sc.CoresetModel(stan_code=LOGISTIC, engine="stanli") as model:
+    with sc.CoresetModel(stan_code=LOGISTIC_CODE, engine="stanli") as model:
         best = benchmark.pedantic(model.design, args=({"X": x, "D": 3}, draws, size), rounds=1)
         some = rng.choice(len(x), size, replace=False)
         random = model.design({"X": x[some], "D": 3}, draws, size)
@@ -134,7 +126,7 @@ def problems():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1_000, 5)) * np.exp(0.5 * rng.normal(size=(1_000, 1)))
     y = rng.random(1_000) < expit(x @ [1.5, -1.5, 1.0, 0.0, 0.5])
-    yield "logistic", LOGISTIC, x, y.astype(int), ("alpha", "beta")
+    yield "logistic", LOGISTIC_CODE, x, y.astype(int), ("alpha", "beta")
     # A hundred settings, ten rows of each: those of the largest leverage are much the same.
     x = rng.normal(size=(100, 20)) * np.exp(0.5 * rng.normal(size=(100, 1)))
     x = np.repeat(x, 10, axis=0) + 0.1 * rng.normal(size=(1_000, 20))

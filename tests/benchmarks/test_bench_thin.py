@@ -16,23 +16,12 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from problems import curved_draws
 
 import stancoreset as sc
 from stancoreset.posterior import weighted_quantiles
 
 LEVELS = (0.05, 0.5, 0.95)
-
-
-def curved(count: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((count, 8))
-    for t in range(1, count):
-        z[t] = 0.7 * z[t - 1] + np.sqrt(1 - 0.7**2) * z[t]
-    x = z.copy()
-    x[:, 1] += 0.8 * (z[:, 0] ** 2 - 1)
-    x[:, 2] = np.exp(0.5 * z[:, 2])
-    x[:, 4] = 0.9 * z[:, 3] + 0.4 * z[:, 4]
-    return x
 
 
 class Truth:
@@ -103,8 +92,8 @@ WAYS: dict[str, Callable[[Truth, int], tuple[np.ndarray, np.ndarray]]] = {
 
 @pytest.fixture(scope="module")
 def truths() -> dict[int, Truth]:
-    sc.thin(curved(200), 5)  # imports
-    return {count: Truth(curved(count)) for count in (4_000, 4_096)}
+    sc.thin(curved_draws(200), 5)  # imports
+    return {count: Truth(curved_draws(count)) for count in (4_000, 4_096)}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,22 +7,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from problems import logistic_data
+from problems import LOGISTIC_CODE, logistic_data
 from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
 
-CODE = """
-data { int N; int D; matrix[N, D] X; array[N] int<lower=0, upper=1> y; }
-parameters { real alpha; vector[D] beta; }
-model {
-  alpha ~ normal(0, 5);
-  beta ~ normal(0, 2.5);
-  y ~ bernoulli_logit(alpha + X * beta);
-}
-generated quantities { array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta); }
-"""
 COLUMNS = ["X.1", "X.2", "X.3"]
 
 pytestmark = pytest.mark.fit
@@ -32,7 +22,7 @@ pytestmark = pytest.mark.fit
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("information")
     data = {k: v for k, v in logistic_data(2_000).items() if not k.endswith("scale")}
-    with sc.CoresetModel(stan_code=CODE, engine="stanli") as model:
+    with sc.CoresetModel(stan_code=LOGISTIC_CODE, engine="stanli") as model:
         model.fit(data, size=40, seed=reseeded(1), show_progress=False).save(folder / "run")
     x = np.random.default_rng(0).normal(size=(50, 3))
     pd.DataFrame(x, columns=COLUMNS).to_csv(folder / "rows.csv", index=False)

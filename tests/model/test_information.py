@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from problems import BRMS, brms_data, logistic_data
+from problems import BRMS, LOGISTIC_CODE, brms_data, logistic_data
 from scipy.special import expit
 from scipy.stats import nbinom, norm
 from seeds import reseeded
@@ -16,19 +16,9 @@ import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 500, "chains": 2, "show_progress": False}
-LOGISTIC = """
-data { int N; int D; matrix[N, D] X; array[N] int<lower=0, upper=1> y; }
-parameters { real alpha; vector[D] beta; }
-model {
-  alpha ~ normal(0, 5);
-  beta ~ normal(0, 2.5);
-  y ~ bernoulli_logit(alpha + X * beta);
-}
-generated quantities {
-  array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta);
-  real difference = beta[2] - beta[1];
-}
-"""
+LOGISTIC = LOGISTIC_CODE.replace(
+    "  array[N] int y_rep", "  real difference = beta[2] - beta[1];\n  array[N] int y_rep"
+)
 PROBIT = """
 data { int N; vector[N] x; array[N] int<lower=0, upper=1> y; }
 parameters { real a; real b; }

@@ -12,7 +12,7 @@ mpl.use("agg")
 import arviz as az
 import numpy as np
 import pytest
-from problems import logistic_data
+from problems import LOGISTIC_CODE, logistic_data
 from scipy.special import log_expit, logsumexp
 from seeds import reseeded
 
@@ -32,18 +32,6 @@ from stancoreset.posterior.certificate import certify
 from stancoreset.rows import log_lik as row_log_lik
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2}
-CODE = """
-data { int N; int D; matrix[N, D] X; array[N] int<lower=0, upper=1> y; }
-parameters { real alpha; vector[D] beta; }
-model {
-  alpha ~ normal(0, 5);
-  beta ~ normal(0, 2.5);
-  y ~ bernoulli_logit(alpha + X * beta);
-}
-generated quantities {
-  array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta);
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +41,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def model():
-    with sc.CoresetModel(stan_code=CODE, engine="stanli") as model:
+    with sc.CoresetModel(stan_code=LOGISTIC_CODE, engine="stanli") as model:
         yield model
 
 
@@ -213,7 +201,7 @@ def test_generated_quantities_are_a_posterior_with_chains(model, data, fit, monk
 def test_generated_quantities_take_any_draws(model, data, fit):
     """Draws as arrays, of one chain or of several, give what the fit's container gives."""
     draws = variables_of(fit.posterior)
-    code = CODE.replace(
+    code = LOGISTIC_CODE.replace(
         "array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta)", "real b = beta[1]"
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as other:
@@ -231,7 +219,7 @@ def test_generated_quantities_of_a_corrected_fit_are_corrected(model, data, fit)
     log_weights = 0.7 * (slope - slope.mean()) / slope.std()
     corrected = replace(fit, certificate=certify(log_weights, 0.01))
     assert corrected.certificate.verdict == "corrected"
-    code = CODE.replace(
+    code = LOGISTIC_CODE.replace(
         "array[N] int y_rep = bernoulli_logit_rng(alpha + X * beta)", "real b = beta[1]"
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as other:

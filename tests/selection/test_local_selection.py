@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from problems import GROUPED_CODE, grouped_data
 from scipy.optimize import nnls
 from seeds import reseeded
 
@@ -291,40 +292,15 @@ def test_a_control_variate_of_groups_is_stored(tmp_path):
 
 # --- whole fits --------------------------------------------------------------------------
 
-BRMS = """
-data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
-  array[N] int<lower=1> J_1; }
-parameters { vector[Kc] b; real Intercept; vector<lower=0>[1] sd_1; array[1] vector[N_1] z_1; }
-transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
-model {
-  vector[N] mu = rep_vector(0.0, N);
-  mu += Intercept;
-  for (n in 1:N) mu[n] += r_1_1[J_1[n]];
-  target += bernoulli_logit_glm_lpmf(Y | Xc, mu, b);
-  target += student_t_lpdf(Intercept | 3, 0, 2.5);
-  target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
-  target += std_normal_lpdf(z_1[1]);
-}
-"""
 SHORT = {"show_progress": False, "max_rounds": 1}
-
-
-def brms_data(groups, rows, seed=1, empty=0):
-    rng = np.random.default_rng(seed)
-    share = rng.gamma(2.0, size=groups)
-    g = rng.choice(groups, size=rows, p=share / share.sum())
-    x = rng.normal(size=(rows, 2))
-    eta = -0.5 + x @ [0.5, -1.0] + (0.7 * rng.normal(size=groups))[g]
-    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
-    return {"N": rows, "Y": y, "Kc": 2, "Xc": x, "N_1": groups + empty, "J_1": g + 1}
 
 
 @pytest.mark.fit
 @pytest.mark.slow
 def test_three_hundred_groups_agree_with_nuts_on_all_rows(tmp_path):
     """Groups without rows included: their effects follow their prior."""
-    data = brms_data(320, 12_000, empty=10)
-    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+    data, _ = grouped_data(320, 12_000, empty=10)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), output_dir=tmp_path / "run", **SHORT)
         assert fit.coreset.method == "local"
         assert fit.coreset.control.arrow is not None
@@ -342,8 +318,8 @@ def test_three_hundred_groups_agree_with_nuts_on_all_rows(tmp_path):
 
 @pytest.mark.fit
 def test_as_many_rows_as_are_asked_for():
-    data = brms_data(320, 12_000)
-    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+    data, _ = grouped_data(320, 12_000)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         fit = model.fit(data, size=100, seed=reseeded(1), iter_sampling=300, **SHORT)
     assert fit.coreset.size == 100
 
@@ -351,7 +327,7 @@ def test_as_many_rows_as_are_asked_for():
 @pytest.mark.fit
 @pytest.mark.parametrize("groups", [1, 2])
 def test_one_group_is_no_special_case(groups):
-    data = brms_data(groups, 5_000)
-    with sc.CoresetModel(stan_code=BRMS, engine="stanli") as model:
+    data, _ = grouped_data(groups, 5_000)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), **SHORT)
     assert fit.coreset.control.arrow is None

@@ -8,25 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from problems import curved_draws
 from scipy.optimize import minimize, nnls
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, StancoresetError
 from stancoreset.posterior import arviz
 from stancoreset.selection.thinning import feature_map
-
-
-def chain(count: int = 4000, seed: int = 0) -> np.ndarray:
-    """Autocorrelated draws of a curved posterior of eight parameters."""
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((count, 8))
-    for t in range(1, count):
-        z[t] = 0.7 * z[t - 1] + np.sqrt(1 - 0.7**2) * z[t]
-    x = z.copy()
-    x[:, 1] += 0.8 * (z[:, 0] ** 2 - 1)
-    x[:, 2] = np.exp(0.5 * z[:, 2])
-    x[:, 4] = 0.9 * z[:, 3] + 0.4 * z[:, 4]
-    return x
 
 
 def exact_mmd(x: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> float:
@@ -77,7 +65,7 @@ def test_equals_brute_force_on_twelve_draws(size, seed):
 
 
 def test_fifty_of_four_thousand_are_far_better_than_plain_thinning():
-    x = chain()
+    x = curved_draws()
     thinned = sc.thin(x, 50)
     off, plain = thinned.report["thinned"], thinned.report["plain"]
     assert thinned.size == 50
@@ -93,14 +81,14 @@ def test_fifty_of_four_thousand_are_far_better_than_plain_thinning():
 
 @pytest.mark.parametrize("size", [1, 7, 100, 2000])
 def test_weights_sum_to_one(size):
-    thinned = sc.thin(chain(500), size)
+    thinned = sc.thin(curved_draws(500), size)
     assert abs(thinned.weights.sum() - 1) < 1e-12
     assert (thinned.weights > 0).all()
     assert thinned.size <= size
 
 
 def test_all_draws_keep_their_weights():
-    x, v = chain(100), np.random.default_rng(1).uniform(size=100)
+    x, v = curved_draws(100), np.random.default_rng(1).uniform(size=100)
     v[3] = 0.0
     thinned = sc.thin(x, 100, weights=v)
     np.testing.assert_allclose(thinned.weights, v[v > 0] / v.sum(), rtol=1e-14)
@@ -109,7 +97,7 @@ def test_all_draws_keep_their_weights():
 
 
 def test_the_error_falls_with_the_size():
-    x = chain(1000)
+    x = curved_draws(1000)
     errors = [sc.thin(x, size).error for size in (5, 20, 80, 300)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.01
@@ -127,7 +115,7 @@ def test_the_error_of_independent_draws_is_one_over_root_n():
 
 
 def test_a_tolerance_finds_the_size():
-    x = chain(1000)
+    x = curved_draws(1000)
     loose, tight = sc.thin(x, tol=0.2), sc.thin(x, tol=0.05)
     assert loose.error <= 0.2
     assert tight.error <= 0.05
@@ -138,14 +126,14 @@ def test_a_tolerance_finds_the_size():
 
 @pytest.mark.parametrize("method", ["aiht", "aiht2", "giga", "frank_wolfe", "orthogonal_pursuit"])
 def test_other_solvers(method):
-    thinned = sc.thin(chain(1000), 40, method=method)
+    thinned = sc.thin(curved_draws(1000), 40, method=method)
     assert thinned.size <= 40
     assert abs(thinned.weights.sum() - 1) < 1e-12
     assert thinned.report.loc["mmd", "thinned"] < thinned.report.loc["mmd", "plain"]
 
 
 def test_equal_weights():
-    x = chain()
+    x = curved_draws()
     thinned = sc.thin(x, 50, resample=True)
     np.testing.assert_array_equal(thinned.weights, np.full(50, 1 / 50))
     assert len(thinned.indices) == 50
@@ -179,7 +167,7 @@ def test_more_draws_than_the_functions_have_room_for(monkeypatch):
     from stancoreset.selection.thinning import thinned as module
 
     monkeypatch.setattr(module, "_NUMBERS", 600_000)
-    x = chain()
+    x = curved_draws()
     v = np.exp(-0.5 * x[:, 0])
     thinned = sc.thin(x, 50, weights=v)
     assert thinned.report.loc["mean", "thinned"] < 0.05  # against all draws
@@ -190,7 +178,7 @@ def test_more_draws_than_the_functions_have_room_for(monkeypatch):
 
 
 def test_features_are_moments_indicators_and_a_kernel():
-    x, w = chain(2000), np.full(2000, 1 / 2000)
+    x, w = curved_draws(2000), np.full(2000, 1 / 2000)
     u = (x - x.mean(axis=0)) / x.std(axis=0)
     moments = feature_map(x, w, ["moments"])
     assert len(moments) == 1 + 8 + 8 + 28
@@ -204,7 +192,7 @@ def test_features_are_moments_indicators_and_a_kernel():
 
 
 def test_fourier_features_are_those_of_a_gaussian_kernel():
-    x = chain(2000)
+    x = curved_draws(2000)
     features = feature_map(x, np.full(2000, 1 / 2000), ["kernel"])
     phi = features.at(slice(0, 200))[1:] / features.blocks[0][1] / np.sqrt(1000)
     inner = phi.T @ phi
@@ -218,7 +206,7 @@ def test_fourier_features_are_those_of_a_gaussian_kernel():
 
 
 def test_named_quantities_and_values_are_matched_besides():
-    x = chain()
+    x = curved_draws()
     odd = np.sin(5 * x[:, 0]) * x[:, 3] ** 3
     posterior = {"x": x[None], "odd": odd[None]}
     without = sc.thin({"x": x[None]}, 60)
@@ -233,14 +221,14 @@ def test_named_quantities_and_values_are_matched_besides():
 
 
 def test_quantiles_as_functions_make_quantiles_better():
-    x = chain()
+    x = curved_draws()
     rows = ["q5", "q50", "q95"]
     without = sc.thin(x, 200, functions="moments+kernel").report.loc[rows, "thinned"].mean()
     assert sc.thin(x, 200).report.loc[rows, "thinned"].mean() < without
 
 
 def test_a_constant_parameter_and_far_more_parameters_than_draws():
-    x = np.column_stack([chain(300), np.full(300, 7.0)])
+    x = np.column_stack([curved_draws(300), np.full(300, 7.0)])
     assert sc.thin(x, 20).report.loc["mean", "thinned"] < 0.05
     wide = np.random.default_rng(0).normal(size=(60, 200))
     assert sc.thin(wide, 20).report.loc["mmd", "thinned"] < 1
@@ -250,7 +238,7 @@ def test_a_constant_parameter_and_far_more_parameters_than_draws():
 
 
 def test_every_kind_of_posterior_gives_the_same_draws():
-    x = chain(400)
+    x = curved_draws(400)
     chains = {"x": x.reshape(2, 200, 8)}
     container = arviz.posterior_container(chains, {"lp": np.zeros((2, 200))})
     first = sc.thin(x, 15)
@@ -265,7 +253,7 @@ def test_every_kind_of_posterior_gives_the_same_draws():
 
 
 def test_the_container_keeps_groups_weights_and_labels(tmp_path):
-    x = chain(400).reshape(2, 200, 8)
+    x = curved_draws(400).reshape(2, 200, 8)
     container = arviz.posterior_container(
         {"x": x},
         {"lp": x[..., 0]},
@@ -285,7 +273,7 @@ def test_the_container_keeps_groups_weights_and_labels(tmp_path):
 
 
 def test_comparisons_apply_the_weights():
-    x = chain()
+    x = curved_draws()
     thinned = sc.thin(x, 50)
     table = sc.compare({"all": {"x": x[None]}, "thinned": thinned})
     assert table.loc["thinned", "delta_mean"].max() < 0.02
@@ -293,7 +281,7 @@ def test_comparisons_apply_the_weights():
 
 
 def test_stored_weights_are_applied_again(tmp_path):
-    x = chain()
+    x = curved_draws()
     thinned = sc.thin(x, 50)
     stored = arviz.load(thinned.save(tmp_path / "thinned.nc"))
     table = sc.compare({"all": {"x": x[None]}, "stored": stored})
@@ -328,13 +316,13 @@ def test_importance_weights_give_draws_of_the_weighted_posterior():
 
 
 def test_equal_seeds_give_equal_draws():
-    x = chain(1000)
+    x = curved_draws(1000)
     np.testing.assert_array_equal(sc.thin(x, 30, seed=4).indices, sc.thin(x, 30, seed=4).indices)
 
 
 # Bad input
 
-X = chain(50)
+X = curved_draws(50)
 
 
 @pytest.mark.parametrize(
@@ -383,4 +371,4 @@ def test_a_tolerance_that_cannot_be_met(monkeypatch):
 
     monkeypatch.setattr(module, "_LARGEST", 10)
     with pytest.raises(OptionError, match="10 draws have an error"):
-        sc.thin(chain(500), tol=1e-4)
+        sc.thin(curved_draws(500), tol=1e-4)

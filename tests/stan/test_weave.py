@@ -31,6 +31,13 @@ def read(name: str) -> str:
     return (FOLDER / f"{name}.stan").read_text()
 
 
+def assert_same_density(original, woven):
+    """Two densities differ by a constant."""
+    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
+    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_identities(name):
     code = read(name)
@@ -349,9 +356,7 @@ def test_weights_repeat_rows_of_a_sparse_design(name):
         weighted = checked.program.with_weights(full, np.bincount(rows, minlength=11))
         woven = model(checked.program.code, weighted)
         original = model(code, many)
-    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
-    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
-    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    assert_same_density(original, woven)
 
 
 @pytest.mark.parametrize(
@@ -412,9 +417,7 @@ def test_weights_repeat_rows_of_either_count():
         few = both.program.subset(full, [3, 4, 1], [1.0, 0.5, 2.0])  # none of the second block
         assert np.isfinite(model(both.program.code, few).log_density(np.zeros(3)))
     original = model(code, many)
-    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
-    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
-    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    assert_same_density(original, woven)
 
 
 def test_weights_repeat_rows_of_two_sparse_blocks():
@@ -438,9 +441,7 @@ def test_weights_repeat_rows_of_two_sparse_blocks():
         with pytest.raises(DataError, match=r"`fmax\(max\(eta0\)|`max\(eta"):
             both.identities(data)
     original = model(same, many)
-    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
-    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
-    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    assert_same_density(original, woven)
 
 
 def test_weights_repeat_rows_that_are_selected_on_the_left():
@@ -465,9 +466,7 @@ def test_weights_repeat_rows_that_are_selected_on_the_left():
         with pytest.raises(StancoresetError, match=r"place_in_I_1.* is -1"):
             checked.identities(twice)
     original = model(code, many)
-    thetas = np.random.default_rng(0).normal(size=(4, original.param_unc_num()))
-    apart = [original.log_density(t) - woven.log_density(t) for t in thetas]
-    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    assert_same_density(original, woven)
 
 
 def test_a_group_for_each_row_is_refused_with_the_data():
