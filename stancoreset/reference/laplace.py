@@ -212,17 +212,22 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
     """
     size = min(full.n_obs, max(5_000, 100 * full.n_params))
     with full.sampled(size, np.random.default_rng(seed)) as small:
-        ends, message = ends_of_climbs(small, seed, _CLIMBS, _TRIES)
-        if not len(ends):
-            raise ReferenceFitError(
-                f"no posterior mode was found from {_TRIES} random starts: {message}; {_ADVICE}"
-            )
 
         def at_end(mode: Float) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
             scale = hessian_width(small.hessian, mode)
             return gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
 
+        def at_finite_end(mode: Float) -> GaussianFit:
+            fit = at_end(mode)
+            _require_finite_mode(small, fit)
+            return fit
+
+        ends, message = ends_of_climbs(small, seed, _CLIMBS, _TRIES, fit=at_finite_end)
+        if not len(ends):
+            raise ReferenceFitError(
+                f"no posterior mode was found from {_TRIES} random starts: {message}; {_ADVICE}"
+            )
         best = at_end(ends[0])
         away = np.linalg.norm(best.standardised(ends), axis=0)
         return distinct(best, ends[away > in_dimensions(1.0, full.n_params)], at_end)

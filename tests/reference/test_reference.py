@@ -12,6 +12,7 @@ from stancoreset.errors import DataError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import gaussian_at, laplace
+from stancoreset.reference.summits import ends_of_climbs
 from stancoreset.rows.full_data import FullData
 from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
@@ -145,6 +146,40 @@ generated quantities {
   for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | a + b, 1);
 }
 """
+
+
+# Two normal modes, in coordinates whose widths differ by a factor of a million.
+FAR_SCALES = """
+data { int<lower=0> N; vector[N] y; vector<lower=0>[N] weights; }
+parameters { real a; real b; real c; }
+model {
+  a ~ normal(0, 1e3);
+  b ~ normal(0, 1e-3);
+  target += log_mix(0.5, normal_lpdf(c | -3, 0.1), normal_lpdf(c | 3, 0.1));
+  for (n in 1:N) target += weights[n] * normal_lpdf(y[n] | a + b, 10);
+}
+generated quantities {
+  vector[N] log_lik;
+  for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | a + b, 10);
+}
+"""
+
+
+def test_ends_of_climbs_do_not_depend_on_the_coordinates():
+    with full_data(FAR_SCALES, {"N": 5, "y": np.arange(5.0)}) as full:
+
+        def fit(mode: np.ndarray) -> GaussianFit:
+            return gaussian_at(
+                mode, -full.hessian(mode, np.array([1e2, 1e-4, 1e-2])), ("a", "b", "c")
+            )
+
+        plain, _ = ends_of_climbs(full, 1, 6, 6)
+        whitened, message = ends_of_climbs(full, 1, 6, 6, fit=fit)
+    assert message == ""
+    precision = 5 / 10**2 + 1e-6  # of a, for b hardly moves
+    for ends in (plain, whitened):
+        assert {round(c) for c in ends[:, 2]} == {-3, 3}
+    np.testing.assert_allclose(whitened[:, 0], 10 / 10**2 / precision, rtol=1e-4)
 
 
 def test_separated_data_with_a_flat_prior_are_refused():
