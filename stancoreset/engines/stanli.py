@@ -87,8 +87,8 @@ class StanliEngine:
         return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
 
 
-# Draws of so many parameters, each of which takes stanli milliseconds, are unconstrained at once.
-_MANY = 300
+# Draws of so many numbers, for which stanli takes a tenth of a second, are unconstrained at once.
+_MANY = 200_000
 
 
 @functools.lru_cache(maxsize=64)
@@ -287,7 +287,7 @@ class StanliBound(Closing):
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """See `BoundModel.unconstrain`."""
         rows = self._layout.join(values)
-        if self.n_params >= _MANY and len(rows) > 1:
+        if rows.size >= _MANY and len(rows) > 1:
             found = self._unconstrained_at_once(values)
             # The last draw says whether they are stanli's coordinates.
             if found is not None and np.allclose(found[-1], self._unconstrained(rows[-1:])[0]):
