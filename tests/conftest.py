@@ -40,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds-from", type=int, default=0, metavar="N", help="move the seeds of all fits by N"
     )
+    parser.addoption(
+        "--share", default="0/1", metavar="K/N", help="run the K-th of N shares of the tests"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,19 +59,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # of the tests that -m and -k leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Quick tests first, then whole fits, then CmdStan, which is built meanwhile.
+    """One share of the tests: quick ones first, then whole fits, then CmdStan, built meanwhile.
 
     Each worker of pytest-xdist begins with a share of neighbours in the list, so that every share
     has its part of all three, in whole files.
     """
+    share, shares = map(int, config.getoption("--share").split("/"))
+    kept = [item for item in items if zlib.crc32(item.nodeid.encode()) % shares == share]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
     files: dict[tuple[int, Path], list[pytest.Item]] = {}
     for item in items:
         files.setdefault((_tier(item), item.path), []).append(item)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    lists: list[list[pytest.Item]] = [[] for _ in range(workers)]
     for _, together in sorted(files.items(), key=lambda entry: entry[0][0]):
-        min(shares, key=len).extend(together)
-    items[:] = [item for share in shares for item in share]
+        min(lists, key=len).extend(together)
+    items[:] = [item for one in lists for item in one]
     first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     if first and not config.option.collectonly and any(_tier(item) == 2 for item in items):
         _build_cmdstan(config)
