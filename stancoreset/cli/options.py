@@ -38,14 +38,12 @@ _size.__name__ = "whole number or auto"
 _seed.__name__ = "whole number or random"
 
 
-def add_fit_options(
-    parser: argparse.ArgumentParser, *, size: int | None = None, out: str | None = None
-) -> None:
+def add_fit_options(parser: argparse.ArgumentParser, *, out: str | None = None) -> None:
     """Add the options of `CoresetModel.fit`, and options for the output.
 
-    `size` and `out` are defaults; without `out` the user must name a folder.
+    `out` is the default folder; without it the user must name one.
     """
-    _add_all(parser, fit_options(), {} if size is None else {"size": size}, out)
+    _add_all(parser, fit_options(), {}, out)
 
 
 def add_merge_options(parser: argparse.ArgumentParser) -> None:

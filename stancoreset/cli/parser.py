@@ -78,7 +78,7 @@ def _add_demo(commands: _Commands, handler: Handler) -> None:
         action="store_true",
         help="repeat NUTS on all rows (18 processor minutes) instead of reading its summary",
     )
-    add_fit_options(demo, size=100, out="stancoreset-demo")
+    add_fit_options(demo, out="stancoreset-demo")
     demo.set_defaults(run=handler)
 
 
