@@ -168,12 +168,13 @@ class Pipeline:
         plan = self.plan
         if plan.is_gaussian:
             self.session.require_one_to_one()
-        # Rows on disk are read for every draw, and the draws can grow later.
-        few = full.passes.stored is not None
-        count = plan.selection.draws or initial_draws(plan.size, few=few)
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
-        more = settles and plan.selection.draws is None and not self._without_draws(full)
+        without = settles and self._without_draws(full)
+        # Rows on disk are read for every draw; the draws can grow later, and series need none.
+        few = full.passes.stored is not None or without
+        count = plan.selection.draws or initial_draws(plan.size, few=few)
+        more = settles and plan.selection.draws is None and not without
         with self.stages("reference", total=count) as tick:
 
             def fit() -> Reference:

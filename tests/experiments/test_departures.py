@@ -1,20 +1,16 @@
-"""The demo's model: its data, the stored summary of NUTS on all rows, and a coreset against it."""
+"""The demo's data, and the stored summary of NUTS on all rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from seeds import reseeded
 
-import stancoreset as sc
 from stancoreset.errors import DataError
 from stancoreset.experiments import (
-    DEPARTURES_PROGRAM,
     DEPARTURES_SHOWN,
     FullRun,
     departures,
     flights,
-    laplace_posterior,
 )
 from stancoreset.posterior import arviz
 
@@ -94,22 +90,3 @@ def test_a_run_is_read_as_it_was_written(tmp_path):
     assert table.loc["alpha", "delta_mean"] == pytest.approx((mean + 1) / sd, rel=1e-6)
     assert table.loc["alpha", "sd_ratio"] == pytest.approx(2)
     assert np.all(table.drop("alpha")["delta_mean"] == 0)
-
-
-@pytest.mark.fit
-def test_a_coreset_is_nearer_to_nuts_on_all_rows_than_a_laplace_fit():
-    stored, loaded = FullRun.stored(), departures()
-    with sc.CoresetModel(DEPARTURES_PROGRAM, engine="stanli") as model:
-        fit = model.fit(loaded.data, size=100, seed=reseeded(1), **loaded.labels)
-        laplace = model.reference(loaded.data, "laplace", draws=2_000, seed=reseeded(1))
-    assert fit.certificate.verdict == "certified"
-
-    table = stored.differences(fit)
-    # A certified mean is at most 0.1 standard deviations off, Monte-Carlo error included; that of
-    # the stored run comes on top, the largest of 149.
-    assert np.all(np.abs(table["delta_mean"]) < 0.1 + 4 * table["mcse"])
-    assert np.all(np.abs(np.log(table["sd_ratio"].drop("sd_origin"))) < 0.25)
-
-    poor = stored.differences(laplace_posterior(laplace, loaded.labels))
-    assert poor.loc["sd_dest", "delta_mean"] < -1
-    assert np.max(np.abs(table["delta_mean"])) < 0.5
