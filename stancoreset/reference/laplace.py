@@ -185,14 +185,15 @@ def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceF
     )
 
 
-def _require_finite_mode(full: FullData, fit: GaussianFit) -> None:
+def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = _WIDE) -> None:
     """Refuse a "mode" at which the density is merely flat.
 
-    One sd away from a true mode the log density is lower by about ½; far out on a slope
-    without end it is not lower at all.
+    It is examined only if its width is at least `wide` (1 + |mode|) in some coordinate. One sd away
+    from a true mode the log density is lower by about ½; far out on a slope without end it is not
+    lower at all.
     """
     widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
-    if fit.sd[widest] < _WIDE * (1 + abs(fit.mean[widest])):
+    if fit.sd[widest] < wide * (1 + abs(fit.mean[widest])):
         return
     step = fit.covariances(widest) / fit.sd[widest]
     centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
@@ -220,7 +221,7 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
 
         def at_finite_end(mode: Float) -> GaussianFit:
             fit = at_end(mode)
-            _require_finite_mode(small, fit)
+            _require_finite_mode(small, fit, wide=0.0)
             return fit
 
         ends, message = ends_of_climbs(small, seed, _CLIMBS, _TRIES, fit=at_finite_end)

@@ -82,7 +82,11 @@ def test_typed_options_of_methods_are_those_of_all_methods():
 
 @pytest.mark.parametrize(
     ("command", "listed", "size"),
-    [("fit", fit_options(), "auto"), ("merge", merge_options(), 200), ("demo", fit_options(), 100)],
+    [
+        ("fit", fit_options(), "auto"),
+        ("merge", merge_options(), 200),
+        ("demo", fit_options(), "auto"),
+    ],
 )
 def test_the_command_line_has_every_option_with_its_default(command, listed, size):
     (commands,) = (a.choices for a in make_parser(HANDLERS)._actions if a.choices is not None)
