@@ -98,16 +98,25 @@ class WeaveError(ProgramError):
     ----------
     line : int
         Line of the user's source; 0 if the program as a whole is at fault.
-    reason : str
-        Why its rows cannot be weighted, and what to do.
+    why : str
+        Why its rows cannot be weighted.
     statement : str, optional
         The statement at fault.
+    advice : str, optional
+        What to write instead, where `why` does not say so.
+
+    Attributes
+    ----------
+    reason : str
+        `why` and `advice`.
     """
 
-    def __init__(self, line: int, reason: str, statement: str = "") -> None:
+    def __init__(self, line: int, why: str, statement: str = "", *, advice: str = "") -> None:
         self.line = line
-        self.reason = reason
+        self.why = why
         self.statement = statement
+        self.advice = advice
+        self.reason = f"{why}; {advice}" if advice else why
         where = f"line {line}: " if line else ""
         what = f"\n  {statement.splitlines()[0]}" if statement else ""
-        super().__init__(f"{where}{reason}{what}")
+        super().__init__(f"{where}{self.reason}{what}")

@@ -12,6 +12,7 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
+from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.counts import data_dependences, declared, growing_parameters
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
@@ -171,7 +172,7 @@ class Weaver:
             dep = flow.call_user(c.call, deps)
             if dep.kind != "sum":
                 why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
-                refuse(c.statement, why)
+                refuse(c.statement, why, dep.advice)
         self.parameters = [
             self.unused(d, growing[d.name]) if d.name in growing else self.parameter(d)
             for d in program.parameters
@@ -188,6 +189,7 @@ class Weaver:
                 0,
                 f"no term of the log density is a sum over observations: nothing in the model "
                 f"block depends on data sized by `{self.obs}`",
+                advice=IN_A_LOOP,
             )
         for d in (*program.data, *self.frozen.values()):
             dep = env[d.name]
@@ -206,7 +208,8 @@ class Weaver:
         if d.name in self.frozen or any(d.name in names_in(s) for s in kept):
             if not any(d.name in names_in(s) for s in kept):
                 return
-            raise WeaveError(d.line, self.flow.env[d.name].why, d.name)
+            dep = self.flow.env[d.name]
+            raise WeaveError(d.line, dep.why, d.name, advice=dep.advice)
 
     def transformed_data(self, env: dict[str, Dep]) -> None:
         """Freeze transformed data that depend on several rows; keep the others."""
@@ -252,16 +255,15 @@ class Weaver:
 
     def unused(self, d: n.Decl, dropped: Dropped) -> n.Decl:
         """A parameter of which there is none in data that are not rejected."""
-        self.flow.env[d.name] = coupled(dropped.error.reason)
+        self.flow.env[d.name] = coupled(dropped.error.why, dropped.error.advice)
         return d
 
     def parameter(self, d: n.Decl) -> n.Decl:
         """The declaration with statistics in its sizes and bounds frozen."""
         self.flow.env[d.name] = FREE
         if any(self.flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
-            raise WeaveError(
-                d.line, f"the size of `{d.name}` grows with the number of observations", d.name
-            )
+            why = f"the size of `{d.name}` grows with the number of observations"
+            raise WeaveError(d.line, why, d.name, advice=IN_A_LOOP)
         d = self.flow.sized(d)
         bounds = d.constraint
         changed: dict[str, Any] = {}
@@ -272,7 +274,7 @@ class Weaver:
             dep = self.flow.rows.value(e)
             if dep.looks_at_rows:
                 what = f"the {key} of `{d.name}` depends on rows"
-                raise WeaveError(d.line, because(what, dep.why), d.name)
+                raise WeaveError(d.line, because(what, dep.why), d.name, advice=dep.advice)
             changed[key] = self.flow.statistics.hoist(e)
         return replace(d, constraint=replace(bounds, **changed)) if changed else d
 

@@ -26,6 +26,7 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.library import FILLED, density, suffix
 
@@ -64,10 +65,13 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
     if any(names_in(i) & counts for i in d.size.items):
-        return coupled(f"`{d.name}` is a tuple of data rows; declare its members separately")
+        return coupled(
+            f"`{d.name}` is a tuple of data rows; declare its members separately", advice=""
+        )
     if len(axes) > 1:
         return coupled(
-            f"`{d.name}` has a row and a column for each observation: it relates every pair"
+            f"`{d.name}` has a row and a column for each observation: it relates every pair",
+            LONG_FORM,
         )
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")

@@ -11,7 +11,8 @@ count     the number of observations itself
 rowwise   a container whose dimension `axis` counts observations; entry n looks at row n only
 row       inside the loop over observations: looks at the current row only
 sum       a sum over rows of terms that each look at one row
-coupled   looks at several rows in a way that cannot be taken apart; `why` says how
+coupled   looks at several rows in a way that cannot be taken apart; `why` says how, and
+          `advice` what to write instead, empty where `why` says that too
 ========  =================================================================================
 
 `stat` tells whether a *statistic* of the rows went in, such as ``mean(x)`` or ``N``: such
@@ -25,6 +26,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from stancoreset.stan.weave.advice import IN_A_LOOP
 
 __all__ = ["COUNT", "FREE", "SUM", "UNSET", "Dep", "coupled", "join", "row", "rowwise"]
 
@@ -43,6 +46,7 @@ class Dep:
     loop: str = ""
     stat: int = NONE
     why: str = ""
+    advice: str = IN_A_LOOP
     number: bool = False
     stale: bool = False
 
@@ -69,8 +73,8 @@ def row(loop: str, stat: int = NONE) -> Dep:
     return Dep("row", loop=loop, stat=stat)
 
 
-def coupled(why: str) -> Dep:
-    return Dep("coupled", why=why, stat=BY_DATA)
+def coupled(why: str, advice: str = IN_A_LOOP) -> Dep:
+    return Dep("coupled", why=why, advice=advice, stat=BY_DATA)
 
 
 def join(*deps: Dep) -> Dep:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.advice import ALL_ROWS, BY_GROUP, FROM_DATA, LONG_FORM
 from stancoreset.stan.weave.domain import (
     BY_COUNT,
     BY_DATA,
@@ -62,12 +63,19 @@ def _all_rows(values: Sequence[Dep], axis: int | None) -> bool:
 def _not_row_by_row(e: n.Call) -> Dep:
     """Why a function of rows cannot be split into rows."""
     if e.name in _SERIES:
-        return coupled(f"`{short(e)}` depends on the order of the observations")
+        return coupled(f"`{short(e)}` depends on the order of the observations", FROM_DATA)
     if e.name.startswith(("ode_", "integrate_ode", "dae")):
-        return coupled("one ODE is solved for all observations")
+        return coupled(
+            "one ODE is solved for all observations",
+            "solve it for each row, inside the loop over rows",
+        )
     if e.name.startswith(("gp_", "cov_exp_quad")):
-        return coupled("a Gaussian process correlates all observations")
-    return coupled(f"`{short(e)}` depends on all observations at once")
+        return coupled(
+            "a Gaussian process correlates all observations",
+            "write the process with basis functions, whose coefficients are parameters (brms: "
+            "`gp(x, k = 20, c = 1.5)`), or at places that many rows share, `f[place[n]]`",
+        )
+    return coupled(f"`{short(e)}` depends on all observations at once", FROM_DATA)
 
 
 _ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
@@ -123,7 +131,10 @@ class Rows:
             case n.Paren(arg=arg):
                 return self.of(arg)
             case n.Target():
-                return coupled("it reads target(), which mixes prior and likelihood")
+                return coupled(
+                    "it reads target(), which mixes prior and likelihood",
+                    "add the terms up in a variable of your own",
+                )
             case n.Unary(op=op, arg=arg):
                 dep = self.of(arg)
                 if op == "-" and dep.kind == "count":
@@ -163,7 +174,8 @@ class Rows:
         if dep.number:
             return coupled(
                 f"`{short(e)}` is the number of a row, which may only index data that have one "
-                "entry per observation"
+                "entry per observation",
+                "declare what is computed from the number as data of the row, `vector[N] time;`",
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
@@ -174,7 +186,9 @@ class Rows:
         if dep.kind == "sum":
             return coupled(
                 f"`{short(e)}` sums over all observations and is not simply added to the log "
-                "density: it is a joint term of the whole outcome"
+                "density: it is a joint term of the whole outcome",
+                "add every sum over rows to the target by itself, `target += …;`; a number of data "
+                "alone can be computed in transformed data",
             )
         return dep
 
@@ -265,7 +279,9 @@ class Rows:
         for e, dep in parts:
             if e.type.rank == rank and dep.kind == "free":
                 return coupled(
-                    f"`{short(e)}` has one entry per observation but is not computed from data rows"
+                    f"`{short(e)}` has one entry per observation but is not computed from data "
+                    "rows",
+                    BY_GROUP,
                 )
             if e.type.rank != rank and dep.kind == "rowwise":
                 return coupled(f"`{short(whole)}` combines one observation with others")
@@ -283,9 +299,11 @@ class Rows:
         if contracted or contracted_right:
             if contracted and contracted_right and e.type.rank == 0:
                 return SUM.with_stat(stat)
-            return coupled(f"the product `{short(e)}` sums over observations")
+            return coupled(f"the product `{short(e)}` sums over observations", FROM_DATA)
         if left.kind == "rowwise" and right.kind == "rowwise":
-            return coupled(f"the product `{short(e)}` combines each observation with every other")
+            return coupled(
+                f"the product `{short(e)}` combines each observation with every other", LONG_FORM
+            )
         if left.kind == "rowwise":
             return left.with_stat(stat) if right.kind == "free" else join(left, right)
         # The right's rows are its columns: they are the product's columns too.
@@ -342,7 +360,7 @@ class Rows:
         if isinstance(index, n.All) or self.whole(index):
             return rowwise(0)
         return coupled(
-            f"`{short(e)}` uses only part of the observations: rows are not exchangeable"
+            f"`{short(e)}` uses only part of the observations: rows are not exchangeable", ALL_ROWS
         )
 
     def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
@@ -385,12 +403,15 @@ class Rows:
         ):
             return coupled(
                 f"`{where}` reads a neighbouring observation, as in a time series: rows depend on "
-                "each other"
+                "each other",
+                "if there are many such series, make each series one row; what comes before can "
+                "also be data of the row, `vector[N] y_before;`",
             )
         if dep.kind == "coupled":
             return dep
         return coupled(
-            f"`{where}` picks observations by `{short(inner)}`, not by a loop over all rows"
+            f"`{where}` picks observations by `{short(inner)}`, not by a loop over all rows",
+            ALL_ROWS,
         )
 
     # ---- calls ------------------------------------------------------------------------
@@ -403,7 +424,8 @@ class Rows:
             if parts.kind != "free":
                 return coupled(
                     f"{text(e.args[0])} returns from more than one place, so {e.name} cannot be "
-                    "written as the sum of all rows; return once, at the end of the function"
+                    "written as the sum of all rows; return once, at the end of the function",
+                    advice="",
                 )
             return FREE
         deps = [self.of(a) for a in e.args]
@@ -426,7 +448,8 @@ class Rows:
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
         if e.name.endswith("_lp"):
             return coupled(
-                f"`{e.name}` changes the target and returns a value; split it into two functions"
+                f"`{e.name}` changes the target and returns a value; split it into two functions",
+                advice="",
             )
         if any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps):
             dep = self.call_user(e, deps)
@@ -504,7 +527,8 @@ class Rows:
             if all(d.kind == "rowwise" for d in values):
                 return SUM.with_stat(stat)
             return coupled(
-                f"`{short(e)}` sums over observations with coefficients that are not data rows"
+                f"`{short(e)}` sums over observations with coefficients that are not data rows",
+                FROM_DATA,
             )
         if name == "log_mix" and first.kind == "free" and _all_rows(values[1:], 0):
             return SUM.with_stat(stat)  # of the mixtures of an array of vectors
@@ -582,14 +606,17 @@ class Rows:
                 if extra == 0:
                     return coupled(
                         f"`{name}` is one joint density of the whole outcome: observations are "
-                        "not separate terms"
+                        "not separate terms",
+                        "if rows are correlated within groups, make each group one row with a "
+                        "density of its own, `for (j in 1:J) y[j] ~ multi_normal(mu[j], S);`",
                     )
                 if extra != 1 or dep.axis != 0:
                     return coupled(f"{what} of `{name}` does not have one entry per observation")
             elif extra > 0:
                 return coupled(
                     f"{what} of `{name}` has one entry per observation but is not computed from "
-                    "data rows"
+                    "data rows",
+                    BY_GROUP,
                 )
             stat = max(stat, dep.stat)
         return SUM.with_stat(stat)

@@ -59,7 +59,9 @@ def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> F
             continue
         stale = coupled(
             f"`{name}` keeps a value of the previous observation for the next one, like the "
-            "state of a time series or a hidden Markov model: rows depend on each other"
+            "state of a time series or a hidden Markov model: rows depend on each other",
+            f"if each row has a state of its own, declare `{name}` inside the loop over rows and "
+            "set it there before it is read; if there are many series, make each series one row",
         )
         parts = any(isinstance(s.target, n.Index) for s in writes)
         left_over = parts and _leaves_part(body, name, env, program)

@@ -26,6 +26,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
+from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.domain import (
     BY_DATA,
@@ -89,8 +90,8 @@ class Place:
         Variable of the loop over observations around; or empty.
     adding : frozenset of str
         Variables declared outside that loop to which it does nothing but add.
-    repeats : str
-        Why the number of passes of a loop around changes with the rows; or empty.
+    repeats : Dep or None
+        Coupled, where the number of passes of a loop around changes with the rows.
     once : frozenset of str
         Variables declared outside that loop.
     carried : frozenset of str
@@ -105,7 +106,7 @@ class Place:
     by_parameters: bool = False
     loop: str = ""
     adding: frozenset[str] = frozenset()
-    repeats: str = ""
+    repeats: Dep | None = None
     once: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
     vectorised: bool = False
@@ -208,7 +209,10 @@ class Flow:
             kinds = {a.kind, b.kind} - {"sum"}
             if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.calls):
                 return SUM.with_stat(max(a.stat, b.stat))
-            return coupled("it is a sum over observations in one case, another number in another")
+            return coupled(
+                "it is a sum over observations in one case, another number in another",
+                "write the cases as statements of their own, in the model block",
+            )
         return join(a, b)
 
     def log(self, s: n.Stmt, role: str, why: str, *, weighted: bool = False) -> None:
@@ -359,7 +363,7 @@ class Flow:
     def jacobian(self, s: n.JacobianAdd) -> Both:
         dep = join(self.context, self.rows.value(s.value))
         if dep.looks_at_rows or dep.stat == BY_DATA:
-            refuse(s, because("the Jacobian term depends on rows", dep.why))
+            refuse(s, because("the Jacobian term depends on rows", dep.why), dep.advice)
         self.log(s, "jacobian", "a change of variables, the same for every row")
         return [s], []
 
@@ -370,6 +374,7 @@ class Flow:
                 s,
                 f"`{s.name}` changes the target and is given data rows; write its increments in "
                 "the model block",
+                advice="",
             )
         self.log(s, "prior", "a function of parameters and constants only")
         return [s], []
@@ -381,7 +386,11 @@ class Flow:
         if rejects and self.density_block:
             # No message, but the edge of a support: that of a row belongs to its density.
             if self.context.kind in ("coupled", "rowwise", "sum"):
-                refuse(s, "parameters are rejected by a condition on all observations")
+                refuse(
+                    s,
+                    "parameters are rejected by a condition on all observations",
+                    "write the condition as a bound of the parameter",
+                )
             return [s], [s]
         if s.kind == "print" or whole.looks_at_rows or whole.stat:
             # Messages about rows would tell of the coreset; checks ran on the full data.
@@ -394,7 +403,10 @@ class Flow:
         if dep.kind == "free" and s.value is not None and _is_zero(s.value):
             dep = UNSET
         if self.place.loop:
-            return coupled("it returns from inside the loop over observations")
+            return coupled(
+                "it returns from inside the loop over observations",
+                "return once, at the end of the function",
+            )
         if dep.looks_at_rows and self.context.looks_at_rows:
             return coupled("which value it returns depends on single observations")
         return dep if dep.kind == "sum" else join(self.context, dep)
@@ -449,7 +461,7 @@ class Flow:
             value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
         value = self.guarded(value, s.value)
         if self.place.repeats and name in self.place.once and value.kind != "coupled":
-            value = coupled(self.place.repeats)
+            value = self.place.repeats
         value = self.kept_count(value, s.value, s.target.type)
         old = self.env.get(name, UNSET)
         self.env[name] = after_write(self.rows, self.place.loop, s, old, value)
@@ -526,18 +538,22 @@ class Flow:
         if dep.kind == "rowwise":
             dep = coupled("it adds up all observations inside the loop over them")
         if self.place.repeats and dep.kind != "coupled":
-            dep = coupled(self.place.repeats)
+            dep = self.place.repeats
         if dep.kind == "row" and dep.loop != self.place.loop:
             dep = coupled("it adds the term of an observation other than the loop's")
         if s.target.type.base == "int":
-            dep = coupled(f"`{name}` adds up observations as an integer, but weights are real")
+            dep = coupled(
+                f"`{name}` adds up observations as an integer, but weights are real",
+                "declare it as real",
+            )
         if self.calls and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
         if isinstance(s.target, n.Index) and (self.calls or only_use(name, self.program) is None):
             dep = coupled(
                 f"`{name}` adds up the observations of each group and is not simply added to the "
                 f"target, `target += sum({name});`: if it enters nonlinearly, the units are the "
-                "groups, so make each group one row"
+                "groups, so make each group one row",
+                advice="",
             )
         return dep
 
@@ -548,7 +564,7 @@ class Flow:
             factor = None if use is None else use.coefficient
             dep = FREE if factor is None else self.rows.value(factor)
             if use is None or dep.kind not in ("free", "unset") or dep.stat:
-                refuse(s, must_be_added(name))
+                refuse(s, must_be_added(name), advice="")
 
     # ---- increments of the target -------------------------------------------------------
 
@@ -557,11 +573,12 @@ class Flow:
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
         if self.context.kind in ("coupled", "rowwise", "sum"):
-            refuse(s, self.context.why or "whether it is reached depends on all observations")
+            why = self.context.why or "whether it is reached depends on all observations"
+            refuse(s, why, self.context.advice)
         if self.place.loop:
             return self.row_increment(s)
         if self.place.repeats:
-            refuse(s, self.place.repeats)
+            refuse(s, self.place.repeats.why, self.place.repeats.advice)
         if self.context.kind == "row":
             refuse(s, "whether it is reached depends on single observations")
         if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
@@ -607,9 +624,9 @@ class Flow:
         if dep.kind == "rowwise":
             dep = coupled("a density of all observations stands inside the loop over them")
         if dep.kind == "coupled":
-            refuse(s, dep.why)
+            refuse(s, dep.why, dep.advice)
         if self.place.repeats:
-            refuse(s, self.place.repeats)
+            refuse(s, self.place.repeats.why, self.place.repeats.advice)
         looks = "repeated for each observation, so it is weighted with it"
         if dep.kind == "row":
             if dep.loop != self.place.loop:
@@ -667,8 +684,8 @@ class Flow:
         bounds = self.bounds(s, low, high)
         self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
         by_row = bounds.kind == "row"
-        why = bounds.why if bounds.kind == "coupled" else ""
-        return self.repeated(bounds if by_row else UNSET, why, s.body, sure=not by_row)
+        repeats = bounds if bounds.kind == "coupled" else None
+        return self.repeated(bounds if by_row else UNSET, repeats, s.body, sure=not by_row)
 
     def bounds(self, s: n.For, low: Dep, high: Dep) -> Dep:
         """Dependence of the passes of a loop that does not pass over the observations."""
@@ -684,19 +701,22 @@ class Flow:
             return coupled(
                 f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
                 "those next to it, as in a time series, a hidden Markov or a state-space "
-                "model; if there are many such series, make each series one row"
+                "model; if there are many such series, make each series one row",
+                advice="",
             )
         return coupled(
             f"the loop over {text(s.lower)}:{text(s.upper)} runs over part of the "
-            "observations: it treats the first or the last differently"
+            "observations: it treats the first or the last differently",
+            "loop over all rows, `for (n in 1:N)`; a prior needs a size of its own, not one "
+            "computed from the number of rows",
         )
 
     def loop_while(self, s: n.While) -> Both:
         dep = join(self.context, self.rows.value(s.condition))
         if dep.kind in ("rowwise", "coupled", "sum"):
-            refuse(s, dep.why or "a while loop runs over observations")
-        often = "the number of passes of the while loop is computed from the observations"
-        m, p = self.repeated(dep, often if dep.stat else "", s.body, sure=dep.kind != "row")
+            refuse(s, dep.why or "a while loop runs over observations", dep.advice)
+        often = coupled("the number of passes of the while loop is computed from the observations")
+        m, p = self.repeated(dep, often if dep.stat else None, s.body, sure=dep.kind != "row")
         return _around(s, m), _around(s, p)
 
     def loop_each(self, s: n.ForEach) -> Both:
@@ -707,7 +727,7 @@ class Flow:
         with self.loop_variable(s.name):
             if dep.kind not in ("free", "row"):
                 why = dep.why or f"the loop over `{text(s.sequence)}` runs over observations"
-                self.env[s.name] = coupled(why)
+                self.env[s.name] = coupled(why, dep.advice)
             else:
                 self.env[s.name] = dep
             m, p = self.steady(s.body, dep.kind != "row")
@@ -722,16 +742,16 @@ class Flow:
         )
         return n.For(i, literal("1"), n.Var(self.obs, type=_INT), body, line=s.line)
 
-    def repeated(self, dep: Dep, why: str, body: n.Stmt, *, sure: bool = True) -> Both:
+    def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Both:
         """The body of a loop, under a condition of dependence `dep`.
 
-        `why` is empty, or says why the number of passes changes with the rows: then what the loop
-        adds to the target, or writes to variables declared outside it, would change when rows
-        are left out.
+        `repeats` is given where the number of passes changes with the rows, and says why: then
+        what the loop adds to the target, or writes to variables declared outside it, would change
+        when rows are left out.
         """
         changes: dict[str, Any] = {"branches": join(self.place.branches, dep)}
-        if why:
-            changes |= {"repeats": why, "once": frozenset(self.env)}
+        if repeats:
+            changes |= {"repeats": repeats, "once": frozenset(self.env)}
         with self.within(**changes):
             return self.steady(body, sure)
 
@@ -770,12 +790,13 @@ class Flow:
         """``for (n in 1:N)``: every increment inside belongs to row n."""
         self.env[s.name] = replace(row(s.name), number=True)
         if self.place.loop:
-            why = (
+            pairs = coupled(
                 f"the loop over `{s.name}` inside the loop over `{self.place.loop}` pairs each "
-                "observation with every other"
+                "observation with every other",
+                LONG_FORM,
             )
             with self.within(loop=s.name):
-                return self.repeated(UNSET, why, s.body)
+                return self.repeated(UNSET, pairs, s.body)
         before, left = dict(self.env), self.left
         found = found_by_rows(s.body, self.env, self.program)
         self.env.update(found.env)
@@ -790,7 +811,8 @@ class Flow:
                 self.env[name] = before[name]
             elif dep.kind == "row":
                 self.env[name] = coupled(
-                    f"`{name}` holds what the last pass of the loop over observations left in it"
+                    f"`{name}` holds what the last pass of the loop over observations left in it",
+                    "use it inside the loop, for each row",
                 )
         return m, p
 
@@ -798,11 +820,15 @@ class Flow:
         """Refuse, or couple, what a loop over observations that ends early writes."""
         if not has_own_break(s.body):
             return
-        why = "the loop over observations ends early, at a row that depends on the others"
+        early = coupled(
+            "the loop over observations ends early, at a row that depends on the others",
+            "leave the break out, and skip rows by a condition on their own data, "
+            "`if (use[n] == 1)`",
+        )
         if increments(s.body):
-            refuse(s, why)
+            refuse(s, early.why, early.advice)
         for name in assigned_names(s.body) & self.env.keys():
-            self.env[name] = coupled(why)
+            self.env[name] = early
 
     # ---- users' functions ---------------------------------------------------------------
 
@@ -830,7 +856,8 @@ class Flow:
         try:
             inner.block(f.body.body if isinstance(f.body, n.Block) else (f.body,))
         except WeaveError as error:
-            return coupled(f"in the function `{e.name}`, line {error.line}: {error.reason}")
+            why = f"in the function `{e.name}`, line {error.line}: {error.why}"
+            return coupled(why, error.advice)
         return self.returned_by(e, inner, deps)
 
     def returned_by(self, e: n.Call, inner: Flow, deps: Sequence[Dep]) -> Dep:
@@ -844,7 +871,8 @@ class Flow:
                 return coupled(f"`{e.name}` mixes observations")
             return replace(result, loop=loops.pop())
         if result.kind == "coupled" and not result.why.startswith("in the function"):
-            return coupled(f"the function `{e.name}` combines observations: {result.why}")
+            why = f"the function `{e.name}` combines observations: {result.why}"
+            return coupled(why, result.advice)
         return FREE if result.kind == "unset" else result
 
     def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
@@ -864,7 +892,7 @@ def _new_coupling(
         if now.kind == "coupled" and not now.stale and dep.kind != "coupled":
             writes = (s for s in n.walk(body) if isinstance(s, n.Assign))
             lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
-            return WeaveError(lines[0] if lines else 0, now.why)
+            return WeaveError(lines[0] if lines else 0, now.why, advice=now.advice)
     return None
 
 

@@ -50,7 +50,7 @@ class Dropped:
         outer = [text(c) for c in self.conditions[:-1] if not isinstance(c, n.Unary)]
         by = "; ".join([*outer[-_OUTER:], text(self.conditions[-1])])
         line = f"line {self.error.line}: " if self.error.line else ""
-        why = f"{line}{self.error.reason}; the data choose this branch by {by}"
+        why = f"{line}{self.error.why}; the data choose this branch by {by}"
         last = bare(self.conditions[-1])
         if isinstance(last, n.Var) and last.name in computed:
             why += f" (set {last.name} to 0 in transformed data to take another branch)"

@@ -15,6 +15,7 @@ from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
+from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.closed import Part, closed_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
@@ -37,15 +38,16 @@ def because(what: str, why: str) -> str:
     return f"{what}: {why}" if why else what
 
 
-def refusal(s: n.Stmt, why: str) -> WeaveError:
+def refusal(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> WeaveError:
     """The error that names the user's statement."""
     s = s.as_written
-    return WeaveError(s.line, why or "it cannot be split into rows", statement_text(s))
+    why = why or "it cannot be split into rows"
+    return WeaveError(s.line, why, statement_text(s), advice=advice)
 
 
-def refuse(s: n.Stmt, why: str) -> NoReturn:
-    """Raise the error that names the user's statement."""
-    raise refusal(s, why)
+def refuse(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> NoReturn:
+    """Raise the error that names the user's statement; `advice` is empty where `why` has it."""
+    raise refusal(s, why, advice)
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,9 @@ class Terms:
         bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
         for b in bounds:
             if b.looks_at_rows and not (b.kind == "rowwise" and dep.kind == "sum"):
-                refuse(s, b.why or "the bounds of the truncation depend on rows")
+                refuse(s, b.why or "the bounds of the truncation depend on rows", b.advice)
         if dep.kind == "coupled":
-            refuse(s, dep.why)
+            refuse(s, dep.why, dep.advice)
         if dep.kind in ("free", "unset"):
             stat = max([dep.stat, *(b.stat for b in bounds)])
             if stat == BY_DATA or self.rows.value(s.arg).stat:
@@ -210,6 +212,7 @@ class Terms:
                 s,
                 f"`{summary[0]}` sums several observations into one outcome; write the "
                 "likelihood as a sum over observations",
+                advice="",
             )
 
     def collect(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Iterator[n.Expr | Term]:
@@ -220,7 +223,7 @@ class Terms:
         dep = self.rows.of(e)
         share = self.rows.count_times(e)
         if share is None and dep.kind == "coupled":
-            refuse(s, dep.why)
+            refuse(s, dep.why, dep.advice)
         pieces = self.pieces(e, scale) if share is None else [(self.count, scaled(scale, share))]
         if pieces:
             for piece, factor in pieces:
@@ -463,6 +466,7 @@ def refuse_statistic(s: n.Stmt) -> NoReturn:
         "a prior, or a term that is not a sum over observations, is computed from data "
         "rows; compute the number in transformed data (it is then computed once, from the "
         "full data), or write the term as a sum over observations",
+        advice="",
     )
 
 

@@ -21,7 +21,7 @@ from typing import NoReturn
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import expression, increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.advice import advised
+from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
 from stancoreset.stan.weave.cells import in_long_form
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own, with_lengths
@@ -90,14 +90,6 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    try:
-        return _woven(program, obs)
-    except WeaveError as error:
-        raise advised(error) from None
-
-
-def _woven(program: n.Program, obs: str | None) -> Woven:
-    """The program woven in the first way in which it can be."""
     program, written = with_count(without_partial_sums(in_one_spelling(program)))
     try:
         return replace(_weave(program, obs), written=written)
@@ -212,6 +204,7 @@ def _along(program: n.Program, obs: str | None, make: Callable[..., Weaver]) -> 
             raise WeaveError(
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
+                advice=IN_A_LOOP,
             )
         return make(program, obs).woven()
     if not possible:
@@ -344,7 +337,7 @@ def _refuse_if_another_is_meant(
         if (left and (fewer or only_indexes)) or (latent and only_indexes):
             raise WeaveError(
                 error.line,
-                f"{error.reason} (to weight the rows counted by `{chosen.obs}` instead and keep "
+                f"{error.why} (to weight the rows counted by `{chosen.obs}` instead and keep "
                 f'the others as they are, pass obs="{chosen.obs}")',
                 error.statement,
             )
@@ -366,7 +359,7 @@ def _refuse_columns(
                 raise WeaveError(
                     error.line,
                     f"`{y}` has observations in rows and columns, and those along `{rows}` cannot "
-                    f"be weighted: {error.reason}. Alternatively, declare the data in long form, "
+                    f"be weighted: {error.why}. Alternatively, declare the data in long form, "
                     f"one observation per entry of `{y}` with the numbers of its row and column, "
                     "so that parameters belong to groups of observations (to weight the columns "
                     f'as they are, pass obs="{chosen.obs}")',
