@@ -19,8 +19,10 @@ from stancoreset.stan.syntax import nodes as n
 __all__ = ["Padded", "without_sparse_products"]
 
 _INT = n.Type("int")
-# A difference of vectors is made an array before it is sorted: CmdStan 2.35 gives wrong indices for
-# the difference itself.
+# The longest row is found by functions of Stan's that both engines have: these statements stand in
+# the author's program, too, which has no function of ours, and stanli has no `to_int` here. The
+# differences are sorted as an array, since CmdStan 2.35 sorts an expression of vectors through a
+# reference to a temporary that is gone, into any order (stan/math/prim/fun/sort_indices.hpp).
 _TEMPLATE = """
 functions {
   vector rows_times_vector(matrix w, array[,] int v, vector b) {
