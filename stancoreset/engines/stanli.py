@@ -24,6 +24,7 @@ from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
 from stancoreset.engines.stanli_progress import heard
 from stancoreset.errors import (
@@ -96,7 +97,7 @@ def _translate(code: str) -> str:
     import stanli
 
     try:
-        return str(stanli.stan_to_mir(code))
+        return str(stanli.stan_to_mir(with_rows_first(code)))
     except RuntimeError as error:
         raise CompileError(f"the Stan program does not compile:\n{error}") from None
 
