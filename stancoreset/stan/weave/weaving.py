@@ -21,7 +21,6 @@ from typing import NoReturn
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import expression, increments, names_in, parse
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.assemble import NoLikelihoodError, Weaver, Woven
 from stancoreset.stan.weave.cells import in_long_form
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own, with_lengths
@@ -204,7 +203,6 @@ def _along(program: n.Program, obs: str | None, make: Callable[..., Weaver]) -> 
             raise WeaveError(
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
-                advice=IN_A_LOOP,
             )
         return make(program, obs).woven()
     if not possible:
