@@ -17,6 +17,7 @@ pytest.importorskip("bridgestan")
 
 from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
+from weave_repeated import REPEATED, repeated
 
 from stancoreset import CoresetModel
 from stancoreset.errors import DataError, StancoresetError, WeaveError
@@ -207,7 +208,7 @@ def test_user_chooses_the_axis():
     assert dict(weave(code, "B").rows) == {"y": 0}
     assert "y ~ cauchy" not in weave(code, "B").code
     assert "x ~ normal" in weave(code, "B").code
-    with pytest.raises(WeaveError, match="obs='C'"):
+    with pytest.raises(WeaveError, match=r"obs='C' .*; those are A, B$"):
         weave(code, "C")
 
 
@@ -331,32 +332,24 @@ def test_cells_are_observations_by_themselves_or_by_name():
         np.testing.assert_array_equal(checked["y_cell"], data["y"][i, j])
 
 
-def repeated_csr(w: np.ndarray, v: np.ndarray, u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-    """A sparse design with these rows, by hand: w, v and u."""
-    parts = [np.arange(u[n] - 1, u[n + 1] - 1) for n in rows]
-    entries = np.concatenate([*parts, np.zeros(0, int)])
-    starts = 1 + np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return [w[entries], v[entries], starts]
+@pytest.mark.parametrize("name", sorted(REPEATED))
+def test_weights_repeat_rows_by_hand(name):
+    """Where rows are not what one declared count sizes, or not in plain containers."""
+    r = repeated(name)
+    with CoresetModel(stan_code=r.code, engine="stanli", obs=obs_of(r.code)) as checked:
+        assert checked.identities(r.data).passed.all()
+        woven = model(
+            checked.program.code, checked.program.with_weights(checked.read(r.data), r.times)
+        )
+    assert_same_density(model(r.same, r.many), woven)
 
 
 @pytest.mark.parametrize("name", ["rstanarm_sparse_effects", "rstanarm_sparse_design"])
-def test_weights_repeat_rows_of_a_sparse_design(name):
-    code = read(name)
-    data, rows = make_data(code), np.repeat(np.arange(11), [0, 2, 1, 1, 3, 0, 1, 1, 1, 2, 1])
-    many = {**data, "N": len(rows), "y": data["y"][rows]}
-    design = ("w", "v", "u") if data["t"] else ("w_X", "v_X", "u_X")
-    many |= dict(zip(design, repeated_csr(*(data[k] for k in design), rows), strict=True))
-    many |= {"num_non_zero": len(many["w"]), "nnz_X": len(many["w_X"])}
-    many["X"] = data["X"][:, rows]
-    many["weights"] = data["weights"][rows] if data["has_weights"] else data["weights"]
-    with CoresetModel(stan_code=code, engine="stanli") as checked:
-        assert checked.identities(data).passed.all()
+def test_sparse_designs_are_padded_to_the_longest_row(name):
+    data = make_data(read(name))
+    with CoresetModel(stan_code=read(name), engine="stanli") as checked:
         full = checked.read(data)
-        assert full[f"{design[0]}_rows"].shape == (11, 2)
-        weighted = checked.program.with_weights(full, np.bincount(rows, minlength=11))
-        woven = model(checked.program.code, weighted)
-        original = model(code, many)
-    assert_same_density(original, woven)
+    assert full["w_rows" if data["t"] else "w_X_rows"].shape == (11, 2)
 
 
 @pytest.mark.parametrize(
@@ -399,74 +392,32 @@ def test_what_a_row_writes_may_not_depend_on_parameters():
         weave(code)
 
 
-def test_weights_repeat_rows_of_either_count():
-    """Rows of both blocks repeated by hand, and the author's program with them."""
-    code = read("two_counts_censored").replace("Xc[,k] = X[,k] - m[k]", "Xc[,k] = X[,k] - 0.5")
-    code = code.replace("m[k] = mean(X[,k]);", "m[k] = 0.5;")
-    data = make_data(code)
-    times = np.array([0, 2, 1, 1, 3, 0, 1, 1, 2, 2, 0, 1, 1, 3, 1])
-    first, second = np.repeat(np.arange(9), times[:9]), np.repeat(np.arange(6), times[9:])
-    many = {**data, "N": len(first), "C": len(second)}
-    many |= {name: data[name][first] for name in ("t", "X")}
-    many |= {name: data[name][second] for name in ("cens", "X_cens", "off")}
-    with CoresetModel(stan_code=code, engine="stanli") as both:
-        assert both.identities(data).passed.all()
-        full = both.read(data)
+def test_one_table_has_the_rows_of_both_counts():
+    r = repeated("two_counts_censored")
+    with CoresetModel(stan_code=r.code, engine="stanli") as both:
+        full = both.read(r.data)
         assert (full["N_rows"], list(full["block"])) == (15, [1] * 9 + [2] * 6)
-        woven = model(both.program.code, both.program.with_weights(full, times))
         few = both.program.subset(full, [3, 4, 1], [1.0, 0.5, 2.0])  # none of the second block
         assert np.isfinite(model(both.program.code, few).log_density(np.zeros(3)))
-    original = model(code, many)
-    assert_same_density(original, woven)
 
 
-def test_weights_repeat_rows_of_two_sparse_blocks():
-    code = read("rstanarm_two_blocks")
-    data = make_data(code)
-    times = np.array([0, 2, 1, 1, 3, 1, 1, 0, 2, 1, 1, 2, 1])
-    many = dict(data)
-    for k, part in enumerate((times[:7], times[7:])):
-        rows = np.repeat(np.arange(len(part)), part)
-        design = [f"{name}{k}" for name in "wvu"]
-        many |= dict(zip(design, repeated_csr(*(data[d] for d in design), rows), strict=True))
-        many |= {f"X{k}": data[f"X{k}"][:, rows], f"offset{k}": data[f"offset{k}"][rows]}
-    many["N"] = np.array([times[:7].sum(), times[7:].sum()])
-    many["num_non_zero"] = np.array([len(many["w0"]), len(many["w1"])])
-    # the prior's scale is computed from the number of rows, and stays as it was
-    same = code.replace("0.1 * NN", "0.1 * 13")
-    with CoresetModel(stan_code=code, engine="stanli") as both:
-        assert both.identities(data).passed.all()
-        woven = model(both.program.code, both.program.with_weights(both.read(data), times))
-        data["link"] = 4
-        with pytest.raises(DataError, match=r"`fmax\(max\(eta0\)|`max\(eta"):
-            both.identities(data)
-    original = model(same, many)
-    assert_same_density(original, woven)
+def test_two_sparse_blocks_are_refused_where_the_data_choose_an_extreme():
+    r = repeated("rstanarm_two_blocks")
+    with (
+        CoresetModel(stan_code=r.code, engine="stanli") as both,
+        pytest.raises(DataError, match=r"`fmax\(max\(eta0\)|`max\(eta"),
+    ):
+        both.identities({**r.data, "link": 4})
 
 
-def test_weights_repeat_rows_that_are_selected_on_the_left():
-    code = read("brms_gp_by_levels")
-    data = make_data(code)
-    times = np.array([2, 0, 1, 3, 1, 1, 2, 1, 0, 2, 1])
-    rows = np.repeat(np.arange(1, 12), times)
-    many = {**data, "N": len(rows), "Y": data["Y"][rows - 1]}
-    for k in ("1", "2"):
-        pairs = [
-            (i + 1, p) for i, r in enumerate(rows) for p in np.flatnonzero(data[f"I_{k}"] == r)
-        ]
-        many[f"I_{k}"], place = np.array(pairs).T
-        many |= {f"n_{k}": len(pairs), f"J_{k}": data[f"J_{k}"][place]}
-        if k == "1":
-            many["C_1"] = data["C_1"][place]
-    with CoresetModel(stan_code=code, engine="stanli") as checked:
-        assert checked.identities(data).passed.all()
-        full = checked.program.with_weights(checked.read(data), times)
-        woven = model(checked.program.code, full)
-        twice = {**data, "I_1": np.array([2, 3, 3, 8, 11])}
-        with pytest.raises(StancoresetError, match=r"place_in_I_1.* is -1"):
-            checked.identities(twice)
-    original = model(code, many)
-    assert_same_density(original, woven)
+def test_a_row_that_is_selected_twice_is_refused_with_the_data():
+    r = repeated("brms_gp_by_levels")
+    twice = {**r.data, "I_1": np.array([2, 3, 3, 8, 11])}
+    with (
+        CoresetModel(stan_code=r.code, engine="stanli") as checked,
+        pytest.raises(StancoresetError, match=r"place_in_I_1.* is -1"),
+    ):
+        checked.identities(twice)
 
 
 def test_a_group_for_each_row_is_refused_with_the_data():

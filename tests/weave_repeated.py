@@ -1,0 +1,209 @@
+"""Rows of the author's data repeated by hand, for fixtures in which that takes more than a cut.
+
+Each function makes the data of one fixture and gives them again with row n standing as often as
+``times[n]`` says. The weaver is not asked: the author's program with the repeated data must have
+the density of the woven program with these weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from weave_data import make_data
+
+__all__ = ["REPEATED", "Repeated", "repeated"]
+
+FOLDER = Path(__file__).parent / "stan" / "weave_programs"
+Data = dict[str, Any]
+Rows = NDArray[np.int_]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A fixture's data, and the same with rows repeated by hand.
+
+    Attributes
+    ----------
+    code : str
+        The author's program.
+    data, many : dict
+        What it is given, and the same with row n standing ``times[n]`` times.
+    times : ndarray
+        As often as each observation stands in `many`.
+    same : str
+        The author's program for `many`, where a prior or a summary would change with the rows.
+    """
+
+    code: str
+    data: Data
+    times: Rows
+    many: Data
+    same: str
+
+
+def repeated(name: str) -> Repeated:
+    """The fixture `name` with some of its rows repeated and others left out."""
+    return REPEATED[name](name)
+
+
+def read(name: str) -> str:
+    return (FOLDER / f"{name}.stan").read_text()
+
+
+def by_rows(count: str) -> Callable[[str], Repeated]:
+    """Fixtures whose data have `count` as the first size of all that has rows."""
+
+    def make(name: str) -> Repeated:
+        code = read(name)
+        data = make_data(code)
+        size = data[count]
+        times = np.resize([0, 2, 1, 1, 3], size)
+        rows = np.repeat(np.arange(size), times)
+        many = {
+            k: v[rows] if np.shape(v)[:1] == (size,) and k in _rows_of(name) else v
+            for k, v in data.items()
+        }
+        return Repeated(code, data, times, {**many, count: len(rows)}, code)
+
+    return make
+
+
+def _rows_of(name: str) -> tuple[str, ...]:
+    return {
+        "cjs_capture_recapture": ("y",),
+        "hmm_of_lengths": ("L", "y"),
+        "reduce_sum": ("y", "x"),
+    }[name]
+
+
+# ---- sparse designs -----------------------------------------------------------------------
+
+
+def repeated_csr(w: np.ndarray, v: np.ndarray, u: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """A sparse design with these rows, by hand: w, v and u."""
+    parts = [np.arange(u[n] - 1, u[n + 1] - 1) for n in rows]
+    entries = np.concatenate([*parts, np.zeros(0, int)])
+    starts = 1 + np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return [w[entries], v[entries], starts]
+
+
+def sparse(name: str) -> Repeated:
+    code = read(name)
+    data, times = make_data(code), np.array([0, 2, 1, 1, 3, 0, 1, 1, 1, 2, 1])
+    rows = np.repeat(np.arange(11), times)
+    many = {**data, "N": len(rows), "y": data["y"][rows]}
+    design = ("w", "v", "u") if data["t"] else ("w_X", "v_X", "u_X")
+    many |= dict(zip(design, repeated_csr(*(data[k] for k in design), rows), strict=True))
+    many |= {"num_non_zero": len(many["w"]), "nnz_X": len(many["w_X"])}
+    many["X"] = data["X"][:, rows]
+    many["weights"] = data["weights"][rows] if data["has_weights"] else data["weights"]
+    return Repeated(code, data, times, many, code)
+
+
+# ---- two counts ---------------------------------------------------------------------------
+
+
+def two_counts(name: str) -> Repeated:
+    """Rows of both blocks; means of all rows are numbers."""
+    code = read(name).replace("Xc[,k] = X[,k] - m[k]", "Xc[,k] = X[,k] - 0.5")
+    code = code.replace("m[k] = mean(X[,k]);", "m[k] = 0.5;")
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 0, 1, 1, 2, 2, 0, 1, 1, 3, 1])
+    first, second = np.repeat(np.arange(9), times[:9]), np.repeat(np.arange(6), times[9:])
+    many = {**data, "N": len(first), "C": len(second)}
+    many |= {name: data[name][first] for name in ("t", "X")}
+    many |= {name: data[name][second] for name in ("cens", "X_cens", "off")}
+    return Repeated(code, data, times, many, code)
+
+
+def two_sparse_blocks(name: str) -> Repeated:
+    """The prior's scale is computed from the number of rows, and stays as it was."""
+    code = read(name)
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 1, 1, 0, 2, 1, 1, 2, 1])
+    many = dict(data)
+    for k, part in enumerate((times[:7], times[7:])):
+        rows = np.repeat(np.arange(len(part)), part)
+        design = [f"{name}{k}" for name in "wvu"]
+        many |= dict(zip(design, repeated_csr(*(data[d] for d in design), rows), strict=True))
+        many |= {f"X{k}": data[f"X{k}"][:, rows], f"offset{k}": data[f"offset{k}"][rows]}
+    many["N"] = np.array([times[:7].sum(), times[7:].sum()])
+    many["num_non_zero"] = np.array([len(many["w0"]), len(many["w1"])])
+    return Repeated(code, data, times, many, code.replace("0.1 * NN", "0.1 * 13"))
+
+
+# ---- rows in parts of their own -----------------------------------------------------------
+
+
+def selected_on_the_left(name: str) -> Repeated:
+    code = read(name)
+    data = make_data(code)
+    times = np.array([2, 0, 1, 3, 1, 1, 2, 1, 0, 2, 1])
+    rows = np.repeat(np.arange(1, 12), times)
+    many = {**data, "N": len(rows), "Y": data["Y"][rows - 1]}
+    for k in ("1", "2"):
+        pairs = [
+            (i + 1, p) for i, r in enumerate(rows) for p in np.flatnonzero(data[f"I_{k}"] == r)
+        ]
+        many[f"I_{k}"], place = np.array(pairs).T
+        many |= {f"n_{k}": len(pairs), f"J_{k}": data[f"J_{k}"][place]}
+        if k == "1":
+            many["C_1"] = data["C_1"][place]
+    return Repeated(code, data, times, many, code)
+
+
+def segments(name: str) -> Repeated:
+    """Rows stand in segments one after the other, whose sizes grow with them."""
+    code = read(name)
+    data = make_data(code)
+    times = np.resize([0, 2, 1, 1, 3], data["N"])
+    rows = np.repeat(np.arange(data["N"]), times)
+    segment = np.repeat(np.arange(data["J"]), data["s"])
+    sizes = np.bincount(segment[rows], minlength=data["J"])
+    many = {**data, "N": len(rows), "s": sizes}
+    many |= {name: data[name][rows] for name in ("y", "x", "z")}
+    return Repeated(code, data, times, many, code)
+
+
+# ---- cells --------------------------------------------------------------------------------
+
+
+def cells_left_out(name: str) -> Repeated:
+    """A cell without an outcome, which the author's program passes over, stands nowhere."""
+    code = read(name)
+    data = make_data(code)
+    times = np.resize([1, 0, 1, 1, 1, 0, 1], (data["I"], data["J"]))
+    many = {**data, "y": np.where(times == 1, data["y"], -1)}
+    return Repeated(code, data, times.ravel(), many, code)
+
+
+def cells_of_columns(name: str) -> Repeated:
+    """Columns have no parameters of their own: a column twice is each of its cells twice."""
+    code = read(name)
+    data = make_data(code)
+    columns = np.resize([2, 0, 3, 1], data["J"])
+    kept = np.repeat(np.arange(data["J"]), columns)
+    many = {**data, "J": len(kept), "time": data["time"][kept]}
+    many |= {name: data[name][:, kept] for name in ("y", "z")}
+    return Repeated(code, data, np.tile(columns, data["I"]), many, code)
+
+
+#: The newest ways to weave, each by a fixture.
+REPEATED: dict[str, Callable[[str], Repeated]] = {
+    "rstanarm_sparse_design": sparse,
+    "rstanarm_sparse_effects": sparse,
+    "two_counts_censored": two_counts,
+    "rstanarm_two_blocks": two_sparse_blocks,
+    "brms_gp_by_levels": selected_on_the_left,
+    "segments": segments,
+    "wide_items": cells_left_out,
+    "wide_growth": cells_of_columns,
+    "cjs_capture_recapture": by_rows("I"),
+    "hmm_of_lengths": by_rows("N"),
+    "reduce_sum": by_rows("N"),
+}
