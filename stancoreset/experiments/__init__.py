@@ -11,7 +11,8 @@ References
 Campbell & Broderick (2018), Bayesian coreset construction via greedy iterative geodesic ascent,
 ICML. Zhang, Khanna, Kyrillidis & Koyejo (2021), Bayesian coresets: revisiting the nonconvex
 optimization perspective, AISTATS. The same (2019), Learning sparse distributions using iterative
-hard thresholding, NeurIPS.
+hard thresholding, NeurIPS. Khan, Babanezhad, Lin, Schmidt & Sugiyama (2016), Faster stochastic
+variational inference using proximal-gradient methods with general divergence functions, UAI.
 
 Examples
 --------

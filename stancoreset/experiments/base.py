@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +46,13 @@ ORDER = (*GROWING[:-1], *ITERATIVE, GROWING[-1], "pursuit")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method of `stancoreset.solvers` with options and a label in the results.
+    """A method of `stancoreset.solvers`, or of an experiment, with options and a label.
 
     >>> Algorithm("aiht").label
     'aiht'
     """
 
-    method: SolverName
+    method: str
     options: dict[str, Any] = field(default_factory=dict)
     name: str = ""
 
@@ -93,10 +93,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Metric:
-    """A summarised column of the records, with its name and axis label."""
+    """A summarised column of the records, with its name and axis label.
+
+    Its axis is logarithmic if its values differ by `orders` of magnitude.
+    """
 
     column: str
     label: str
+    orders: bool = True
 
 
 Trial = Callable[[Settings, "list[Algorithm]", np.random.Generator], Iterator[Record]]
@@ -191,7 +195,7 @@ def select(
     >>> [size for size, _ in chosen]
     [2, 4]
     """
-    method, options = algorithm.method, algorithm.options
+    method, options = cast(SolverName, algorithm.method), algorithm.options
     if method in GROWING:
         path = solve(phi, target, sizes[-1], method, seed, path=sizes, **options).path
         yield from zip(sizes, path, strict=True)

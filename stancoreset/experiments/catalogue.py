@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stancoreset.experiments import distributions, linear, regression, vectors
+from stancoreset.experiments import distributions, linear, pg_svi, regression, vectors
 from stancoreset.experiments.base import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -21,5 +21,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         regression.MAP,
         distributions.SPARSE_DISTRIBUTIONS,
         distributions.COMPRESSION,
+        pg_svi.GP,
     )
 }

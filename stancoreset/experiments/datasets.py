@@ -12,6 +12,8 @@ phishing           11,055 × 68                   votes in 2016 (stevedata::TV16
 chemical reaction  26,733 × 10                   wives' health insurance (Ecdat::HI), 22,272 × 10
 bike trips         17,386 × 8                    visits to doctors (COUNT::rwm5yr), 19,609 × 8
 airport delays     7,580 × 15                    visits to doctors (AER::NMES1988), 4,406 × 15
+Ionosphere         351 × 34                      biopsies of breasts (dslabs::brca), 569 × 30
+Sonar              208 × 60                      images of cells (modeldata::cells), 2,019 × 56
 =================  ============================  ==============================================
 """
 
@@ -35,6 +37,8 @@ __all__ = [
     "LOGISTIC",
     "POISSON",
     "Table",
+    "biopsies",
+    "cells",
     "components",
     "house_prices",
     "regression",
@@ -187,6 +191,22 @@ def _visits_nmes() -> Table:
         ]
     ).astype(float)
     return Table(_standardised(x), table["visits"].to_numpy(float), "poisson")
+
+
+@cache
+def biopsies() -> Table:
+    """Malignant breast masses, by the shapes of nuclei of their cells."""
+    table = _read("dslabs", "brca")
+    x = _standardised(table.filter(like="x.").to_numpy(float))
+    return Table(x, np.where(table["y"] == "M", 1.0, -1.0), "logistic")
+
+
+@cache
+def cells() -> Table:
+    """Cells whose image was segmented poorly, by measures of the image."""
+    table = _read("modeldata", "cells")
+    x = table.select_dtypes("number").drop(columns="rownames", errors="ignore").to_numpy(float)
+    return Table(_standardised(x), np.where(table["class"] == "PS", 1.0, -1.0), "logistic")
 
 
 _SYNTHETIC = {LOGISTIC[0]: synthetic_logistic, POISSON[0]: synthetic_poisson}

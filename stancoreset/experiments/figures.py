@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stancoreset.experiments.base import Outcome
+from stancoreset.experiments.base import Metric, Outcome
 from stancoreset.posterior.plots import tidy
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ __all__ = ["BAND_TRIALS", "draw"]
 BAND_TRIALS = 5
 
 #: Colour and line of each algorithm, the same in all pictures: random ones grey, greedy ones warm,
-#: thresholding ones blue, fully corrective ones green and black (Okabe and Ito's palette).
+#: thresholding ones blue, fully corrective ones green and black (Okabe and Ito's palette). Of the
+#: variational ones, proximal steps are green on all rows and blue on batches, gradients warm.
 STYLES = {
     "uniform": ("#999999", ":"),
     "importance": ("#999999", "--"),
@@ -34,6 +35,20 @@ STYLES = {
     "pursuit": ("#000000", "-"),
     "aiht batch": ("#CC79A7", "-"),
     "aiht batch, as printed": ("#CC79A7", "--"),
+    "PG 0.1": ("#009E73", ":"),
+    "PG 1": ("#009E73", "-"),
+    "PG 5": ("#009E73", "--"),
+    "PG-MC 1": ("#009E73", "-."),
+    "PG-SVI 0.2": ("#0072B2", ":"),
+    "PG-SVI 2": ("#0072B2", "-"),
+    "PG-SVI 10": ("#0072B2", "--"),
+    "GD": ("#E69F00", "-"),
+    "GD whitened": ("#E69F00", "--"),
+    "ADAM": ("#D55E00", "-"),
+    "ADAM whitened": ("#D55E00", "--"),
+    "ADAGRAD": ("#CC79A7", "-."),
+    "RMSprop": ("#CC79A7", ":"),
+    "optimum": ("#000000", ":"),
 }
 
 #: Divergences and errors below this are rounding, and are drawn at this value.
@@ -67,7 +82,7 @@ def draw(outcome: Outcome) -> Figure:
     size = (3.6 * columns, 2.7 * rows + 1.0)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax, (dataset, metric) in zip(axes.flat, panels, strict=False):
-        _panel(ax, outcome, dataset, metric.column)
+        _panel(ax, outcome, dataset, metric)
         ax.set_ylabel(metric.label)
         ax.set_title(dataset, fontsize=10)
     for ax in axes.flat[len(panels) :]:
@@ -97,8 +112,8 @@ def _shown(outcome: Outcome) -> str:
     return f"median and {low:.0f}–{high:.0f} % band of {trials} trials"
 
 
-def _panel(ax: Axes, outcome: Outcome, dataset: str, column: str) -> None:
-    x = outcome.experiment.x
+def _panel(ax: Axes, outcome: Outcome, dataset: str, metric: Metric) -> None:
+    x, column = outcome.experiment.x, metric.column
     shown = outcome.summary()
     shown = shown[(shown["dataset"] == dataset) & (shown["metric"] == column)]
     for method, curve in shown.groupby("method", sort=False):
@@ -110,8 +125,9 @@ def _panel(ax: Axes, outcome: Outcome, dataset: str, column: str) -> None:
             ax.fill_between(
                 curve[x], values["low"], values["high"], color=color, alpha=0.18, linewidth=0
             )
-    ax.set_yscale("log")
-    if x == "iteration":
+    if metric.orders:
+        ax.set_yscale("log")
+    if x in ("iteration", "pass"):
         ax.set_xscale("log")
     tidy(ax)
     ax.grid(axis="y", color="0.92", linewidth=0.8)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from stancoreset.experiments.base import (
     solver_seed,
     standard_algorithms,
 )
-from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers import SolverName, solve
 
 __all__ = ["EXPERIMENT"]
 
@@ -81,7 +82,8 @@ def _steps(
     def note(_iteration: int, error: float, rows: int) -> None:
         steps.append((error, rows, perf_counter() - began))
 
-    solve(phi, target, size, algorithm.method, seed, callback=note, **algorithm.options)
+    method = cast(SolverName, algorithm.method)
+    solve(phi, target, size, method, seed, callback=note, **algorithm.options)
     for iteration in settings.sizes:  # an ended algorithm keeps its state
         yield iteration, *steps[min(iteration, len(steps)) - 1]
 

@@ -1,6 +1,7 @@
 """The reference distribution: a Gaussian, Pathfinder, ADVI, a pilot run, or given draws.
 
-May import posterior, rows, engines and stan. Hands out `Reference` and `fit_reference`.
+May import posterior, rows, engines and stan. Hands out `Reference` and `fit_reference`, and the
+climb of a lower bound on the evidence, `ascend_bound`.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments, of_widths
 from stancoreset.reference.draws import from_rows
+from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.summits import ends_of_climbs, start_seed
 
 __all__ = [
     "METHODS",
+    "Expectation",
     "GaussianFit",
     "Reference",
     "ReferenceName",
     "ascend",
+    "ascend_bound",
     "at_draws",
     "check_reference",
     "curvature_width",

@@ -419,16 +419,20 @@ TINY = {
     "map": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
     "sparse-distributions": ["--rows", "6", "--sizes", "1", "5", "10"],
     "compression": ["--rows", "60", "--sizes", "5", "10"],
+    "pg-svi-gp": ["--rows", "20", "--sizes", "1", "2", "4", "--draws", "30"],
 }
 #: Two of an experiment's algorithms, if not these.
-TWO = {"sparse-distributions": ["greedy", "distribution IHT"]}
+TWO = {
+    "sparse-distributions": ["greedy", "distribution IHT"],
+    "pg-svi-gp": ["PG-MC 1", "ADAM"],
+}
 
 
 @pytest.mark.parametrize(
     "name",
     [
         name
-        if name in ("gaussian", "logistic", "sparse-distributions", "compression")
+        if name in ("gaussian", "logistic", "sparse-distributions", "compression", "pg-svi-gp")
         else pytest.param(name, marks=pytest.mark.slow)
         for name in EXPERIMENTS
     ],
@@ -528,6 +532,7 @@ def test_the_papers_settings():
         15,
         20,
     )
+    assert (settings["pg-svi-gp"].rows, settings["pg-svi-gp"].draws) == (280, 500)
     for name in ("logistic", "poisson", "stochastic", "map"):
         assert (settings[name].rows, settings[name].trials) == (500, 20)
         assert EXPERIMENTS[name].band == (35, 65)

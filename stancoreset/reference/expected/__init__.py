@@ -7,6 +7,7 @@ models, the quadrature of one row, and sums over rows.
 from __future__ import annotations
 
 from stancoreset.reference.expected.functions import (
+    BERNOULLI_LOGIT,
     RowFunction,
     coordinates,
     of_coefficients,
@@ -22,6 +23,7 @@ from stancoreset.reference.expected.quadrature import (
 from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows, no_sums
 
 __all__ = [
+    "BERNOULLI_LOGIT",
     "Expected",
     "ExpectedRows",
     "Placed",

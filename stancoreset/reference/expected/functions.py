@@ -16,7 +16,14 @@ from stancoreset.engines import Float
 from stancoreset.reference.base import GaussianFit
 from stancoreset.rows.glm import GlmKernel
 
-__all__ = ["RowFunction", "coordinates", "of_coefficients", "row_function", "why_not"]
+__all__ = [
+    "BERNOULLI_LOGIT",
+    "RowFunction",
+    "coordinates",
+    "of_coefficients",
+    "row_function",
+    "why_not",
+]
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ def why_not(kernel: GlmKernel | None) -> str:
 def row_function(kernel: GlmKernel) -> RowFunction:
     """Return the row function of a GLM for which `why_not` has no reason."""
     if kernel.family == "bernoulli_logit":
-        return RowFunction(_bernoulli_logit)
+        return BERNOULLI_LOGIT
     if kernel.family == "poisson_log":
         return RowFunction(_poisson_log)
     scale = kernel.coefficients.scale
@@ -74,6 +81,10 @@ def _bernoulli_logit(eta: Float, y: Float) -> tuple[Float, ...]:
     variance = small * larger**2
     value = y * eta - np.maximum(eta, 0.0) - np.log1p(small)
     return value, y - p, -variance, -variance * (1.0 - 2.0 * p)
+
+
+#: The row function of y ∈ {0, 1} with log odds η.
+BERNOULLI_LOGIT = RowFunction(_bernoulli_logit)
 
 
 def _poisson_log(eta: Float, y: Float) -> tuple[Float, ...]:
