@@ -4,8 +4,8 @@ Every method starts at the prior. A number in a label is the step length β of p
 N for those on random batches of five rows (``PG-SVI``; ``PG`` steps on all rows, and ``PG-MC``
 draws z in place of quadrature). ``GD`` has the longest step that the curvature allows, 1/λ with λ
 the largest eigenvalue of K⁻¹ + ¼ I; the others have the settings of table 1 for Ionosphere and
-batches of five rows. ADADELTA, of which a constant is not printed, and SGD, which leaves the
-numbers in its first pass here, are left out. ``whitened`` steps are in u, where z = L u and
+batches of five rows. ADADELTA, of which a constant is not printed, and SGD, which diverges on the
+synthetic data in its first pass, are left out. ``whitened`` steps are in u, where z = L u and
 K = L Lᵀ; the paper has none.
 
 The data are drawn from the model, with the paper's scales for Ionosphere, and two tables whose

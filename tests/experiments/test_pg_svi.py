@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice, repeat
 
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -12,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
-from stancoreset.experiments import EXPERIMENTS, run
+from stancoreset.experiments import EXPERIMENTS, draw, run
 from stancoreset.experiments.datasets import biopsies, cells
 from stancoreset.experiments.gp_classification import (
     Classification,
@@ -373,7 +378,8 @@ def test_the_papers_order():
     experiment = EXPERIMENTS["pg-svi-gp"]
     methods = ("PG 1", "PG-MC 1", "GD", "PG-SVI 2", "PG-SVI 10", "ADAM", "optimum")
     settings = replace(experiment.quick, rows=60, sizes=(1, 10), methods=methods)
-    shown = run(experiment, settings, seed=2).summary()
+    outcome = run(experiment, settings, seed=2)
+    shown = outcome.summary()
     gaps = shown[(shown["metric"] == "gap") & (shown["pass"] == 10)]
     gaps = gaps.pivot(index="dataset", columns="method", values="median")
     assert set(gaps.index) == set(SCALES)
@@ -384,6 +390,11 @@ def test_the_papers_order():
     assert (gaps["PG-SVI 2"] < gaps["ADAM"]).all()
     assert (gaps["ADAM"] < gaps["GD"]).all()
     assert (gaps["optimum"] == 1e-9).all()
+
+    figure = draw(outcome)
+    assert [ax.get_yscale() for ax in figure.axes] == ["log", "linear"] * 3
+    assert {ax.get_xscale() for ax in figure.axes} == {"log"}
+    plt.close(figure)
 
 
 def test_sites_of_zero_are_the_prior():
