@@ -41,6 +41,7 @@ def add_arguments(
     add("--rows", type=int, metavar="N", help="number of observations")
     add("--draws", type=int, metavar="S", help="draws of the projection, if it is not exact")
     add("--iterations", type=int, metavar="N", help="most iterations of the IHT family")
+    add("--updates", type=int, metavar="N", help="weight updates of SparseVI for each row")
     add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
     add("--no-plots", action="store_true", help="draw no picture")
     add("--quiet", action="store_true", help="print nothing")
@@ -54,7 +55,7 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     settings = experiment.quick if args.quick else experiment.paper
     changes: dict[str, Any] = {
         name: getattr(args, name)
-        for name in ("trials", "rows", "draws", "iterations")
+        for name in ("trials", "rows", "draws", "iterations", "updates")
         if getattr(args, name) is not None
     }
     changes |= {

@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "Trial",
     "coresets",
+    "measured",
     "run",
     "select",
     "solver_seed",
@@ -68,8 +69,9 @@ class Settings:
 
     `sizes` are those of the coresets, k, or for ``vectors`` the recorded iterations. A real data
     set of fewer than `rows` is used whole. `draws` is the number S of draws of the weighting
-    distribution, 0 if the projection is exact; `iterations` limits the IHT family; `methods` lists
-    the labels to keep, all if it is empty.
+    distribution, 0 if the projection is exact; `iterations` limits the IHT family; `updates` is the
+    number of weight updates of SparseVI for each row; `methods` lists the labels to keep, all if it
+    is empty.
     """
 
     trials: int
@@ -77,11 +79,12 @@ class Settings:
     rows: int
     draws: int = 0
     iterations: int = 300
+    updates: int = 10
     methods: tuple[str, ...] = ()
 
     def checked(self) -> Settings:
         """Return these settings, or raise an `OptionError` that names the invalid one."""
-        for name, least in (("trials", 1), ("rows", 2), ("iterations", 1)):
+        for name, least in (("trials", 1), ("rows", 2), ("iterations", 1), ("updates", 1)):
             if getattr(self, name) < least:
                 raise OptionError(
                     f"{name} is {getattr(self, name)}; expected a whole number of at least {least}"
@@ -264,19 +267,29 @@ def coresets(
     seed: int,
     distances: Callable[[SolverResult], Record],
 ) -> Iterator[Record]:
-    """Yield a record of each algorithm's coreset of each size, with its `distances`."""
+    """Yield a record of each solver's coreset of each size, with its `distances`."""
     for algorithm in algorithms:
-        for size, result in select(*projection, algorithm, settings.sizes, seed):
-            yield {
-                "dataset": dataset,
-                "method": algorithm.label,
-                "size": size,
-                "rows": len(result.indices),
-                "iterations": result.n_iter,
-                "relative_error": result.relative_error,
-                "seconds": result.seconds,
-                **distances(result),
-            }
+        if algorithm.method in METHODS:
+            for size, result in select(*projection, algorithm, settings.sizes, seed):
+                yield {"dataset": dataset, **measured(algorithm, size, result, distances)}
+
+
+def measured(
+    algorithm: Algorithm,
+    size: int,
+    result: SolverResult,
+    distances: Callable[[SolverResult], Record],
+) -> Record:
+    """One coreset's record, but for the data set."""
+    return {
+        "method": algorithm.label,
+        "size": size,
+        "rows": len(result.indices),
+        "iterations": result.n_iter,
+        "relative_error": result.relative_error,
+        "seconds": result.seconds,
+        **distances(result),
+    }
 
 
 def solver_seed(rng: np.random.Generator) -> int:

@@ -11,14 +11,13 @@ many draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.experiments.base import Algorithm, Metric, Record, Settings, coresets, solver_seed
+from stancoreset.experiments.base import Metric
 from stancoreset.posterior import gaussian_kl
 from stancoreset.selection.solvers import SolverResult
 
@@ -30,7 +29,6 @@ __all__ = [
     "dense_weights",
     "divergences",
     "exact_projection",
-    "exact_trial",
 ]
 
 Float = NDArray[np.float64]
@@ -117,6 +115,12 @@ class LocationModel:
         shifted = self.x - reference.mean
         return variance * shifted @ shifted.T + 0.5 * self.x.shape[1] * variance**2
 
+    def features(self, reference: Gaussian) -> Float:
+        """Vectors with the inner products of `gram`: s(x_n − m), and s²√(D/2) for every row."""
+        sd, (rows, dimension) = float(np.sqrt(reference.cov[0, 0])), self.x.shape
+        shared = np.full(rows, np.sqrt(0.5 * dimension) * sd**2)
+        return np.vstack([sd * (self.x - reference.mean).T, shared])
+
     def divergences(self, full: Gaussian, coreset: Gaussian) -> dict[str, float]:
         """As the function `divergences`, but faster, since both covariances are multiples of I."""
         return _both_ways(_isotropic_kl(full, coreset), _isotropic_kl(coreset, full))
@@ -142,6 +146,14 @@ class LinearRegression:
     noise_variance: float
     prior_mean: float
     prior_variance: float
+
+    def rows(self, indices: NDArray[np.int64]) -> LinearRegression:
+        """The regression on some of the rows."""
+        return replace(self, x=self.x[indices], y=self.y[indices])
+
+    def log_lik(self, theta: Float) -> Float:
+        """L_n without its constant at draws α (S, D): an array (S, N)."""
+        return -0.5 * (self.y - theta @ self.x.T) ** 2 / self.noise_variance
 
     def posterior(self, weights: Float) -> Gaussian:
         """Σ_w⁻¹ = I/σ₀² + Xᵀ diag(w) X/σ²,  μ_w = Σ_w (μ₀1/σ₀² + Xᵀ(w∘y)/σ²)."""
@@ -177,28 +189,3 @@ class LinearRegression:
     def divergences(self, full: Gaussian, coreset: Gaussian) -> dict[str, float]:
         """See the function `divergences`."""
         return divergences(full, coreset)
-
-
-def exact_trial(
-    model: LocationModel | LinearRegression,
-    dataset: str,
-    settings: Settings,
-    algorithms: list[Algorithm],
-    rng: np.random.Generator,
-    grams: Mapping[str, Callable[[Gaussian], Float]] | None = None,
-) -> Iterator[Record]:
-    """The records of one repetition: coresets on the exact projection of all rows.
-
-    With `grams`, projections with these inner products of the rows under the full posterior are
-    used, and their names are added to that of the data set.
-    """
-    seed, rows = solver_seed(rng), len(model.x)
-    full = model.posterior(np.ones(rows))
-
-    def distances(result: SolverResult) -> Record:
-        return model.divergences(full, model.posterior(dense_weights(result, rows)))
-
-    for name, gram in (grams or {"": model.gram}).items():
-        label = f"{dataset}, {name}" if name else dataset
-        projection = exact_projection(gram(full))
-        yield from coresets(label, projection, settings, algorithms, seed, distances)

@@ -21,8 +21,9 @@ __all__ = ["BAND_TRIALS", "draw"]
 BAND_TRIALS = 5
 
 #: Colour and line of each algorithm, the same in all pictures: random ones grey, greedy ones warm,
-#: thresholding ones blue, fully corrective ones green and black (Okabe and Ito's palette). Of the
-#: variational ones, proximal steps are green on all rows and blue on batches, gradients warm.
+#: thresholding ones blue, fully corrective ones green and black, the one in the loop yellow (Okabe
+#: and Ito's palette). Of the variational ones, proximal steps are green on all rows and blue on
+#: batches, gradients warm.
 STYLES = {
     "uniform": ("#999999", ":"),
     "importance": ("#999999", "--"),
@@ -33,6 +34,7 @@ STYLES = {
     "aiht2": ("#0072B2", "-"),
     "orthogonal_pursuit": ("#009E73", "--"),
     "pursuit": ("#000000", "-"),
+    "sparse_vi": ("#E0C000", "-."),
     "aiht batch": ("#CC79A7", "-"),
     "aiht batch, as printed": ("#CC79A7", "--"),
     "PG 0.1": ("#009E73", ":"),

@@ -33,11 +33,11 @@ from stancoreset.experiments.base import (
     Trial,
     coresets,
     solver_seed,
-    standard_algorithms,
 )
 from stancoreset.experiments.closed_forms import Gaussian, dense_weights, divergences
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression
 from stancoreset.experiments.glm import GLM, laplace, projection
+from stancoreset.experiments.in_the_loop import all_algorithms, gaussian_draws, grown
 from stancoreset.selection.solvers import SolverResult
 
 __all__ = ["LARGE", "LOGISTIC_REGRESSION", "MAP", "POISSON_REGRESSION", "STOCHASTIC"]
@@ -52,7 +52,7 @@ SYMMETRIC = (Metric("symmetric_kl", "forward + reverse KL"), SECONDS)
 #: Ratio of the votes' rows to those of the synthetic data: 11,055 to 9,000.
 VOTES_SHARE = 11_055 / 9_000
 #: The algorithms that `STOCHASTIC` compares with a batch gradient.
-KEPT = ("uniform", "giga", "aiht", "aiht2", "pursuit")
+KEPT = ("uniform", "giga", "aiht", "aiht2", "pursuit", "sparse_vi")
 
 
 def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) -> Trial:
@@ -68,10 +68,10 @@ def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) ->
             model = regression(dataset, settings.rows, rng, max_dimension)
             full = laplace(model, np.ones(len(model.y)))
             projected = projection(model, full, settings.draws, rng)
-            distances = partial(_distances, model, full)
-            yield from coresets(
-                dataset, projected, settings, algorithms, solver_seed(rng), distances
-            )
+            distances, seed = partial(_distances, model, full), solver_seed(rng)
+            yield from coresets(dataset, projected, settings, algorithms, seed, distances)
+            posterior = gaussian_draws(model, len(model.y), partial(laplace, model))
+            yield from grown([dataset], posterior, settings, algorithms, seed, distances)
 
     return trial
 
@@ -93,7 +93,7 @@ def _large_trial(
 def _batch_algorithms(settings: Settings) -> list[Algorithm]:
     batch = {"max_iter": settings.iterations, "gradient_batch": max(1, settings.rows // 5)}
     return [
-        *(a for a in standard_algorithms(settings) if a.label in KEPT),
+        *(a for a in all_algorithms(settings) if a.label in KEPT),
         Algorithm("aiht", batch, "aiht batch"),
         Algorithm("aiht", {**batch, "subsample_weights": True}, "aiht batch, as printed"),
     ]
@@ -110,6 +110,7 @@ LOGISTIC_REGRESSION = _experiment(
     "section 5.3, figures 3 and 8",
     note="votes replace phishing, insurance replaces chemical reactions",
     trial=regression_trial(LOGISTIC),
+    algorithms=all_algorithms,
     metrics=BOTH_WAYS,
 )
 
@@ -120,6 +121,7 @@ POISSON_REGRESSION = _experiment(
     "appendix G, figure 9",
     note="two tables of visits to doctors replace bike trips and airport delays",
     trial=regression_trial(POISSON),
+    algorithms=all_algorithms,
     metrics=BOTH_WAYS,
 )
 
@@ -157,6 +159,7 @@ MAP = _experiment(
     "appendix G, figure 11",
     note="four of the six data sets are stand-ins",
     trial=regression_trial((*LOGISTIC, *POISSON)),
+    algorithms=all_algorithms,
     quick=replace(QUICK, sizes=(10, 40, 100)),
     metrics=(Metric("map_distance", "distance of modes"),),
 )

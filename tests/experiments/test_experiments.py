@@ -31,7 +31,9 @@ from stancoreset.experiments.closed_forms import (
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, components, house_prices, regression
 from stancoreset.experiments.figures import FLOOR
 from stancoreset.experiments.glm import GLM, laplace, projection
+from stancoreset.experiments.in_the_loop import exact_covariances, gaussian_draws
 from stancoreset.experiments.linear import radial_bases
+from stancoreset.selection.in_the_loop import kl_gradient
 from stancoreset.selection.solvers import solve
 
 # Closed forms ------------------------------------------------------------------------------
@@ -77,6 +79,13 @@ def test_location_gram_by_quadrature():
     )
 
 
+def test_location_features_have_the_grams_products():
+    model = LocationModel(np.random.default_rng(1).standard_normal((5, 2)) + 1)
+    reference = model.posterior(np.array([3.0, 0.0, 1.0, 2.0, 0.5]))
+    features = model.features(reference)
+    np.testing.assert_allclose(features.T @ features, model.gram(reference), rtol=1e-12)
+
+
 def test_regression_posterior_and_gram_by_quadrature():
     model = small_regression()
     w = np.array([2.0, 0.0, 1.0, 0.5, 0.0, 3.0, 1.0])
@@ -96,6 +105,8 @@ def test_regression_posterior_and_gram_by_quadrature():
 
     theta, weights = quadrature(posterior)
     log_lik = -0.5 * (model.y - theta @ model.x.T) ** 2 / model.noise_variance
+    np.testing.assert_array_equal(model.log_lik(theta), log_lik)
+    np.testing.assert_array_equal(model.rows(np.array([5, 2])).log_lik(theta), log_lik[:, [5, 2]])
     np.testing.assert_allclose(
         model.gram(posterior), covariances(log_lik, weights), rtol=1e-9, atol=1e-10
     )
@@ -280,6 +291,61 @@ def test_outcomes_that_do_not_fit_are_refused():
         GLM(np.ones((1, 1)), np.array([-1.0]), "poisson")
     with pytest.raises(DataError, match="probit"):
         GLM(np.ones((1, 1)), np.array([1.0]), "probit")
+
+
+# SparseVI's coreset posteriors --------------------------------------------------------------
+
+
+def test_exact_covariances_give_the_exact_gradient_of_the_kl():
+    """∂KL(π_w‖π)/∂w_n by differences of the closed form, for rows in and out of the coreset."""
+    model = LocationModel(np.random.default_rng(20).standard_normal((30, 3)) + 0.5)
+    full, columns = model.posterior(np.ones(30)), np.array([2, 9, 17, 25])
+    weights = np.array([5.0, 0.0, 11.0, 2.5])
+
+    def kl(w):
+        return divergences(full, model.posterior(in_place(30, columns, w)))["reverse_kl"]
+
+    ours = kl_gradient(exact_covariances(model), columns, weights, 2)
+    step = 1e-5 * np.eye(4)
+    differences = [(kl(weights + h) - kl(weights - h)) / 2e-5 for h in step]
+    np.testing.assert_allclose(ours, differences, rtol=1e-6, atol=1e-8)
+
+
+def test_gaussian_draws_are_of_the_coreset_posterior():
+    model = small_regression()
+    posterior = gaussian_draws(model, 7, model.posterior)
+    columns, weights = np.array([1, 4]), np.array([3.0, 2.0])
+    theta = posterior.draw(columns, weights, 200_000, np.random.default_rng(21))
+    mean, cov = model.posterior(in_place(7, columns, weights))
+    np.testing.assert_allclose(theta.mean(axis=0), mean, atol=5 * np.sqrt(cov.max() / 200_000))
+    np.testing.assert_allclose(np.cov(theta.T), cov, rtol=0.02, atol=0.02 * cov.max())
+    rng = np.random.default_rng(0)
+    np.testing.assert_allclose(posterior.target(theta[:9], rng), model.log_lik(theta[:9]).sum(1))
+    np.testing.assert_array_equal(
+        posterior.log_lik(theta[:9], columns), posterior.log_lik(theta[:9], None)[:, columns]
+    )
+
+
+def in_place(rows, columns, weights):
+    dense = np.zeros(rows)
+    dense[columns] = weights
+    return dense
+
+
+def test_sparse_vi_is_the_same_in_every_panel():
+    settings = Settings(1, (3, 6), 60, updates=2, methods=("sparse_vi", "giga"))
+    records = run(EXPERIMENTS["rbf"], settings, seed=1).records
+    ours = records[records["method"] == "sparse_vi"]
+    assert ours["dataset"].nunique() == 2
+    assert (ours.drop(columns="dataset").groupby("size").nunique() == 1).all(axis=None)
+
+
+def test_more_updates_bring_sparse_vi_closer():
+    def reverse_kl(updates):
+        settings = Settings(1, (20,), 60, updates=updates, methods=("sparse_vi",))
+        return run(EXPERIMENTS["gaussian"], settings, seed=1).records["reverse_kl"].iloc[0]
+
+    assert reverse_kl(30) < 0.9 * reverse_kl(1)
 
 
 # Data --------------------------------------------------------------------------------------
@@ -487,6 +553,7 @@ def test_quiet_says_nothing_and_a_seed_changes_everything(tmp_path, capsys):
         (["gaussian", "--trials", "0"], "trials is 0"),
         (["gaussian", "--sizes", "0", "5"], r"sizes are \[0, 5\]"),
         (["gaussian", "--rows", "1"], "rows is 1"),
+        (["gaussian", "--updates", "0"], "updates is 0"),
         (["gaussian", "--draws", "100"], "gaussian needs no draws"),
         (["gaussian", "--seed", "-1"], "seed is -1"),
         (["logistic", "--draws", "1"], "draws is 1"),

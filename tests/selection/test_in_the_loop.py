@@ -258,6 +258,28 @@ def test_callback_sees_every_round():
     np.testing.assert_array_equal([a[2] for a in seen], result.sizes)
 
 
+def test_path_holds_the_coresets_of_earlier_rounds():
+    """A run of as many rounds, draws and as long steps ends where the path passes."""
+    whole = sparse_vi(GAUSSIAN.model, 12, seed=3, path=(4, 9), polish=0)
+    assert [len(result.trace) for result in whole.path] == [4, 9]
+    alone = sparse_vi(GAUSSIAN.model, 4, seed=3, polish=0)
+    first = whole.path[0]
+    np.testing.assert_array_equal(first.indices, alone.indices)
+    np.testing.assert_array_equal(first.weights, alone.weights)
+    assert first.relative_error == alone.relative_error
+    assert whole.path[1].seconds <= whole.seconds
+    polished = sparse_vi(GAUSSIAN.model, 12, seed=3, path=(4, 12), polish=5)
+    assert not np.array_equal(polished.path[1].weights, polished.weights)
+    assert sparse_vi(GAUSSIAN.model, 4, seed=3).path == ()
+
+
+def test_path_of_a_run_that_ends_early_repeats_its_last_coreset():
+    small = GaussianMean(n=3, d=1)
+    result = sparse_vi(small.model, 40, seed=0, path=(1, 40), polish=0, steps=40, update="newton")
+    assert len(result.path) == 2
+    assert len(result.path[1].indices) <= 3
+
+
 def test_duplicates_and_rows_that_say_nothing():
     small = GaussianMean(n=50, d=2)
     small.y[10:30] = small.y[0]
@@ -295,6 +317,8 @@ def test_duplicates_and_rows_that_say_nothing():
         ("sparse_vi", {"polish": -1}, "polish=-1"),
         ("sparse_vi", {"step_size": 0.0}, "step_size=0.0"),
         ("sparse_vi", {"update": "adam"}, "update='adam'"),
+        ("sparse_vi", {"path": (3, 2)}, "path=\\(3, 2\\)"),
+        ("sparse_vi", {"path": (10**9,)}, "none above size="),
     ],
 )
 def test_options_that_make_no_sense(name, options, message):

@@ -9,7 +9,8 @@ with new draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -28,7 +29,7 @@ from stancoreset.selection.in_the_loop.base import (
     tangent,
 )
 from stancoreset.selection.in_the_loop.newton import newton_step
-from stancoreset.selection.solvers import SolverResult, check_count
+from stancoreset.selection.solvers import SolverResult, check_count, check_sizes
 
 __all__ = ["gradient_step", "sparse_vi"]
 
@@ -48,6 +49,7 @@ def sparse_vi(
     polish: int = 20,
     step_size: float = 1.0,
     update: str = "gradient",
+    path: Sequence[int] | None = None,
     seed: int = 0,
     callback: Callable[[int, float, int], object] | None = None,
 ) -> SolverResult:
@@ -70,6 +72,9 @@ def sparse_vi(
     update : {"gradient", "newton"}
         Rule for the weights: the paper's gradient step, or (ours) the quasi-Newton step of
         `quasi_newton`, which needs fewer steps and reaches errors orders of magnitude lower.
+    path : sequence of int, optional
+        Increasing numbers of rounds, none above `size`: the coreset after each of them, before any
+        polishing, is in ``result.path``.
     seed : int
     callback : callable, optional
         Called with (round, relative error on fresh draws, number of rows).
@@ -94,14 +99,16 @@ def sparse_vi(
 
     so that the step size has no unit and need not be tuned to the data. While a few rows leave
     the posterior wide, that model holds only near the weights: no weight changes by more than
-    3 N/k in a step, three times a row's weight in a uniform coreset, and steps that are still too
-    long are shortened (`stancoreset.selection.in_the_loop.base.advance`). Otherwise a row could
-    get the weight of all data; its log likelihood would no longer vary over the coreset
-    posterior, and its weight would never change again.
+    3 N/k in a step, three times a row's weight in a uniform coreset (with `path`, k is the next of
+    its sizes), and steps that are still too long are shortened
+    (`stancoreset.selection.in_the_loop.base.advance`). Otherwise a row could get the weight of all
+    data; its log likelihood would no longer vary over the coreset posterior, and its weight would
+    never change again.
     """
     began = perf_counter()
     check_call(model, seed, callback)
     size = check_count(size, "size")
+    goals = check_sizes(size, path)
     count = max(100, 2 * size) if draws is None else check_count(draws, "draws", 2)
     steps = check_count(steps, "steps")
     polish = check_count(polish, "polish", 0)
@@ -113,9 +120,11 @@ def sparse_vi(
     columns: Columns = np.zeros(0, dtype=np.int64)
     weights: Float = np.zeros(0)
     here = tangent(model, columns, weights, count, rng)
-    radius = _RADIUS * model.total_weight / size
 
-    def optimise(weights: Float, here: Tangent, steps: int) -> tuple[Float, Tangent]:
+    def optimise(
+        weights: Float, here: Tangent, steps: int, rows: int = size
+    ) -> tuple[Float, Tangent]:
+        radius = _RADIUS * model.total_weight / rows
         for t in range(steps):
             rate = step_size / np.sqrt(1 + t)
             if update == "newton":
@@ -129,6 +138,23 @@ def sparse_vi(
 
     trace: list[float] = []
     sizes: list[int] = []
+
+    def result() -> SolverResult:
+        kept = np.flatnonzero(weights > 0)
+        kept = kept[np.argsort(columns[kept])]
+        return SolverResult(
+            indices=columns[kept],
+            weights=weights[kept],
+            relative_error=here.relative_error,
+            trace=np.array(trace),
+            n_iter=len(trace),
+            converged=len(trace) < size,
+            sizes=np.array(sizes, dtype=np.int64),
+            method="sparse_vi",
+            seconds=perf_counter() - began,
+        )
+
+    passed: dict[int, SolverResult] = {}
     for round_ in range(size):
         entrant, feature = _most_correlated(model, here, columns, weights)
         if entrant is None:
@@ -137,25 +163,17 @@ def sparse_vi(
             columns, weights = np.append(columns, entrant), np.append(weights, 0.0)
             features = np.column_stack([here.features, feature])
             here = Tangent(here.draws, features, here.target, here.residual)
-        weights, here = optimise(weights, here, steps)
+        rows = next(goal for goal in goals if goal > round_)
+        weights, here = optimise(weights, here, steps, rows)
         trace.append(here.relative_error)
         sizes.append(len(columns))
         if callback is not None:
             callback(round_ + 1, here.relative_error, len(columns))
+        if path is not None and round_ + 1 in goals:
+            passed[round_ + 1] = result()
+    unpolished = result()
     weights, here = optimise(weights, here, polish)
-    kept = np.flatnonzero(weights > 0)
-    kept = kept[np.argsort(columns[kept])]
-    return SolverResult(
-        indices=columns[kept],
-        weights=weights[kept],
-        relative_error=here.relative_error,
-        trace=np.array(trace),
-        n_iter=len(trace),
-        converged=len(trace) < size,
-        sizes=np.array(sizes, dtype=np.int64),
-        method="sparse_vi",
-        seconds=perf_counter() - began,
-    )
+    return replace(result(), path=tuple(passed.get(goal, unpolished) for goal in path or ()))
 
 
 def gradient_step(here: Tangent, weights: Float, rate: float) -> Float:

@@ -16,7 +16,12 @@ from __future__ import annotations
 
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import METHODS, SolverName, SolverResult
-from stancoreset.selection.solvers.checks import check_count, check_method, is_finite
+from stancoreset.selection.solvers.checks import (
+    check_count,
+    check_method,
+    check_sizes,
+    is_finite,
+)
 from stancoreset.selection.solvers.distributions import (
     SparseDistribution,
     distribution_iht,
@@ -41,6 +46,7 @@ __all__ = [
     "aiht2",
     "check_count",
     "check_method",
+    "check_sizes",
     "distribution_iht",
     "frank_wolfe",
     "giga",
