@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from stancoreset.experiments import EXPERIMENTS, Outcome, run
+from stancoreset.experiments import EXPERIMENTS, Outcome, check_folder, run
 from stancoreset.files import atomic_path, make_folder
 
 __all__ = ["add_arguments", "paper", "write"]
@@ -36,6 +36,12 @@ def add_arguments(
     # Not called "out": this folder cannot be resumed.
     add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="output folder")
     add("--trials", type=int, metavar="N", help="repetitions; default: the paper's")
+    add(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="begin no further trial that would take longer in all; default: run all",
+    )
     add("--seed", type=int, default=1, help="seed of all random numbers (1)")
     add("--sizes", type=int, nargs="+", metavar="K", help="coreset sizes (vectors: iterations)")
     add("--rows", type=int, metavar="N", help="number of observations")
@@ -43,6 +49,12 @@ def add_arguments(
     add("--iterations", type=int, metavar="N", help="most iterations of the IHT family")
     add("--updates", type=int, metavar="N", help="weight updates of SparseVI for each row")
     add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
+    add(
+        "--data",
+        metavar="DIR",
+        help="folder with tables of the papers, in place of those that stand in for them: "
+        "phishing.npz, ds1.npz, biketrips.npz, airportdelays.npz, prices2018.npy",
+    )
     add("--no-plots", action="store_true", help="draw no picture")
     add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print medians and bands as JSON")
@@ -55,13 +67,15 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     settings = experiment.quick if args.quick else experiment.paper
     changes: dict[str, Any] = {
         name: getattr(args, name)
-        for name in ("trials", "rows", "draws", "iterations", "updates")
+        for name in ("trials", "rows", "draws", "iterations", "updates", "data")
         if getattr(args, name) is not None
     }
     changes |= {
         name: tuple(getattr(args, name)) for name in ("sizes", "methods") if getattr(args, name)
     }
     settings = replace(settings, **changes).checked()
+    if settings.data is not None:
+        check_folder(settings.data)
     folder = make_folder("out", args.folder)
     say(f"{experiment.title}: {experiment.source}")
     if experiment.note:
@@ -71,9 +85,10 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
         settings,
         args.seed,
         lambda done, seconds: say(f"  trial {done} of {settings.trials}  {seconds:8.1f} s"),
+        args.budget,
     )
     files = write(outcome, folder, picture=not args.no_plots)
-    say(f"\nMedians of {settings.trials} trial(s)")
+    say(f"\nMedians of {outcome.settings.trials} trial(s)")
     say(outcome.table().to_string(float_format=lambda v: f"{v:.2g}", na_rep=""))
     say(f"\nWritten: {', '.join(str(path) for path in files)}")
     if args.json:
@@ -82,7 +97,7 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
                 {
                     "experiment": experiment.name,
                     "source": experiment.source,
-                    "settings": asdict(settings),
+                    "settings": asdict(outcome.settings),
                     "seed": args.seed,
                     "files": [str(path) for path in files],
                     "summary": outcome.summary().to_dict(orient="records"),

@@ -1,4 +1,4 @@
-"""The experiments of the coreset papers, with closed forms and NumPy only, and the demo's model.
+"""The experiments of the coreset papers, in NumPy but for NUTS, and the demo's model.
 
 May import model and the rooms below it. Hands out the experiments by name, `run`, and the flights:
 their data, the demo's program, and the stored summary of NUTS on all of them.
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from stancoreset.experiments.base import Algorithm, Experiment, Metric, Outcome, Settings, run
 from stancoreset.experiments.catalogue import EXPERIMENTS
+from stancoreset.experiments.datasets import check_folder
 from stancoreset.experiments.departures import (
     DEPARTURES_PROGRAM,
     DEPARTURES_SHOWN,
@@ -50,6 +51,7 @@ __all__ = [
     "Metric",
     "Outcome",
     "Settings",
+    "check_folder",
     "departures",
     "draw",
     "flights",

@@ -19,6 +19,7 @@ from stancoreset.selection.solvers import METHODS, SolverName, SolverResult, sin
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Algorithm",
@@ -71,7 +72,7 @@ class Settings:
     set of fewer than `rows` is used whole. `draws` is the number S of draws of the weighting
     distribution, 0 if the projection is exact; `iterations` limits the IHT family; `updates` is the
     number of weight updates of SparseVI for each row; `methods` lists the labels to keep, all if it
-    is empty.
+    is empty; `data` is a folder with tables of the papers, see `stancoreset.experiments.datasets`.
     """
 
     trials: int
@@ -81,6 +82,7 @@ class Settings:
     iterations: int = 300
     updates: int = 10
     methods: tuple[str, ...] = ()
+    data: str | None = None
 
     def checked(self) -> Settings:
         """Return these settings, or raise an `OptionError` that names the invalid one."""
@@ -117,6 +119,7 @@ class Experiment:
     ``trial(settings, algorithms, rng)`` yields the records of one repetition. `band` holds
     percentiles over trials, and `x` is the column on the horizontal axis, ``size`` or
     ``iteration``. ``algorithms(settings)`` gives the compared algorithms; default: every method.
+    ``picture(outcome)`` draws another picture than medians and bands.
     """
 
     name: str
@@ -130,6 +133,7 @@ class Experiment:
     note: str = ""
     x: str = "size"
     algorithms: Callable[[Settings], list[Algorithm]] | None = None
+    picture: Callable[[Outcome], Figure] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -212,20 +216,24 @@ def run(
     settings: Settings,
     seed: int = 1,
     on_trial: Callable[[int, float], object] | None = None,
+    budget: float | None = None,
 ) -> Outcome:
-    """Run all trials of an experiment.
+    """Run all trials of an experiment, or as many as end within a budget of seconds.
 
     Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give equal
     records except for the seconds, and more trials do not change the earlier ones. `on_trial` is
-    called with (trials done, seconds of the last one). An `OptionError` is raised if settings are
-    invalid, or the experiment does not include a method; a `DataError` if a data set is not
-    installed.
+    called with (trials done, seconds of the last one). With a `budget`, no trial is begun that
+    would exceed it if it took as long as the longest so far; the first is always run. An
+    `OptionError` is raised if settings are invalid, or the experiment does not include a method; a
+    `DataError` if a data set is not installed.
     """
     import pandas as pd
 
     settings = settings.checked()
     if seed < 0:
         raise OptionError(f"seed is {seed}; expected a whole number of at least 0")
+    if budget is not None and not budget > 0:
+        raise OptionError(f"budget is {budget}; expected seconds above 0")
     if experiment.paper.draws and settings.draws < 2:
         raise OptionError(f"draws is {settings.draws}; expected a whole number of at least 2")
     if settings.draws and not experiment.paper.draws:
@@ -239,14 +247,19 @@ def run(
         )
     algorithms = [a for a in known if not settings.methods or a.label in settings.methods]
     records: list[Record] = []
+    began, longest, done = perf_counter(), 0.0, 0
     for trial in range(settings.trials):
         started = perf_counter()
+        if budget is not None and trial and started - began + longest > budget:
+            break
         rng = np.random.default_rng([seed, trial])
         for record in _records(experiment, settings, algorithms, rng):
             records.append({"trial": trial, **record})
+        took, done = perf_counter() - started, trial + 1
+        longest = max(longest, took)
         if on_trial is not None:
-            on_trial(trial + 1, perf_counter() - started)
-    return Outcome(experiment, settings, seed, pd.DataFrame(records))
+            on_trial(done, took)
+    return Outcome(experiment, replace(settings, trials=done), seed, pd.DataFrame(records))
 
 
 @single_threaded  # so that the seconds of all algorithms mean the same

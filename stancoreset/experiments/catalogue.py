@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from stancoreset.experiments import distributions, linear, pg_svi, regression, vectors
+from stancoreset.experiments import (
+    constrained,
+    distributions,
+    fisher,
+    giga,
+    isometry,
+    linear,
+    maps,
+    pg_svi,
+    regression,
+    vectors,
+)
 from stancoreset.experiments.base import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -22,5 +33,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         distributions.SPARSE_DISTRIBUTIONS,
         distributions.COMPRESSION,
         pg_svi.GP,
+        constrained.CONSTRAINED,
+        isometry.ISOMETRY,
+        linear.CONVERGENCE,
+        maps.GAUSSIAN_MAP,
+        maps.RBF_MAP,
+        fisher.FISHER,
+        giga.VARIANCE,
+        giga.GIGA_BOUND,
     )
 }

@@ -15,13 +15,22 @@ airport delays     7,580 × 15                    visits to doctors (AER::NMES19
 Ionosphere         351 × 34                      biopsies of breasts (dslabs::brca), 569 × 30
 Sonar              208 × 60                      images of cells (modeldata::cells), 2,019 × 56
 =================  ============================  ==============================================
+
+Who has the papers' tables names their folder (``stancoreset paper NAME --data DIR``), and each file
+that is there takes its stand-in's place: ``phishing.npz``, ``ds1.npz``, ``biketrips.npz`` and
+``airportdelays.npz``, with arrays X (N, D) and y (N,), and ``prices2018.npy``, whose columns are
+latitude, longitude and price, as the papers' published code reads them. A last column of ones is
+the constant; covariates are whitened, as in that code. Where no dimension is reduced,
+``phishing_large.npz`` is preferred.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +48,11 @@ __all__ = [
     "Table",
     "biopsies",
     "cells",
+    "check_folder",
     "components",
     "house_prices",
     "regression",
+    "shown_name",
     "synthetic_logistic",
     "synthetic_poisson",
 ]
@@ -50,6 +61,15 @@ Float = NDArray[np.float64]
 
 LOGISTIC = ("synthetic logistic", "votes", "insurance")
 POISSON = ("synthetic Poisson", "visits (RWM)", "visits (NMES)")
+
+#: Names of the papers' tables that the others stand in for.
+ORIGINALS = {
+    LOGISTIC[1]: "phishing",
+    LOGISTIC[2]: "ds1",
+    POISSON[1]: "biketrips",
+    POISSON[2]: "airportdelays",
+}
+PRICES = "prices2018.npy"
 
 #: The UK is about 8 degrees wide and high, to which the scales of the radial bases apply.
 MAP_EXTENT = 8.0
@@ -77,21 +97,34 @@ def synthetic_poisson(rows: int, rng: np.random.Generator) -> Table:
     return Table(x, rng.poisson(np.logaddexp(0.0, x[:, 0])).astype(float), "poisson")
 
 
+def shown_name(name: str, folder: str | None) -> str:
+    """Return the name of a table, which is the paper's if the folder holds the paper's."""
+    return name if folder is None or _original(name, folder) is None else ORIGINALS[name]
+
+
 def regression(
-    name: str, rows: int, rng: np.random.Generator, max_dimension: int | None = None
+    name: str,
+    rows: int,
+    rng: np.random.Generator,
+    max_dimension: int | None = None,
+    folder: str | None = None,
 ) -> GLM:
     """Draw a random subset of a data set as a regression with a constant.
 
     `name` is in `LOGISTIC` or `POISSON`. `rows` are drawn without replacement; a table with fewer
-    is used whole. More covariates are reduced to `max_dimension` principal components.
+    is used whole. More covariates are reduced to `max_dimension` principal components. A `folder`
+    with the paper's table takes that one.
 
     >>> regression("synthetic logistic", 10, np.random.default_rng(0)).z.shape
     (10, 3)
     """
+    if folder is not None:
+        check_folder(folder)
     if name in _SYNTHETIC:
         table = _SYNTHETIC[name](rows, rng)
     elif name in _REAL:
-        table = _REAL[name]()
+        file = None if folder is None else _original(name, folder, large=max_dimension is None)
+        table = _REAL[name]() if file is None else _read_original(file, name)
     else:
         known = ", ".join((*LOGISTIC, *POISSON))
         raise DataError(f"data set {name!r} is not known; expected one of {known}")
@@ -112,16 +145,72 @@ def components(x: Float, dimension: int) -> Float:
     return scores / scores[:, 0].std()
 
 
-def house_prices() -> tuple[Float, Float]:
-    """Return locations (N, 2) and decimal logarithms of prices (N,) of 2,930 houses in Ames.
+def house_prices(folder: str | None = None) -> tuple[str, Float, Float]:
+    """Return a name, locations (N, 2) and decimal logarithms of prices (N,) of houses.
 
-    Longitude and latitude are scaled to 0 to 8 each, about the extent of the UK in degrees, so
-    that radial bases of the paper's scales cover the same shares of the map.
+    They are the UK's if the folder holds them, else 2,930 sales in Ames, whose longitude and
+    latitude are scaled to 0 to 8 each, about the extent of the UK in degrees, so that radial bases
+    of the paper's scales cover the same shares of the map.
     """
-    table = _read("modeldata", "ames")
-    place = table[["Longitude", "Latitude"]].to_numpy(float)
+    if folder is not None:
+        check_folder(folder)
+    file = None if folder is None else Path(folder) / PRICES
+    if file is not None and file.is_file():
+        table = _array(file, lambda: np.load(file), (None, 3))
+        return "UK", table[:, 1::-1], np.log10(table[:, 2])
+    ames = _read("modeldata", "ames")
+    place = ames[["Longitude", "Latitude"]].to_numpy(float)
     place = MAP_EXTENT * (place - place.min(axis=0)) / np.ptp(place, axis=0)
-    return place, np.log10(table["Sale_Price"].to_numpy(float))
+    return "Ames", place, np.log10(ames["Sale_Price"].to_numpy(float))
+
+
+def check_folder(folder: str) -> None:
+    """Raise a `DataError` unless a folder holds one of the papers' tables."""
+    files = [*(f"{name}.npz" for name in ORIGINALS.values()), "phishing_large.npz", PRICES]
+    if not any((Path(folder) / file).is_file() for file in files):
+        raise DataError(f"the folder {folder} holds none of {', '.join(files)}")
+
+
+def _original(name: str, folder: str, large: bool = False) -> Path | None:
+    """Return the file of the paper's table, the large one first if so asked, or None."""
+    stem = ORIGINALS.get(name)
+    for end in ("_large", "") if large else ("", "_large"):
+        file = Path(folder) / f"{stem}{end}.npz"
+        if stem is not None and file.is_file():
+            return file
+    return None
+
+
+def _read_original(file: Path, name: str) -> Table:
+    """Read X and y; drop the constant, and whiten: x ← L⁻¹(x − mean), with LLᵀ the covariance."""
+    x = _array(file, lambda: np.load(file)["X"], (None, None))
+    y = _array(file, lambda: np.load(file)["y"], (len(x),))
+    if np.all(x[:, -1] == 1.0):
+        x = x[:, :-1]
+    centred = x - x.mean(axis=0)
+    cov = centred.T @ centred / (len(x) - 1)
+    lower = np.linalg.cholesky(cov + 1e-12 * np.eye(x.shape[1]))
+    family = "logistic" if name in LOGISTIC else "poisson"
+    if family == "logistic" and set(np.unique(y)) <= {0.0, 1.0}:
+        y = 2.0 * y - 1.0
+    return Table(np.linalg.solve(lower, centred.T).T, y, family)
+
+
+def _array(file: Path, load: Callable[[], Any], shape: tuple[int | None, ...]) -> Float:
+    """Return a finite array of a shape in which None is any length, or name the file."""
+    try:
+        array = np.asarray(load(), dtype=np.float64)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{file} cannot be read: {error}") from None
+    fits = array.ndim == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits or not np.isfinite(array).all():
+        raise DataError(
+            f"{file} holds an array of shape {array.shape}; expected finite numbers of shape "
+            f"({', '.join('any' if n is None else str(n) for n in shape)})"
+        )
+    return array
 
 
 @cache

@@ -35,6 +35,14 @@ STYLES = {
     "orthogonal_pursuit": ("#009E73", "--"),
     "pursuit": ("#000000", "-"),
     "sparse_vi": ("#E0C000", "-."),
+    "A-IHT": ("#56B4E9", "-"),
+    "theorem 1": ("#000000", "--"),
+    "theorem 1, as printed": ("#D55E00", ":"),
+    "theorem 3.1": ("#000000", "--"),
+    "aiht2, Σw = N": ("#0072B2", "--"),
+    "aiht2, groups of 5": ("#0072B2", ":"),
+    "pursuit, Σw = N": ("#000000", "--"),
+    "pursuit, groups of 5": ("#000000", ":"),
     "aiht batch": ("#CC79A7", "-"),
     "aiht batch, as printed": ("#CC79A7", "--"),
     "PG 0.1": ("#009E73", ":"),
@@ -53,6 +61,9 @@ STYLES = {
     "optimum": ("#000000", ":"),
 }
 
+#: Inches that the title and the legend need.
+LEAST_WIDTH = 7.2
+
 #: Divergences and errors below this are rounding, and are drawn at this value.
 FLOOR = 1e-13
 
@@ -68,6 +79,8 @@ def draw(outcome: Outcome) -> Figure:
     import matplotlib.pyplot as plt
 
     experiment = outcome.experiment
+    if experiment.picture is not None:
+        return experiment.picture(outcome)
     datasets = list(outcome.records["dataset"].unique())
     metrics = experiment.metrics
     # One metric on many data sets is laid out in rows of three.
@@ -81,7 +94,7 @@ def draw(outcome: Outcome) -> Figure:
         panels = [(d, m) for d in datasets for m in metrics]
         columns = len(metrics)
     rows = -(-len(panels) // columns)
-    size = (3.6 * columns, 2.7 * rows + 1.0)
+    size = (max(3.6 * columns, LEAST_WIDTH), 2.7 * rows + 1.0)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax, (dataset, metric) in zip(axes.flat, panels, strict=False):
         _panel(ax, outcome, dataset, metric)

@@ -21,7 +21,7 @@ from scipy.special import expit, gammaln
 from stancoreset.errors import DataError
 from stancoreset.experiments.closed_forms import Gaussian
 
-__all__ = ["GLM", "laplace", "projection"]
+__all__ = ["GLM", "fisher_projection", "laplace", "projection"]
 
 Float = NDArray[np.float64]
 
@@ -141,4 +141,20 @@ def projection(
     phi = model.log_lik(theta)
     phi -= phi.mean(axis=0)
     phi /= np.sqrt(draws)
+    return phi, phi.sum(axis=1)
+
+
+def fisher_projection(
+    model: GLM, reference: Gaussian, features: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """Compute Φ (J, N) and b for the weighted Fisher norm E_π̂ ‖∇L_n(θ)‖².
+
+    Features are pairs of a draw θ_j of the reference and a random coordinate d_j,
+    φ_n = √(D/J) [∂L_n(θ_j)/∂θ_{d_j}]_j (Campbell & Broderick 2018, eq. 39).
+    """
+    lower, dimension = np.linalg.cholesky(reference.cov), len(reference.mean)
+    theta = reference.mean + rng.standard_normal((features, dimension)) @ lower.T
+    slopes, _ = model.derivatives(theta @ model.z.T)
+    coordinates = rng.integers(dimension, size=features)
+    phi = np.sqrt(dimension / features) * slopes * model.z.T[coordinates]
     return phi, phi.sum(axis=1)

@@ -20,7 +20,7 @@ from stancoreset.experiments.closed_forms import Gaussian, LocationModel
 from stancoreset.selection.in_the_loop import CoresetPosterior, sparse_vi
 from stancoreset.selection.solvers import SolverResult
 
-__all__ = ["all_algorithms", "exact_covariances", "gaussian_draws", "grown"]
+__all__ = ["all_algorithms", "exact_covariances", "gaussian_draws", "grown", "select_in_the_loop"]
 
 Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -88,6 +88,14 @@ def gaussian_draws(
     return CoresetPosterior(count, float(count), draw, log_lik, target)
 
 
+def select_in_the_loop(
+    posterior: CoresetPosterior, algorithm: Algorithm, sizes: Sequence[int], seed: int
+) -> Iterator[tuple[int, SolverResult]]:
+    """Yield (size, result) for each of increasing sizes, from one run of SparseVI."""
+    path = sparse_vi(posterior, sizes[-1], path=sizes, seed=seed, **algorithm.options).path
+    yield from zip(sizes, path, strict=True)
+
+
 def grown(
     datasets: Sequence[str],
     posterior: CoresetPosterior,
@@ -104,9 +112,7 @@ def grown(
     for algorithm in algorithms:
         if algorithm.method != "sparse_vi":
             continue
-        sizes = settings.sizes
-        path = sparse_vi(posterior, sizes[-1], path=sizes, seed=seed, **algorithm.options).path
-        for size, result in zip(sizes, path, strict=True):
+        for size, result in select_in_the_loop(posterior, algorithm, settings.sizes, seed):
             record = measured(algorithm, size, result, distances)
             yield from ({"dataset": dataset, **record} for dataset in datasets)
 

@@ -15,23 +15,29 @@ in the UK. Coresets are selected on two projections: the exact one, and that of 
 whose quadratic part keeps `CUT` of the 301 directions in which the log likelihoods curve. KL is
 always between the exact posteriors.
 
+`CONVERGENCE` follows the objective ‖b − Φw‖² of the Gaussian model at k = 200 (figure 5).
+
 Both have 10 trials, and bands from the 25th to the 75th percentile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.experiments.base import (
+    ITERATIVE,
     Algorithm,
     Experiment,
+    Metric,
     Record,
     Settings,
     coresets,
+    select,
     solver_seed,
 )
 from stancoreset.experiments.closed_forms import (
@@ -48,11 +54,21 @@ from stancoreset.experiments.in_the_loop import (
     exact_covariances,
     gaussian_draws,
     grown,
+    select_in_the_loop,
 )
 from stancoreset.selection.in_the_loop import CoresetPosterior
 from stancoreset.selection.solvers import SolverResult
 
-__all__ = ["GAUSSIAN", "RBF", "radial_bases"]
+__all__ = [
+    "CONVERGENCE",
+    "DIMENSION",
+    "GAUSSIAN",
+    "RBF",
+    "bases",
+    "houses",
+    "radial_centres",
+    "regression_on",
+]
 
 Float = NDArray[np.float64]
 
@@ -112,44 +128,110 @@ GAUSSIAN = Experiment(
 )
 
 
+#: Rows that are selected in figure 5; a third of all, if that is fewer.
+CONVERGED_SIZE = 200
+STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 250, 300)
+
+
+def _convergence_algorithms(settings: Settings) -> list[Algorithm]:
+    return all_algorithms(replace(settings, iterations=settings.sizes[-1]))
+
+
+def _convergence_trial(
+    settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
+) -> Iterator[Record]:
+    """The objective ‖b − Φw‖² after each iteration of thresholding, of others at their ends."""
+    theta = rng.standard_normal(DIMENSION)
+    model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+    seed, rows = solver_seed(rng), len(model.x)
+    phi, target = exact_projection(model.gram(model.posterior(np.ones(rows))))
+    size = min(CONVERGED_SIZE, max(1, rows // 3))
+    for algorithm in algorithms:
+        if algorithm.method == "sparse_vi":
+            posterior = exact_covariances(model)
+            _, result = next(select_in_the_loop(posterior, algorithm, (size,), seed))
+        else:
+            _, result = next(select(phi, target, algorithm, (size,), seed))
+        objective = np.array([np.sum((target - phi @ dense_weights(result, rows)) ** 2)])
+        if algorithm.method in ITERATIVE:
+            objective = result.trace**2 * (target @ target)
+        for iteration in settings.sizes:
+            yield {
+                "dataset": f"Gaussian, D = {DIMENSION}, k = {size}",
+                "method": algorithm.label,
+                "iteration": iteration,
+                "objective": float(objective[min(iteration, len(objective)) - 1]),
+                "seconds": result.seconds,
+            }
+
+
+CONVERGENCE = Experiment(
+    name="convergence",
+    title="Convergence of hard thresholding, and where others end",
+    source="Zhang et al. 2021, appendix E, figure 5",
+    trial=_convergence_trial,
+    algorithms=_convergence_algorithms,
+    x="iteration",
+    paper=Settings(trials=10, sizes=STEPS, rows=600),
+    quick=Settings(trials=1, sizes=STEPS, rows=600, updates=5),
+    metrics=(Metric("objective", "objective  ‖b − Φw‖²"),),
+    band=(25.0, 75.0),
+)
+
 #: Directions of the quadratic part that the published code keeps.
 CUT = 20
 SCALES = (0.2, 0.4, 0.8, 1.2, 1.6, 2.0)
 CONSTANT_SCALE = 100.0
 
 
-def radial_bases(place: Float, rng: np.random.Generator, per_scale: int = 50) -> Float:
-    """Build the design matrix (N, 6·per_scale + 1).
+def radial_centres(
+    place: Float, rng: np.random.Generator, per_scale: int = 50
+) -> tuple[Float, Float]:
+    """Draw the bases' centres (6·per_scale + 1, 2), and return them with their scales.
 
     >>> place = np.random.default_rng(0).random((60, 2))
-    >>> radial_bases(place, np.random.default_rng(1)).shape
-    (60, 301)
+    >>> radial_centres(place, np.random.default_rng(1))[0].shape
+    (301, 2)
     """
-    from scipy.spatial.distance import cdist
-
     per_scale = min(per_scale, len(place))
     centres = [place[rng.choice(len(place), per_scale, replace=False)] for _ in SCALES]
     centres.append(place.mean(axis=0)[None])
-    scales = np.append(np.repeat(SCALES, per_scale), CONSTANT_SCALE)
-    return np.exp(-0.5 * cdist(place, np.vstack(centres), "sqeuclidean") / scales**2)
+    return np.vstack(centres), np.append(np.repeat(SCALES, per_scale), CONSTANT_SCALE)
+
+
+def bases(place: Float, centres: tuple[Float, Float]) -> Float:
+    """Return b_d at every place, (N, D)."""
+    from scipy.spatial.distance import cdist
+
+    return np.exp(-0.5 * cdist(place, centres[0], "sqeuclidean") / centres[1] ** 2)
+
+
+def houses(
+    settings: Settings, rng: np.random.Generator
+) -> tuple[str, Float, Float, tuple[Float, Float]]:
+    """Draw houses: the table's name, places (N, 2), log prices (N,), and centres of bases."""
+    name, place, log_price = house_prices(settings.data)
+    chosen = rng.choice(len(log_price), min(settings.rows, len(log_price)), replace=False)
+    return name, place[chosen], log_price[chosen], radial_centres(place[chosen], rng)
+
+
+def regression_on(place: Float, y: Float, centres: tuple[Float, Float]) -> LinearRegression:
+    """Return the regression of log prices on radial bases, with the paper's noise and prior."""
+    noise, mean, second = float(y.var()), float(y.mean()), float(np.mean(y**2))
+    return LinearRegression(bases(place, centres), y, noise, mean, second)
 
 
 def _rbf_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    place, log_price = house_prices()
-    rows = min(settings.rows, len(log_price))
-    chosen = rng.choice(len(log_price), rows, replace=False)
-    y = log_price[chosen]
-    model = LinearRegression(
-        radial_bases(place[chosen], rng), y, float(y.var()), float(y.mean()), float(np.mean(y**2))
-    )
+    name, place, log_price, centres = houses(settings, rng)
+    model = regression_on(place, log_price, centres)
     grams: dict[str, Callable[[Gaussian], Float]] = {
         "exact Φ": model.gram,
         f"Φ cut to {CUT}": partial(model.gram, directions=CUT),
     }
-    posterior = gaussian_draws(model, rows, model.posterior)
-    return _exact_trial(model, posterior, "Ames", settings, algorithms, rng, grams)
+    posterior = gaussian_draws(model, len(place), model.posterior)
+    return _exact_trial(model, posterior, name, settings, algorithms, rng, grams)
 
 
 RBF = Experiment(

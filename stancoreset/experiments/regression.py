@@ -35,7 +35,7 @@ from stancoreset.experiments.base import (
     solver_seed,
 )
 from stancoreset.experiments.closed_forms import Gaussian, dense_weights, divergences
-from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression
+from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression, shown_name
 from stancoreset.experiments.glm import GLM, laplace, projection
 from stancoreset.experiments.in_the_loop import all_algorithms, gaussian_draws, grown
 from stancoreset.selection.solvers import SolverResult
@@ -43,7 +43,7 @@ from stancoreset.selection.solvers import SolverResult
 __all__ = ["LARGE", "LOGISTIC_REGRESSION", "MAP", "POISSON_REGRESSION", "STOCHASTIC"]
 
 PAPER = Settings(trials=20, sizes=(1, 2, 5, *range(10, 101, 10)), rows=500, draws=500)
-QUICK = replace(PAPER, trials=2, sizes=(10, 30, 60, 100))
+QUICK = replace(PAPER, trials=2, sizes=(10, 30, 60, 100), updates=3)
 
 SECONDS = Metric("seconds", "seconds")
 BOTH_WAYS = (Metric("forward_kl", "forward KL"), Metric("reverse_kl", "reverse KL"), SECONDS)
@@ -65,13 +65,14 @@ def regression_trial(datasets: Sequence[str], max_dimension: int | None = 10) ->
         settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
     ) -> Iterator[Record]:
         for dataset in datasets:
-            model = regression(dataset, settings.rows, rng, max_dimension)
+            model = regression(dataset, settings.rows, rng, max_dimension, settings.data)
             full = laplace(model, np.ones(len(model.y)))
             projected = projection(model, full, settings.draws, rng)
             distances, seed = partial(_distances, model, full), solver_seed(rng)
-            yield from coresets(dataset, projected, settings, algorithms, seed, distances)
+            label = shown_name(dataset, settings.data)
+            yield from coresets(label, projected, settings, algorithms, seed, distances)
             posterior = gaussian_draws(model, len(model.y), partial(laplace, model))
-            yield from grown([dataset], posterior, settings, algorithms, seed, distances)
+            yield from grown([label], posterior, settings, algorithms, seed, distances)
 
     return trial
 

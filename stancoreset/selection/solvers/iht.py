@@ -37,7 +37,7 @@ search and error uses the columns themselves in double precision.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ from stancoreset.selection.solvers.columns import exact_step, product
 from stancoreset.selection.solvers.compression import compress
 from stancoreset.selection.solvers.nnls import largest
 
-__all__ = ["aiht", "aiht2", "iht"]
+__all__ = ["aiht", "aiht2", "iht", "printed_iterates"]
 
 # An iterate this many times worse than the best has diverged, which happens with batch gradients.
 RUNAWAY = 10.0
@@ -156,6 +156,33 @@ def aiht2(
     return _accelerated(problem, workspace, max_iter, rtol, debias=True, printed=printed)
 
 
+def printed_iterates(
+    phi: NDArray[np.float64], target: NDArray[np.float64], size: int, max_iter: int = 300
+) -> list[tuple[Sparse, float]]:
+    """Return the iterates of A-IHT as printed, with the momentum τ of the step from each.
+
+    >>> phi = np.eye(3)
+    >>> [(indices, weights)], _ = zip(*printed_iterates(phi, np.array([3.0, 1.0, 2.0]), 2, 1))
+    >>> indices, weights
+    (array([0, 2]), array([3., 2.]))
+    """
+    problem = Problem(phi, target, np.linalg.norm(phi, axis=0), (size,))
+    passed: list[tuple[Sparse, float]] = []
+    workspace = _Workspace(problem, None, None, False, max_iter)
+    steps = _accelerated(
+        problem,
+        workspace,
+        max_iter,
+        1e-5,
+        debias=False,
+        printed=True,
+        watch=lambda w, tau: passed.append((w, tau)),
+    )
+    for _ in steps:
+        pass
+    return passed
+
+
 def _accelerated(
     problem: Problem,
     workspace: _Workspace,
@@ -164,8 +191,12 @@ def _accelerated(
     *,
     debias: bool,
     printed: bool,
+    watch: Callable[[Sparse, float], object] | None = None,
 ) -> Iterator[Fit]:
-    """Algorithms 2 and 3, line by line; `debias` adds lines 8–10 of Algorithm 3."""
+    """Algorithms 2 and 3, line by line; `debias` adds lines 8–10 of Algorithm 3.
+
+    `watch` is called with each iterate, and the momentum of the step that follows.
+    """
     relaxation = (1.0, 1.0) if debias or printed else (1.0, 0.5)
     y = problem.target
     w = workspace.start()
@@ -194,6 +225,8 @@ def _accelerated(
             z = _combine(1.0 + tau, x, -tau, w)  # line 9
             z_image = x_image + tau * difference
             w, w_image = x, x_image
+            if watch is not None:
+                watch(w, tau)
             if best.offer(w, w_image) or change <= rtol * np.linalg.norm(w[1]):
                 converged = True
                 break
