@@ -840,7 +840,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         options = inspect.signature(method).parameters
         kinds = {n: of_default(p.default) for n, p in options.items() if n != "model"}
         kinds |= {"draws": optional(whole(1)), "callback": CALLBACK, "size": whole(1)}
-        kinds |= {"seed": whole(0)}
+        kinds |= {"seed": whole(0)} | {n: optional(nothing) for n in kinds if n == "path"}
         found[method.__name__] = Case(loop(method), {}, {**kinds, "model": nothing})
     return found
 
@@ -1160,7 +1160,9 @@ LEAVES = (
     "Scale",
     "SolverName",
     "check_count",
+    "check_sizes",
     "is_finite",
+    "printed_iterates",
     "single_threaded",
     "tidy",
     "stan_model_names",
