@@ -59,7 +59,7 @@ STEP = 1e-3
 _TESTED = 2
 # Largest difference of the guard, as a share of the terms in its sum, and in units of precision.
 _APART, _NEGLIGIBLE = 1e-3, 1e-6
-# Parameters whose meetings are looked up at a time.
+# Sets of tests that are looked up among all values at a time.
 _AT_ONCE = 1_000
 
 
@@ -97,7 +97,8 @@ class Hessians:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._tests = _group_tests(names)
+        self._places = _group_tests(names)
+        self._tests = np.concatenate(self._places)
         self._pattern: Pattern | None = None
         self._blocks: Blocks | None = None
 
@@ -132,7 +133,7 @@ class Hessians:
             return self._blocks
         if _TESTED * len(self._tests) <= len(theta):
             unchanged = _unchanged(gradient, theta, scale, self._tests)
-            self._blocks = Blocks.of(_sparse_meetings(unchanged, self._tests))
+            self._blocks = Blocks.of(_sparse_meetings(unchanged, self._places))
         return self._blocks
 
 
@@ -161,16 +162,52 @@ def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -
     return np.asarray(gradients[1:] == gradients[0])  # never where they are not finite
 
 
-def _sparse_meetings(unchanged: Pattern, tests: Pattern) -> Matrix:
-    """The pattern of `meetings` as a sparse matrix."""
-    p = tests.shape[1]
-    moved, rows = tests.astype(np.float32), []
-    for start in range(0, p, _AT_ONCE):
-        some = unchanged[:, start : start + _AT_ONCE].T.astype(np.float32)
-        rows.append(sparse.csr_array((some @ moved == 0).astype(np.int8)))
-    pattern = sparse.vstack(rows, format="csr")
+def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
+    """The pattern of `meetings` as a sparse matrix, without a look at most pairs.
+
+    Of every variable the tests of one index, that of most values, name pairs that may meet; all
+    tests judge these.
+    """
+    p, starts = unchanged.shape[1], np.cumsum([0, *map(len, places)])
+    finest: dict[int, slice] = {}
+    for place, start in sorted(zip(places, starts, strict=False), key=lambda one: len(one[0])):
+        finest[int(np.argmax(place.any(axis=0)))] = slice(start, start + len(place))
+    tests = np.concatenate(places)
+    found = [_named(~unchanged[rows], tests[rows]) for rows in finest.values()]
+    one, other = (np.concatenate([pairs[k] for pairs in found]) for k in (0, 1))
+    meet = np.ones(len(one), dtype=bool)
+    for same, moved in zip(unchanged, tests, strict=True):
+        meet &= ~(same[one] & moved[other])
+    pattern = Matrix((meet[meet].astype(np.int8), (one[meet], other[meet])), shape=(p, p))
     both = pattern.multiply(pattern.T)
     return Matrix(both + sparse.eye_array(p, dtype=np.int8))
+
+
+def _named(changed: Pattern, moved: Pattern) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs i, j of parameters such that all tests of one index that move j change i.
+
+    The tests of every value are equally many, so that if i is changed by as many, they are those
+    of one value, which is looked up.
+    """
+    bit = 1 << np.arange(len(moved))  # so many values need fewer tests than an integer has bits
+    columns = np.flatnonzero(moved.any(axis=0))
+    size = np.count_nonzero(moved[:, columns[0]])
+    codes, of_column = np.unique(bit @ moved[:, columns], return_inverse=True)
+    seen, first, of_row = np.unique(bit @ changed, return_index=True, return_inverse=True)
+    count = np.count_nonzero(changed[:, first], axis=0)
+    same = np.flatnonzero(np.isin(seen, codes) & (count == size))
+    one, other = [same], [np.searchsorted(codes, seen[same])]
+    wider = np.flatnonzero(count > size)
+    for start in range(0, len(wider), _AT_ONCE):
+        some = wider[start : start + _AT_ONCE]
+        which, value = np.nonzero((codes & ~seen[some, None]) == 0)
+        one.append(some[which])
+        other.append(value)
+    places = np.concatenate(one), np.concatenate(other)
+    within = Matrix((np.ones(len(places[0])), places), shape=(len(seen), len(codes)))
+    rows: AnyMatrix = within[of_row]
+    pairs = rows[:, of_column].tocoo()
+    return pairs.row.astype(np.intp), columns[pairs.col]
 
 
 def _by_blocks(gradient: Gradient, theta: Float, scale: Float, blocks: Blocks) -> Matrix | None:
@@ -253,8 +290,11 @@ def _differences(gradient: Gradient, theta: Float, steps: Float) -> Float:
     return 0.5 * (gradients[: len(steps)] - gradients[len(steps) :])
 
 
-def _group_tests(names: Sequence[str]) -> Pattern:
-    """Tests for each index of each variable, (T, P): no two of its values share all their tests."""
+def _group_tests(names: Sequence[str]) -> list[Pattern]:
+    """Tests for each index of each variable, (T, P): no two of its values share all their tests.
+
+    They move each value equally often.
+    """
     places: dict[tuple[str, int], dict[int, list[int]]] = {}
     for column, name in enumerate(names):
         variable, *indices = re.findall(r"^.*?(?=(?:\.\d+)*$)|(?<=\.)\d+", name)
@@ -269,4 +309,4 @@ def _group_tests(names: Sequence[str]) -> Pattern:
         for columns, code in zip(values.values(), codes, strict=True):
             moved[np.ix_(code, columns)] = True
         tests.append(moved)
-    return np.concatenate(tests)
+    return tests

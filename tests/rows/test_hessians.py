@@ -11,7 +11,13 @@ from scipy.special import expit
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows.full_data import FullData
-from stancoreset.rows.hessians import Hessians, central_hessian, colours, meetings
+from stancoreset.rows.hessians import (
+    Hessians,
+    _sparse_meetings,
+    central_hessian,
+    colours,
+    meetings,
+)
 from stancoreset.stan.weighted import StanProgram, weighted_program
 
 ROWS = """
@@ -208,6 +214,32 @@ def test_no_meeting_is_missed():
             np.testing.assert_array_equal(found, true)
         hessian = Hessians(names).at(gradient, np.ones(60), np.ones(60))
         np.testing.assert_allclose(hessian, a, atol=1e-9)
+
+
+MANY_NAMES = [
+    ["mu", *(f"b.{j}" for j in range(1, 4)), *(f"r.{j}" for j in range(1, 301))],
+    ["sd", *(f"r.{j}.{k}" for j in range(1, 201) for k in (1, 2))],
+    ["mu", *(f"z.1.{j}" for j in range(1, 121)), *(f"s.{j}" for j in range(1, 41)), "c.1.1"],
+]
+
+
+@pytest.mark.parametrize("names", MANY_NAMES)
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.2])
+def test_pairs_that_are_looked_up_are_those_of_all_tests(names, share):
+    """Of a block arrow, and of parameters that meet anywhere, against a look at every pair."""
+    rng, p = np.random.default_rng(len(names)), len(names)
+    hessians = Hessians(names)
+    true = rng.uniform(size=(p, p)) < share
+    true[:4] = True  # shared
+    last = np.array([name.split(".")[1:2] for name in names[4:]])
+    true[4:, 4:] |= last == last.T  # groups
+    true |= true.T | np.eye(p, dtype=bool)
+    unchanged = ~((hessians._tests @ true.astype(float)) > 0)
+    expected = unchanged.T.astype(float) @ hessians._tests == 0
+    expected = (expected & expected.T) | np.eye(p, dtype=bool)
+    found = _sparse_meetings(unchanged, hessians._places).toarray() > 0
+    np.testing.assert_array_equal(found, expected)
+    assert np.all(found[true])
 
 
 def test_no_two_levels_share_all_their_tests():
