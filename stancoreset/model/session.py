@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from stancoreset.checks import check_path
 from stancoreset.engines import (
@@ -41,13 +42,14 @@ from stancoreset.model.quantities import as_quantities
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
-from stancoreset.reference import GaussianFit, Reference, curvature_width
+from stancoreset.reference import GaussianFit, Reference, hessian_width
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
     ArrayChunks,
     FullData,
     FullDensity,
+    Hessians,
     StoredWitness,
     Witness,
     WitnessedDensity,
@@ -800,10 +802,11 @@ def in_memory(checked: StanData) -> StanData:
 
 def _top(bound: BoundModel, inits: Float) -> tuple[Float, Float]:
     """The mode of a density that costs little, for each chain, and its squared widths there."""
-    around = GaussianFit(inits[0], np.eye(inits.shape[1]))
+    around = GaussianFit(inits[0], sparse.eye_array(inits.shape[1]))
     density = around.whitened(bound.log_density_gradient)
     mode = inits[0] + climb(density, np.zeros(inits.shape[1]), max_iter=_STEPS_UP).theta
-    width = curvature_width(bound.log_density_gradient, mode)
+    hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
+    width = hessian_width(hessian, mode)
     return np.tile(mode, (len(inits), 1)), width**2
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
 
 from stancoreset.engines import Climbable, Float, Step, climb
 from stancoreset.reference.base import GaussianFit
@@ -38,7 +39,7 @@ def ascend(model: Climbable, start: Float) -> Float:
     theta, squared = np.array(start, dtype=np.float64), np.ones(model.n_params)
     before = -np.inf
     for _ in range(_STRETCHES):
-        units = GaussianFit(theta, np.diag(np.sqrt(squared)))
+        units = GaussianFit(theta, sparse.diags_array(np.sqrt(squared)))
         steps: list[Step] = []
         density = units.whitened(model.log_density_gradient)
         top = climb(density, np.zeros(model.n_params), max_iter=_STRETCH, visit=steps.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +17,16 @@ from stancoreset.engines import NUTS
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
+from stancoreset.model.session import _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
-from stancoreset.reference import GaussianFit, Reference, fit_reference, from_rows
+from stancoreset.reference import (
+    GaussianFit,
+    Reference,
+    curvature_width,
+    fit_reference,
+    from_rows,
+)
 from stancoreset.selection import expand, project_taylor
 from stancoreset.stan.labels import Labels
 
@@ -73,6 +81,29 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
             assert (
                 expand(view.full, view.reference, np.arange(13), pairs).gap(view.reference) < 1e-4
             )
+
+
+def test_the_top_of_a_density_of_many_groups_takes_few_gradients():
+    """Of log p = −½ (θ − μ)ᵀQ(θ − μ), Q a block arrow, against closed form and all coordinates."""
+    groups, rng = 600, np.random.default_rng(3)
+    own, across = rng.uniform(1.0, 9.0, groups), rng.normal(0, 0.1, groups)
+    mean, asked = rng.normal(size=groups + 1), []
+
+    def gradient(theta):
+        asked.append(len(theta))
+        away = theta - mean
+        shared = 50.0 * away[:, 0] + np.array([across @ one for one in away[:, 1:]])
+        pull = np.column_stack([shared, own * away[:, 1:] + across * away[:, :1]])
+        return -0.5 * np.sum(pull * away, axis=1), -pull
+
+    names = ("mu", *(f"z.{j}" for j in range(1, groups + 1)))
+    bound = SimpleNamespace(param_names=names, n_params=len(names), log_density_gradient=gradient)
+    tops, squared = _top(bound, rng.normal(size=(3, groups + 1)))
+    spent = sum(asked)
+    np.testing.assert_allclose(tops, np.tile(mean, (3, 1)), atol=1e-5)
+    np.testing.assert_allclose(squared, 1 / np.array([50.0, *own]), rtol=1e-5)
+    np.testing.assert_allclose(curvature_width(gradient, tops[0]) ** 2, squared, rtol=1e-6)
+    assert spent < 150
 
 
 def test_averaged_gradients_are_those_of_quadrature(model, counts):
