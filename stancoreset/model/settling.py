@@ -30,6 +30,7 @@ from stancoreset.reference import (
     evaluated,
     from_rows,
     hessian_width,
+    in_dimensions,
     moments,
     of_widths,
     start_seed,
@@ -219,11 +220,11 @@ class Settling:
             inits, near, gap = made.last, made.draws, made.gap
             best = made if best is None or gap < best.gap else best
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
-            if gap <= enough or _STILL * before <= gap <= _FOR_ROWS:
+            if gap <= enough or _STILL * before <= gap <= _of_groups(_FOR_ROWS, full):
                 break
             expansion, before = self.session.likelihood.expand(full, made.seen, PAIRS), gap
         assert best is not None
-        self._require_near(best)
+        self._require_near(best, full)
         return best
 
     def _long(self, full: FullData, best: _Turn) -> _Turn:
@@ -252,15 +253,16 @@ class Settling:
                 f"the chains of prior times quadratic disagree (R̂ is {made.rhat:.3g}, expected at "
                 f"most {_MIXED:g}): it may be improper, or have several modes"
             )
-        self._require_near(made)
+        self._require_near(made, full)
         return made
 
-    def _require_near(self, made: _Turn) -> None:
+    def _require_near(self, made: _Turn, full: FullData) -> None:
         """Refuse draws that are not near the posterior."""
-        if not made.gap <= _FAR:
+        most = _of_groups(_FAR, full)
+        if not made.gap <= most:
             raise ReferenceFitError(
                 f"the quadratic leaves {made.gap:.3g} of the log likelihood at its own draws, "
-                f"expected at most {_FAR:g}"
+                f"expected at most {most:.3g}"
             )
 
     def _turn(
@@ -372,6 +374,11 @@ def _has_one_mode(whole: FullData) -> bool:
     effects and their scale, where no mass is.
     """
     return whole.glm is not None and whole.blocks is not None
+
+
+def _of_groups(spread: float, full: FullData) -> float:
+    """A spread of what a quadratic leaves, which of many groups is a sum of independent terms."""
+    return spread if full.blocks is None else in_dimensions(spread, full.n_params)
 
 
 def _clause(error: StancoresetError) -> str:

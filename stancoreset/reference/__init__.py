@@ -12,7 +12,7 @@ from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
-from stancoreset.reference.summits import ends_of_climbs, start_seed
+from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
 
 __all__ = [
     "METHODS",
@@ -31,6 +31,7 @@ __all__ = [
     "from_rows",
     "gaussian_at",
     "hessian_width",
+    "in_dimensions",
     "moments",
     "of_widths",
     "start_seed",

@@ -108,7 +108,7 @@ def _apart(one: GaussianFit, other: GaussianFit) -> bool:
 
 
 def in_dimensions(distance: float, count: int) -> float:
-    """A distance between points that optimisers found: their errors grow with √P beyond `MANY`."""
+    """A distance in many dimensions: norms of as many small errors grow with √P, beyond `MANY`."""
     return float(distance * np.sqrt(max(1.0, count / MANY)))
 
 

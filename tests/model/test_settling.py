@@ -256,6 +256,35 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     assert found.unsettled.startswith("the quadratic leaves")
 
 
+@pytest.mark.parametrize(
+    ("size", "blocks", "gaps", "wanted"),
+    [
+        (3_000, "groups", (9.0, 3.0, 2.7, 1.0), 3),  # still, and no more than groups may leave
+        (3_000, "groups", (30.0, 20.0, 17.0, 16.5, 16.0, 15.9), None),
+        (3_000, None, (9.0, 3.0, 2.7, 2.4, 2.2, 2.0), 6),
+        (300, "groups", (9.0, 1.6, 1.5, 1.4), 3),
+    ],
+)
+def test_many_groups_may_leave_more_in_sum(monkeypatch, size, blocks, gaps, wanted):
+    """What a quadratic leaves of independent groups has a spread that grows with their root."""
+    told = iter(gaps)
+
+    def turn(self, *_):
+        draws = np.zeros((4, 1))
+        return settling._Turn(None, draws, draws, None, next(told), 1.0, 0.0)
+
+    monkeypatch.setattr(Settling, "_turn", turn)
+    likelihood = SimpleNamespace(expand=lambda *_: None)
+    full = SimpleNamespace(blocks=blocks, n_params=size)
+    start = Settling(SimpleNamespace(likelihood=likelihood), {}, full, NUTS(), 1, 100)
+    if wanted is None:
+        with pytest.raises(ReferenceFitError, match=r"leaves 15.9 .* at most 15.8"):
+            start._turns(full, None, np.zeros((4, 1)))
+        return
+    assert start._turns(full, None, np.zeros((4, 1))).gap == min(gaps[:wanted])
+    assert len(list(told)) == len(gaps) - wanted
+
+
 def given(session, data, draws):
     """A reference of draws, which takes the place of those that do not settle."""
     full = session.full_data(data)
