@@ -79,10 +79,10 @@ def worst_rhat(posterior: Any) -> float:
     True
     """
     draws = _scalars(posterior)
-    half = draws.shape[1] // 2
-    if half < 2 or 0 in draws.shape:
+    half = draws[0].shape[1] // 2 if draws else 0
+    if half < 2:
         return float("nan")
-    values = np.atleast_1d(rhat(draws[:, :, _suspects(draws, lambda x: _between(x, half))]))
+    values = np.atleast_1d(rhat(_suspects(draws, lambda x: _between(x, half))))
     known = values[np.isfinite(values)]
     return float(known.max()) if known.size else float("nan")
 
@@ -113,11 +113,11 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     >>> round(worst.mean, 2), round(worst.sd, 2)
     (0.02, 0.01)
     """
-    draws = _scalars(posterior)
-    if draws.shape[1] < _LEAST or 0 in draws.shape:
+    every = _scalars(posterior)
+    if not every or every[0].shape[1] < _LEAST:
         return MonteCarlo()
-    batch = max(1, draws.shape[1] // _BATCHES)
-    draws = draws[:, :, _suspects(draws, lambda x: _batch_error(x, batch))]
+    batch = max(1, every[0].shape[1] // _BATCHES)
+    draws = _suspects(every, lambda x: _batch_error(x, batch))
     sd = draws.std(axis=(0, 1), ddof=1)
     moving = sd > _STILL * np.max(np.abs(draws), axis=(0, 1))
     if not np.any(moving):
@@ -131,10 +131,13 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     )
 
 
-def _scalars(posterior: Any) -> Float:
-    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P)."""
-    flat = [v.reshape(*v.shape[:2], -1) for v in _variables(posterior).values()]
-    return np.concatenate(flat, axis=2).astype(float)
+def _scalars(posterior: Any) -> list[Float]:
+    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P) each.
+
+    Variables without a draw are left out. Nothing is copied: draws may fill half of the memory.
+    """
+    variables = [v for v in _variables(posterior).values() if v.size]
+    return [v.reshape(*v.shape[:2], -1) for v in variables]
 
 
 def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
@@ -148,17 +151,24 @@ def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
     return variables_of(posterior)
 
 
-def _suspects(draws: Float, error: Callable[[Float], Float]) -> list[int]:
-    """Scalars with the largest errors of their means and of the means of their squares."""
-    errors = []
-    for start in range(0, draws.shape[2], _BLOCK):
-        block = draws[:, :, start : start + _BLOCK]
-        with np.errstate(invalid="ignore"):  # of draws that are infinite, whose errors are unknown
-            sd = block.std(axis=(0, 1))
-            standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
-            errors.append([error(standard), error(standard**2)])
+def _suspects(variables: Sequence[Float], error: Callable[[Float], Float]) -> Float:
+    """Scalars with the largest errors of their means and of the means of their squares: (C, S, K).
+
+    `variables` are (C, S, P) each.
+    """
+    errors: list[list[Float]] = []
+    scalars: list[tuple[Float, int]] = []
+    for draws in variables:
+        for start in range(0, draws.shape[2], _BLOCK):
+            block = draws[:, :, start : start + _BLOCK].astype(float)
+            with np.errstate(invalid="ignore"):  # of infinite draws, whose errors are unknown
+                sd = block.std(axis=(0, 1))
+                standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+                errors.append([error(standard), error(standard**2)])
+        scalars.extend((draws, j) for j in range(draws.shape[2]))
     most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
-    return np.unique(most).tolist()  # type: ignore[no-any-return]
+    chosen = [scalars[number] for number in np.unique(most)]
+    return np.stack([draws[:, :, j] for draws, j in chosen], axis=2).astype(float)
 
 
 def _between(x: Float, half: int) -> Float:
