@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +19,7 @@ from stancoreset.posterior import (
     picture,
     plots,
 )
+from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
@@ -29,11 +30,15 @@ __all__ = ["FILES", "Reported", "Shown", "card_of", "markdown", "markdown_table"
 
 # Dots per inch of the page's picture.
 _DPI = 90
+# Largest number of scalars in the table of parameters, for each of which ArviZ takes milliseconds.
+_IN_TABLE = 1_000
 
 
 class Reported(Protocol):
     """What a report is made from: a `CoresetFit`."""
 
+    @property
+    def posterior(self) -> Any: ...
     @property
     def selected(self) -> Coreset | None: ...
     @property
@@ -57,7 +62,7 @@ class Reported(Protocol):
 
     @property
     def seconds(self) -> float: ...
-    def summary(self) -> pd.DataFrame: ...
+    def summary(self, var_names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
 
 #: What the files of a run's folder hold.
@@ -114,10 +119,14 @@ h1 {{ font-size: 1.5em; }} h2 {{ font-size: 1.2em; margin-top: 2em; }}
 
 @dataclass(frozen=True)
 class Shown:
-    """The parts of a report that take time: made once, whatever forms of it are written."""
+    """The parts of a report that take time: made once, whatever forms of it are written.
+
+    `left_out` has the number of scalars of each variable that the summary leaves out.
+    """
 
     summary: pd.DataFrame
     image: str
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fit: Reported) -> Shown:
@@ -127,7 +136,25 @@ class Shown:
         figure = Figure()
         plots.plot_fit(fit, figure)
         words = "Importance weights, coreset weights, and the parameters' marginals"
-        return cls(fit.summary(), picture(figure, words, dpi=_DPI))
+        kept, left_out = _for_table(fit.posterior)
+        summary = fit.summary(kept if left_out else None)
+        return cls(summary, picture(figure, words, dpi=_DPI), left_out)
+
+
+def _for_table(posterior: Any) -> tuple[list[str], dict[str, int]]:
+    """Variables for a table of at most `_IN_TABLE` scalars, and the sizes of larger ones.
+
+    The smallest variables come first, the smallest of all whatever its size.
+    """
+    sizes = {name: draws[0, 0].size for name, draws in variables_of(posterior).items()}
+    kept: set[str] = set()
+    total = 0
+    for name in sorted(sizes, key=lambda one: sizes[one]):
+        total += sizes[name]
+        if total <= _IN_TABLE or not kept:
+            kept.add(name)
+    left_out = {name: size for name, size in sizes.items() if name not in kept}
+    return [name for name in sizes if name in kept], left_out
 
 
 def markdown(fit: Reported, shown: Shown) -> str:
@@ -214,6 +241,9 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     yield from ("", "## Parameters", "")
     summary = shown.summary
     yield from markdown_table(("parameter", *summary.columns), summary.itertuples())
+    if shown.left_out:
+        names = ", ".join(f"`{name}` ({size:,})" for name, size in shown.left_out.items())
+        yield from ("", f"Not in this table, which would be long: {names}; see `fit.summary()`.")
     yield from ("", "## Times and passes", "")
     times = [(name, f"{seconds:.2f}") for name, seconds in fit.timings.items()]
     yield from markdown_table(("stage", "seconds"), [*times, ("all", f"{fit.seconds:.2f}")])

@@ -6,11 +6,13 @@ import json
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import stancoreset as sc
+from stancoreset.model import report
 from stancoreset.model.report import FILES, Shown
 from stancoreset.posterior import card, percent
 from stancoreset.progress import Stages
@@ -97,6 +99,37 @@ def test_the_page_stands_alone_and_names_every_file(run):
     hidden = {".stancoreset.json"}
     assert {file.name for file in folder.iterdir()} <= set(FILES) | hidden
     assert all(file in words for file in FILES)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept", "left_out"),
+    [
+        ({"mu": 1, "r": 900, "b": 99}, None, {}),
+        ({"z": 1_500, "mu": 1, "b": 3, "r": 1_500}, ["mu", "b"], {"z": 1_500, "r": 1_500}),
+        ({"z": 1_500, "r": 2_000}, ["z"], {"r": 2_000}),
+        ({"w": 1_500}, None, {}),
+    ],
+)
+def test_the_table_of_parameters_leaves_out_vectors_of_thousands(
+    monkeypatch, sizes, kept, left_out
+):
+    asked = []
+    monkeypatch.setattr(report.plots, "plot_fit", lambda *_: None)
+    draws = {name: np.zeros((1, 2, size)) for name, size in sizes.items()}
+    fit = SimpleNamespace(posterior=draws, summary=lambda names: asked.append(names) or "table")
+    found = Shown.of(fit)
+    assert asked == [kept]
+    assert found.left_out == left_out
+
+
+@pytest.mark.fit
+def test_what_the_table_leaves_out_is_named(run, monkeypatch):
+    fit, _ = run
+    monkeypatch.setattr(report, "_IN_TABLE", 2)
+    text = report.markdown(fit, Shown.of(fit))
+    assert "| sigma |" in text
+    assert "| a[" not in text
+    assert "would be long: `a` (3); see `fit.summary()`" in text
 
 
 @pytest.mark.fit
