@@ -51,8 +51,11 @@ class Layout:
         return cls(tuple(names), shapes, columns)
 
     def split(self, rows: Float) -> dict[str, Float]:
-        """Split rows of columns (…, C) into variables by name, each (…, *shape)."""
-        return {name: rows[..., column] for name, column in self.columns.items()}
+        """Split rows of columns (…, C) into variables by name, each (…, *shape).
+
+        Variables whose columns follow each other are views: draws may fill half of the memory.
+        """
+        return {name: _taken(rows, column) for name, column in self.columns.items()}
 
     def join(self, values: Mapping[str, Float]) -> Float:
         """Join variables by name, each (S, *shape), to rows of columns (S, C)."""
@@ -73,6 +76,15 @@ class Layout:
                 )
             rows[:, self.columns[name].ravel()] = value.reshape(count, -1)
         return rows
+
+
+def _taken(rows: Float, column: np.ndarray) -> Float:
+    """The columns (…, C) → (…, *shape) of one variable."""
+    first = int(column.flat[0]) if column.size else 0
+    if not np.array_equal(column.ravel(), np.arange(first, first + column.size)):
+        return rows[..., column]
+    some = rows[..., first : first + column.size]
+    return some.reshape(*rows.shape[:-1], *column.shape)
 
 
 def _column(indices: list[str], places: list[int]) -> np.ndarray:

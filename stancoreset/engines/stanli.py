@@ -367,7 +367,7 @@ class StanliBound(Closing):
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
         return SampleResult.of(
-            {name: np.asarray(fit.draws(name)) for name in fit.variables},
+            Layout.from_names(self._names(fit.names)).split(np.asarray(fit.draws())),
             {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
             nuts.draws,
             self.unconstrain,

@@ -47,3 +47,19 @@ def test_variables_split_are_joined_again():
 
 def test_no_variable_has_no_column():
     assert Layout.from_names([]) == Layout((), {}, {})
+
+
+def test_variables_whose_columns_follow_each_other_are_not_copied():
+    names = ["mu", "z.1.1", "z.1.2", "z.1.3", "B.1.1", "B.2.1", "B.1.2", "B.2.2"]
+    rows = np.arange(2 * 3 * 8.0).reshape(2, 3, 8)
+    found = Layout.from_names(names).split(rows)
+    assert {name: value.shape for name, value in found.items()} == {
+        "mu": (2, 3),
+        "z": (2, 3, 1, 3),
+        "B": (2, 3, 2, 2),
+    }
+    np.testing.assert_array_equal(found["mu"], rows[..., 0])
+    np.testing.assert_array_equal(found["z"][..., 0, :], rows[..., 1:4])
+    np.testing.assert_array_equal(found["B"], rows[..., [[4, 6], [5, 7]]])
+    assert np.shares_memory(found["z"], rows)
+    assert not np.shares_memory(found["B"], rows)
