@@ -11,6 +11,7 @@ from stancoreset.reference.expected.functions import (
     RowFunction,
     coordinates,
     of_coefficients,
+    of_family,
     row_function,
     why_not,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "in_threads",
     "no_sums",
     "of_coefficients",
+    "of_family",
     "one_predictor",
     "pairs_of_orders",
     "row_function",

@@ -21,6 +21,7 @@ __all__ = [
     "RowFunction",
     "coordinates",
     "of_coefficients",
+    "of_family",
     "row_function",
     "why_not",
 ]
@@ -50,14 +51,17 @@ def why_not(kernel: GlmKernel | None) -> str:
 
 def row_function(kernel: GlmKernel) -> RowFunction:
     """Return the row function of a GLM for which `why_not` has no reason."""
-    if kernel.family == "bernoulli_logit":
-        return BERNOULLI_LOGIT
-    if kernel.family == "poisson_log":
-        return RowFunction(_poisson_log)
     scale = kernel.coefficients.scale
-    if isinstance(scale, int):
+    if kernel.family == "normal" and isinstance(scale, int):
         return RowFunction(_normal, shared=True)
-    return RowFunction(_normal_of(1.0 if scale is None else scale))
+    return of_family(kernel.family, 1.0 if scale is None else scale)
+
+
+def of_family(family: str, sigma: float = 1.0) -> RowFunction:
+    """The row function of a family; `sigma` is the known scale of a normal one."""
+    if family == "bernoulli_logit":
+        return BERNOULLI_LOGIT
+    return RowFunction(_poisson_log if family == "poisson_log" else _normal_of(sigma))
 
 
 def coordinates(kernel: GlmKernel) -> NDArray[np.intp]:

@@ -1,0 +1,207 @@
+"""Super-Gaussian potentials t(s): densities that are maxima of Gaussians of all widths γ.
+
+    t(s) = max_{γ > 0} exp(−s² / 2γ − h(γ) / 2)
+
+A potential is super-Gaussian if log t(√p) is convex and falls in p = s². The maximum is at the
+precision π = 1/γ = −2 d log t(√p)/dp, and the bound's expectation under a Gaussian for s is highest
+at p = E[s²], where it is log t(√p).
+
+−2 log t(√p) of every potential here is concave in √(p + a) for some `offset` a, which is what the
+hybrid update of `stancoreset.reference.double_loop.outer` needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import betaln, exp1
+
+from stancoreset.checks import as_numbers, shown
+from stancoreset.engines import Float
+from stancoreset.errors import OptionError
+
+__all__ = ["Horseshoe", "Laplace", "Potential", "Power", "ard", "student_t"]
+
+# Where the continued fraction of exp1 takes over from the function itself, and its terms.
+_FAR, _TERMS = 2.0, 60
+
+
+class Potential(Protocol):
+    """Potentials of q sites; every array of parameters is of shape (q,) or ()."""
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether log t is concave, so that the mode and the bound are unique."""
+
+    @property
+    def width(self) -> Float:
+        """Scale of the density."""
+
+    @property
+    def offset(self) -> Float:
+        """The smallest a for which −2 log t(√p) is concave in √(p + a)."""
+
+    def log(self, p: Float) -> Float:
+        """log t(√p), normalised unless the density is improper."""
+
+    def precision(self, p: Float) -> Float:
+        """π = −2 d log t(√p)/dp."""
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """t(s) = exp(−|s| / scale) / (2 scale), Stan's ``double_exponential(0, scale)``.
+
+    >>> Laplace(0.5).precision(np.array([4.0]))
+    array([1.])
+    """
+
+    scale: Float | float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive("scale of a Laplace potential", self.scale))
+
+    log_concave = True
+
+    @property
+    def width(self) -> Float:
+        """Scale of the density."""
+        return np.asarray(self.scale)
+
+    @property
+    def offset(self) -> Float:
+        """Zero: −2 log t is linear in √p."""
+        return np.zeros_like(self.width)
+
+    def log(self, p: Float) -> Float:
+        """log t(√p)."""
+        return np.asarray(-np.sqrt(p) / self.width - np.log(2.0 * self.width))
+
+    def precision(self, p: Float) -> Float:
+        """1 / (scale √p)."""
+        return np.asarray(1.0 / (self.width * np.sqrt(p)))
+
+    def height(self, pi: Float) -> Float:
+        """h(γ) = γ / scale² + 2 log(2 scale), at γ = 1/π."""
+        return np.asarray(1.0 / (self.width**2 * pi) + 2.0 * np.log(2.0 * self.width))
+
+
+@dataclass(frozen=True)
+class Power:
+    """t(s) = exp(constant) (1 + s² / α)^(−power / 2), of which Student's t is one.
+
+    Made by `student_t` and `ard`.
+    """
+
+    alpha: Float
+    power: Float
+    constant: Float
+
+    log_concave = False
+
+    @property
+    def width(self) -> Float:
+        """√α."""
+        return np.sqrt(self.alpha)
+
+    @property
+    def offset(self) -> Float:
+        """α: −2 log t is twice the power times log √(p + α)."""
+        return self.alpha
+
+    def log(self, p: Float) -> Float:
+        """log t(√p)."""
+        return np.asarray(self.constant - 0.5 * self.power * np.log1p(p / self.alpha))
+
+    def precision(self, p: Float) -> Float:
+        """Power / (α + p)."""
+        return np.asarray(self.power / (self.alpha + p))
+
+    def height(self, pi: Float) -> Float:
+        """h(γ) = α / γ + power log γ + constants, at γ = 1/π."""
+        log_ratio = np.log(self.alpha * pi / self.power)
+        return np.asarray(self.alpha * pi - self.power * (1.0 + log_ratio) - 2.0 * self.constant)
+
+
+def student_t(scale: Float | float, freedom: Float | float) -> Power:
+    """Student's t with `freedom` degrees, Stan's ``student_t(freedom, 0, scale)``.
+
+    >>> student_t(1.0, 1.0).log(np.array([0.0])).round(4)  # Cauchy: −log π
+    array([-1.1447])
+    """
+    scale = _positive("scale of a Student-t potential", scale)
+    nu = _positive("freedom of a Student-t potential", freedom)
+    constant = -betaln(0.5, 0.5 * nu) - 0.5 * np.log(nu) - np.log(scale)
+    return Power(*np.broadcast_arrays(nu * scale**2, nu + 1.0, constant))
+
+
+def ard(floor: Float | float) -> Power:
+    """Automatic relevance determination, t(s) = 1/√(s² + floor²): Student's t of no freedom.
+
+    The density is improper. The floor, which the paper has at zero, is what a coefficient that is
+    pruned is left with.
+    """
+    floor = _positive("floor of an ARD potential", floor)
+    return Power(*np.broadcast_arrays(floor**2, 1.0, -np.log(floor)))
+
+
+@dataclass(frozen=True)
+class Horseshoe:
+    """The horseshoe of a known global scale: s ~ N(0, λ² scale²), λ half-Cauchy.
+
+    t(s) = e^x E₁(x) / √(2π³ scale²), x = s² / 2 scale² (Carvalho, Polson & Scott 2010). It is
+    infinite at zero, and its mode is there whatever the data: no Laplace fit exists.
+
+    >>> Horseshoe(1.0).precision(np.array([1e-8])) > 1e6
+    array([ True])
+    """
+
+    scale: Float | float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive("scale of a horseshoe potential", self.scale))
+
+    log_concave = False
+
+    @property
+    def width(self) -> Float:
+        """Global scale."""
+        return np.asarray(self.scale)
+
+    @property
+    def offset(self) -> Float:
+        """Zero: √p π(p) falls in p."""
+        return np.zeros_like(self.width)
+
+    def log(self, p: Float) -> Float:
+        """log t(√p)."""
+        x = 0.5 * p / self.width**2
+        return np.asarray(-np.log(x + _beyond(x)) - np.log(self.width) - 0.5 * np.log(2 * np.pi**3))
+
+    def precision(self, p: Float) -> Float:
+        """(1 / (x e^x E₁(x)) − 1) / scale²."""
+        x = 0.5 * p / self.width**2
+        return np.asarray(_beyond(x) / (x * self.width**2))
+
+
+def _beyond(x: Float) -> Float:
+    """1 / (e^x E₁(x)) − x; where x is large, Stieltjes' fraction 1 − 1/(x + 3 − 4/(x + 5 − …))."""
+    x = np.asarray(x, dtype=np.float64)
+    near = np.minimum(x, _FAR)
+    # A density that is infinite at zero has no width there: the limit of 1/E₁ is zero.
+    close = np.exp(-near) / exp1(near) - near
+    far, tail = np.maximum(x, _FAR), np.zeros_like(x)
+    for k in range(_TERMS, 0, -1):
+        tail = k**2 / (far + 2 * k + 1 - tail)
+    return np.where(x < _FAR, close, 1.0 - tail)
+
+
+def _positive(name: str, value: Any) -> Float:
+    """An array of positive finite numbers, or an `OptionError`."""
+    found = as_numbers(name, np.atleast_1d(value), "an array (sites,)")
+    wrong = found[~(np.isfinite(found) & (found > 0))]
+    if wrong.size:
+        raise OptionError(f"{name} is {shown(float(wrong[0]))}, expected positive finite numbers")
+    return found
