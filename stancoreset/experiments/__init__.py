@@ -12,7 +12,9 @@ Campbell & Broderick (2018), Bayesian coreset construction via greedy iterative 
 ICML. Zhang, Khanna, Kyrillidis & Koyejo (2021), Bayesian coresets: revisiting the nonconvex
 optimization perspective, AISTATS. The same (2019), Learning sparse distributions using iterative
 hard thresholding, NeurIPS. Khan, Babanezhad, Lin, Schmidt & Sugiyama (2016), Faster stochastic
-variational inference using proximal-gradient methods with general divergence functions, UAI.
+variational inference using proximal-gradient methods with general divergence functions, UAI. Seeger
+& Nickisch (2008), Large scale variational inference and experimental design for sparse generalized
+linear models, technical report.
 
 Examples
 --------

@@ -12,6 +12,7 @@ from stancoreset.experiments import (
     maps,
     pg_svi,
     regression,
+    sparse_linear,
     vectors,
 )
 from stancoreset.experiments.base import Experiment
@@ -41,5 +42,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         fisher.FISHER,
         giga.VARIANCE,
         giga.GIGA_BOUND,
+        sparse_linear.SPARSE_LINEAR,
     )
 }

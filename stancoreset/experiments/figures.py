@@ -59,6 +59,14 @@ STYLES = {
     "ADAGRAD": ("#CC79A7", "-."),
     "RMSprop": ("#CC79A7", ":"),
     "optimum": ("#000000", ":"),
+    "class 1": ("#56B4E9", "-"),
+    "hybrid (class 2)": ("#0072B2", "--"),
+    "mean, Laplace": ("#009E73", "-"),
+    "mean, Student t": ("#000000", "-"),
+    "MAP, Laplace": ("#009E73", ":"),
+    "ARD": ("#E69F00", "--"),
+    "Lanczos": ("#D55E00", "-"),
+    "probing": ("#CC79A7", "-"),
 }
 
 #: Inches that the title and the legend need.
@@ -104,12 +112,13 @@ def draw(outcome: Outcome) -> Figure:
         ax.set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
+    # Panels may show different algorithms.
+    lines = {str(line.get_label()): line for ax in axes.flat[: len(panels)] for line in ax.lines}
     figure.legend(
-        handles,
-        labels,
+        list(lines.values()),
+        list(lines),
         loc="outside lower center",
-        ncols=min(5, len(labels)),
+        ncols=min(5, len(lines)),
         frameon=False,
         title=_shown(outcome),
     )

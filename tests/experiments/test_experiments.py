@@ -586,6 +586,7 @@ TINY = {
     "fisher": ["--rows", "60", "--sizes", "2", "5", "--draws", "30", "--updates", "20"],
     "variance": ["--rows", "10", "--sizes", "1", "3"],
     "giga-bound": ["--rows", "40", "--sizes", "1", "5"],
+    "sparse-linear": ["--rows", "12", "--sizes", "1", "3", "6"],
 }
 #: Two of an experiment's algorithms, if not these.
 TWO = {
@@ -598,9 +599,11 @@ TWO = {
     "fisher": ["uniform", "giga"],
     "variance": ["frank_wolfe", "giga"],
     "giga-bound": ["giga", "theorem 3.1"],
+    "sparse-linear": ["hybrid (class 2)", "Lanczos"],
 }
 QUICK = {"gaussian", "logistic", "sparse-distributions", "compression"}
 QUICK |= {"pg-svi-gp", "constrained", "isometry", "gaussian-map", "variance", "giga-bound"}
+QUICK |= {"sparse-linear"}
 
 
 @pytest.mark.parametrize(
