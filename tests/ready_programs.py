@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MODELS", "NAMES", "D", "J", "N", "example"]
+__all__ = ["MODELS", "NAMES", "D", "J", "K", "N", "example"]
 
 MODELS = Path(__file__).parents[1] / "stan_models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.stan"))
 
-N, D, J = 23, 3, 4
+N, D, J, K = 23, 3, 4, 4
+HORSESHOE = {
+    "local_df": 1.2, "global_df": 1.5, "global_scale": 0.3, "slab_scale": 1.8, "slab_df": 4.5,
+}  # fmt: skip
 
 
 def example(name: str) -> dict[str, Any]:
@@ -45,5 +48,14 @@ def example(name: str) -> dict[str, Any]:
             "y": eta + rng.standard_t(4, size=N),
             "sigma_scale": 1.3, "nu_shape": 2.5, "nu_rate": 0.2,
         },
+        "sparse_linear": {"y": eta + rng.normal(size=N), "sigma_scale": 1.3},
+        "sparse_logistic": {"y": binary},
+        "horseshoe_linear": {"y": eta + rng.normal(size=N), "sigma_scale": 1.3, **HORSESHOE},
+        "horseshoe_logistic": {"y": binary, **HORSESHOE},
+        "ordered_logistic": {"K": K, "y": 1 + rng.integers(K, size=N), "cut_scale": 1.9},
     }  # fmt: skip
-    return regression | extra[name]
+    found = regression | extra[name]
+    lacking = {"ordered_logistic": ("alpha_scale",)}.get(name, ())
+    if name.startswith("horseshoe"):
+        lacking = ("beta_scale",)
+    return {key: value for key, value in found.items() if key not in lacking}

@@ -23,11 +23,16 @@ def expected(name: str, d: dict[str, Any], u: np.ndarray) -> tuple[float, np.nda
     if name == "gaussian_mean":
         prior = stats.multivariate_normal.logpdf(u, d["mu0"], d["Sigma0"])
         return float(prior), stats.multivariate_normal.logpdf(d["y"], u, d["Sigma"])
+    if name == "ordered_logistic":
+        return ordered(d, u)
+    if name.startswith("horseshoe"):
+        return horseshoe(name, d, u)
     alpha, beta, rest = u[0], u[1 : 1 + D], u[1 + D :]
     prior = stats.norm.logpdf(alpha, 0, d["alpha_scale"])
-    prior += stats.norm.logpdf(beta, 0, d["beta_scale"]).sum()
+    coefficients = stats.laplace if name.startswith("sparse") else stats.norm
+    prior += coefficients.logpdf(beta, 0, d["beta_scale"]).sum()
     eta, y = alpha + d["X"] @ beta, d["y"]
-    if name == "logistic":
+    if name in ("logistic", "sparse_logistic"):
         return prior, stats.bernoulli.logpmf(y, 1 / (1 + np.exp(-eta)))
     if name == "hierarchical_logistic":
         tau, z = np.exp(rest[0]), rest[1:]
@@ -44,12 +49,40 @@ def expected(name: str, d: dict[str, Any], u: np.ndarray) -> tuple[float, np.nda
         return prior, stats.nbinom.logpmf(y, phi, phi / (phi + np.exp(eta)))
     sigma = np.exp(rest[0])
     prior += half_normal(sigma, d["sigma_scale"]) + rest[0]
-    if name == "gaussian_linear":
+    if name in ("gaussian_linear", "sparse_linear"):
         return prior, stats.norm.logpdf(y, eta, sigma)
     assert name == "student_t"
     nu = 1 + np.exp(rest[1])
     prior += stats.gamma.logpdf(nu, d["nu_shape"], scale=1 / d["nu_rate"]) + rest[1]
     return prior, stats.t.logpdf(y, nu, eta, sigma)
+
+
+def ordered(d: dict[str, Any], u: np.ndarray) -> tuple[float, np.ndarray]:
+    """The same of the ordered logistic; later cutpoints are logarithms of their distances."""
+    beta, steps = u[:D], u[D + 1 :]
+    cut = u[D] + np.concatenate([[0.0], np.cumsum(np.exp(steps))])
+    prior = stats.norm.logpdf(beta, 0, d["beta_scale"]).sum()
+    prior += stats.norm.logpdf(cut, 0, d["cut_scale"]).sum() + steps.sum()
+    below = stats.logistic.cdf(np.concatenate([[-np.inf], cut, [np.inf]])[:, None] - d["X"] @ beta)
+    return float(prior), np.log(np.diff(below, axis=0))[d["y"] - 1, np.arange(N)]
+
+
+def horseshoe(name: str, d: dict[str, Any], u: np.ndarray) -> tuple[float, np.ndarray]:
+    """The same of the regularised horseshoe."""
+    alpha, z, logs = u[0], u[1 : 1 + D], u[1 + D :]
+    local, (all_of_them, slab) = np.exp(logs[:D]), np.exp(logs[D : D + 2])
+    c2 = d["slab_scale"] ** 2 * slab
+    tilde = np.sqrt(c2 * local**2 / (c2 + all_of_them**2 * local**2))
+    prior = stats.norm.logpdf(alpha, 0, d["alpha_scale"]) + stats.norm.logpdf(z).sum() + logs.sum()
+    prior += stats.t.logpdf(local, d["local_df"]).sum()
+    prior += stats.t.logpdf(all_of_them, d["global_df"], 0, d["global_scale"])
+    prior += stats.invgamma.logpdf(slab, d["slab_df"] / 2, scale=d["slab_df"] / 2)
+    eta = alpha + d["X"] @ (z * tilde * all_of_them)
+    if name == "horseshoe_logistic":
+        return float(prior), stats.bernoulli.logpmf(d["y"], 1 / (1 + np.exp(-eta)))
+    sigma = np.exp(logs[-1])
+    prior += half_normal(sigma, d["sigma_scale"])
+    return float(prior), stats.norm.logpdf(d["y"], eta, sigma)
 
 
 def bind(name: str, data: dict[str, Any]) -> Any:
@@ -66,10 +99,11 @@ def points(model: Any, number: int = 4) -> np.ndarray:
     return np.random.default_rng(3).normal(size=(number, model.param_unc_num())) * 0.7
 
 
-def test_the_eight_programs_are_there() -> None:
+def test_the_thirteen_programs_are_there() -> None:
     assert NAMES == [
-        "gaussian_linear", "gaussian_mean", "hierarchical_logistic", "logistic",
-        "negative_binomial", "poisson_log", "poisson_softplus", "student_t",
+        "gaussian_linear", "gaussian_mean", "hierarchical_logistic", "horseshoe_linear",
+        "horseshoe_logistic", "logistic", "negative_binomial", "ordered_logistic", "poisson_log",
+        "poisson_softplus", "sparse_linear", "sparse_logistic", "student_t",
     ]  # fmt: skip
 
 
