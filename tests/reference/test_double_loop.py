@@ -292,6 +292,15 @@ def test_few_rows_and_many_coefficients():
     assert np.mean(np.abs(found.mean[signal])) > np.mean(np.abs(found.mean[~signal]))
 
 
+def test_large_counts():
+    """Newton's first step, from rates of one, goes where no rate is finite."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(50), 0.3 * rng.normal(size=(50, 2))])
+    y = rng.poisson(np.exp(x @ [8.5, 0.5, 0.0]))
+    found = double_loop(SparseModel(x, Likelihood("poisson_log", y), Laplace(2.0)))
+    np.testing.assert_allclose(found.mean, [8.5, 0.5, 0.0], atol=0.02)
+
+
 def test_sparse_matrices_are_as_dense_ones():
     x, likelihood = problem("bernoulli_logit", 50, 6)
     x = np.where(np.abs(x) > 0.6, x, 0.0)

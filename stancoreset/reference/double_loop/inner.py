@@ -25,8 +25,8 @@ __all__ = ["Inner", "minimise"]
 
 # Half the squared Newton decrement, relative to the objective, at which the loop ends; its steps.
 _LEFT, _STEPS = 1e-13, 200
-# Share of the first slope that a line search may leave, and the longest step.
-_SLOPE_LEFT, _LONGEST = 0.5, 64.0
+# Share of the first slope that a line search may leave, and the longest and shortest steps.
+_SLOPE_LEFT, _LONGEST, _SHORTEST = 0.5, 64.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,10 @@ def minimise(
         gradient = a.b.T @ sites.slope(s) - a.x.T @ slope
         d = -_solved(replace(a, w=-bend, pi=sites.bend(s)), sites.precision(s), gradient)
         left = -0.5 * float(gradient @ d)
-        if left <= _LEFT * (1.0 + abs(total)):
+        if abs(left) <= _LEFT * (1.0 + abs(total)):
             return Inner(u, step)
         along, across = np.asarray(a.x @ d), np.asarray(a.b @ d)
-
-        def steepness(t: float, eta=eta, s=s, along=along, across=across) -> float:
-            of_rows = likelihood.expected(eta + t * along, spread)[1]
-            return float(across @ sites.slope(s + t * across) - along @ of_rows)
-
+        steepness = _steepness(likelihood, spread, sites, (eta, along), (s, across))
         t = _length(steepness, -2.0 * left)
         u, eta, s = u + t * d, eta + t * along, s + t * across
     raise ReferenceFitError(
@@ -77,10 +73,35 @@ def _solved(a: Precision, upper: Float, gradient: Float) -> Float:
         return replace(a, pi=upper).solve(gradient)
 
 
+def _steepness(
+    likelihood: Likelihood,
+    spread: Float,
+    sites: InnerSites,
+    predictors: tuple[Float, Float],
+    means: tuple[Float, Float],
+) -> Callable[[float], float]:
+    """The objective's slope at a length along a line, given as a point and a direction each."""
+    (eta, along), (s, across) = predictors, means
+
+    def at(t: float) -> float:
+        try:
+            of_rows = likelihood.expected(eta + t * along, spread)[1]
+        except ReferenceFitError:  # a rate that is not finite: far beyond the minimum
+            return np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = float(across @ sites.slope(s + t * across) - along @ of_rows)
+        return found if np.isfinite(found) else np.inf
+
+    return at
+
+
 def _length(steepness: Callable[[float], float], first: float) -> float:
     """A step whose end is much less steep: Newton's, or the minimum along the line."""
     high = 1.0
     there = steepness(high)
+    while there == np.inf and high > _SHORTEST:
+        high /= 2.0
+        there = steepness(high)
     if abs(there) <= _SLOPE_LEFT * abs(first):
         return high
     while there < 0 and high < _LONGEST:

@@ -321,7 +321,7 @@ def _risen(evaluate: _Evaluation, state: _State, mean: Float, pi: Float, loop: i
                 part * state.a.w - length * bend,
                 part * state.a.pi + length * pi,
             )
-        except LinAlgError:
+        except (LinAlgError, ReferenceFitError):
             found = None
         lowest = state.bound - _ROUNDING * (1.0 + abs(state.bound))
         if found is not None and (not evaluate.exact or found.bound >= lowest):
