@@ -97,10 +97,11 @@ class CoresetFit:
         The Stan program as the user gave it, files that it includes in place; saved as
         ``model.stan``.
     evidence : Evidence or None
-        The evidence of the model, for ``method="gaussian"`` and ``reference="gaussian_vi"``: an
-        importance-sampling estimate of log p(y) by draws of the reference's Gaussian with its
-        Monte-Carlo error, and a lower bound. It is meaningful for proper priors alone. None for
-        other fits, or if a constant of the program is unknown.
+        The evidence of the model, for ``method="gaussian"`` and for the references
+        ``"gaussian_vi"`` and ``"double_loop"``: an importance-sampling estimate of log p(y) by
+        draws of the reference's Gaussian with its Monte-Carlo error, and a lower bound. It is
+        meaningful for proper priors alone. None for other fits, or if a constant of the program is
+        unknown.
     """
 
     selected: Coreset | None

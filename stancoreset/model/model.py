@@ -263,16 +263,18 @@ class CoresetModel(Closing):
             ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"`` and
             ``"sparse_vi"``, which draw from the coreset's own posterior as it grows, so that the
             reference only starts the chains. ``"gaussian"`` selects no rows and runs no NUTS: its
-            draws are those of the reference, ``"laplace"`` or ``"gaussian_vi"``, as many as NUTS
-            would make, and the same certificate weights them on the full data. This is the
-            shortest way to a certified answer where the posterior is nearly Gaussian; the report of
-            an ordinary fit says so. Such a fit has no `coreset`.
-        reference : {"laplace", "gaussian_vi", "pathfinder", "advi", "pilot"}, or posterior draws
+            draws are those of the reference, ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``,
+            as many as NUTS would make, and the same certificate weights them on the full data. This
+            is the shortest way to a certified answer where the posterior is nearly Gaussian; the
+            report of an ordinary fit says so. Such a fit has no `coreset`.
+        reference : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, draws
             Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
             evidence lower bound, which is nearer to a posterior of few rows for each parameter;
-            Gaussians along paths to the mode; mean-field variational inference (CmdStan only); NUTS
-            on a weighted subsample, moved to the full data; or your own draws (ArviZ container,
-            cmdstanpy fit, dict of arrays, or array (S, P) of unconstrained draws).
+            that of the double loop's bound, for generalised linear models whose coefficients have
+            Laplace or Student-t priors of known scale; Gaussians along paths to the mode;
+            mean-field variational inference (CmdStan only); NUTS on a weighted subsample, moved to
+            the full data; or your own draws (ArviZ container, cmdstanpy fit, dict of arrays, or
+            array (S, P) of unconstrained draws).
         max_rounds : int
             Largest number of rounds, the first pass included; 1: one pass. As long as the result
             is not certified, further rounds try the coreset posterior's own draws as the
@@ -512,7 +514,7 @@ class CoresetModel(Closing):
         ----------
         data : mapping or path
             The full data.
-        method : {"laplace", "gaussian_vi", "pathfinder", "advi", "pilot"}, or posterior draws
+        method : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, or draws
             See `fit`.
         draws : int
             Number of draws, S.

@@ -71,7 +71,7 @@ TAYLOR = "taylor"
 #: The same without draws, for generalised linear models; see `hermite`.
 HERMITE = "hermite"
 #: References that are Gaussians with a known density.
-GAUSSIANS = ("laplace", "gaussian_vi")
+GAUSSIANS = ("laplace", "gaussian_vi", "double_loop")
 # Options of a plan that draws of a Gaussian have no use for, and those of NUTS and of the selection
 # that they use.
 _NOT_OF_A_GAUSSIAN = ("size", "inits", "engine_output_dir")
@@ -175,7 +175,8 @@ class Plan:
     reference: Any = option(
         "laplace",
         "where to match the log likelihood: a Gaussian at the mode (laplace), the Gaussian of the "
-        "highest evidence lower bound (gaussian_vi), Gaussians along paths to the mode "
+        "highest evidence lower bound (gaussian_vi), or of its bound for Laplace and Student-t "
+        "priors of known scale (double_loop), Gaussians along paths to the mode "
         "(pathfinder), mean-field variational inference (advi; CmdStan only), or NUTS on a "
         "weighted subsample (pilot)",
         choices=tuple(REFERENCES),

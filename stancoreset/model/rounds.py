@@ -142,7 +142,8 @@ class Rounds:
     def _evidence(self, best: Attempt, full: FullData) -> Evidence | None:
         """The evidence, if the plan has a reference or a method that is made for it."""
         pipeline, asked = self.pipeline, self.pipeline.plan
-        if not (asked.is_gaussian or reference_name(asked.reference) == "gaussian_vi"):
+        bounded = reference_name(asked.reference) in ("gaussian_vi", "double_loop")
+        if not (asked.is_gaussian or bounded):
             return None
         with pipeline.stages("evidence"):
             return evidence_of(pipeline.session, pipeline.checked, full, best.reference)
@@ -246,8 +247,11 @@ class Rounds:
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
         failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
         if failed and plan.refines and not self.same_rows:
+            why = str(error).partition("; ")[0]
+            if change.reference == "double_loop":
+                action = f"Gaussian variational fit as reference, because {why}"
+                return Change(action, "gaussian_vi", {})
             if change.reference == "gaussian_vi":
-                why = str(error).partition("; ")[0]
                 return Change(f"Laplace fit as reference, because {why}", "laplace", {})
             if change.reference == "laplace" and not plan.is_gaussian:
                 return Change("pilot as reference, for there is no Laplace fit", "pilot", {})

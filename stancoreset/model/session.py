@@ -57,7 +57,7 @@ from stancoreset.rows import (
     repeats,
     row_log_lik,
 )
-from stancoreset.rows.glm import FoundGlm, find_glm, rows_of
+from stancoreset.rows.glm import GLM_ROWS, FoundGlm, find_glm, rows_of
 from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
 from stancoreset.selection import (
     ControlVariate,
@@ -93,8 +93,6 @@ _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth
 # Draws whose gradients show the metric: at least, and per parameter.
 _SCORED, _SCORES = 300, 2
 _CORESET_DIM = "coreset_dim"
-# With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
-_GLM_ROWS = 10_000
 # Points at which a coordinate of ψ is tried.
 _TRIED = 8
 # Number of points at which a GLM is compared with the author's program on all rows.
@@ -367,7 +365,7 @@ class Session:
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
         """The likelihood as a matrix product, if it is one and there are enough rows."""
-        if not self.glm or self.program.n_obs(checked) < _GLM_ROWS:
+        if not self.glm or self.program.n_obs(checked) < GLM_ROWS:
             return None
         if self._glm is None or not _is_same(self._glm[0], checked):
             data = in_memory(checked)
@@ -537,10 +535,10 @@ class Session:
         """The reason why the rows have no Hermite series; empty if they have one."""
         if full.glm is None and not self.glm:
             return "the model was made with glm=False"
-        if full.glm is None and full.n_obs < _GLM_ROWS:
+        if full.glm is None and full.n_obs < GLM_ROWS:
             return (
                 f"the data have {full.n_obs:,} rows, and generalised linear models are recognised "
-                f"from {_GLM_ROWS:,} rows on"
+                f"from {GLM_ROWS:,} rows on"
             )
         return no_expectation(full, self.controlled.coordinates(full.param_names)[0])
 

@@ -111,6 +111,7 @@ def _log_det(factor: AnyMatrix) -> float:
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
+    "double_loop": "double-loop fit",
     "settled": "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
@@ -137,8 +138,8 @@ class Reference:
     seed : int
         Seed of the draws; additional draws use streams derived from it.
     gaussian : GaussianFit or None
-        The fitted Gaussian of ``"laplace"`` and ``"gaussian_vi"``, whose draws have a `log_q`; of
-        other references, the Gaussian with the draws' mean and covariance.
+        The fitted Gaussian of ``"laplace"``, ``"gaussian_vi"`` and ``"double_loop"``, whose draws
+        have a `log_q`; of other references, the Gaussian with the draws' mean and covariance.
     log_prior, log_likelihood : ndarray, shape (S,)
         Values of the full data at the draws, each up to a constant; they also give the target
         of the projection.

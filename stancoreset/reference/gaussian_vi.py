@@ -124,11 +124,13 @@ def gaussian_vi(
     return replace(found, elsewhere=elsewhere(full, start, others, found, seed))
 
 
-def expectation_of(full: FullData, start: GaussianFit, seed: int) -> Expecting:
+def expectation_of(
+    full: FullData, start: GaussianFit, seed: int, of_prior: Gradient | None = None
+) -> Expecting:
     """The expectation of the full log density under q, with the same pairs of points for every q.
 
     Rows of a generalised linear model are integrated exactly, and only the prior is averaged, over
-    few pairs if it is a quadratic at the `start`.
+    few pairs if it is a quadratic at the `start`; or a part of it, `of_prior`.
     """
     rng = np.random.default_rng([seed, 31])
     few, most = max(_FEWEST, full.n_params), max(_MOST, full.n_params)
@@ -137,7 +139,7 @@ def expectation_of(full: FullData, start: GaussianFit, seed: int) -> Expecting:
         noise = balanced_noise(pairs, full.n_params, rng)
         return lambda q: _averaged(full.log_density_gradient, q, noise)
 
-    of_prior = full.prior.log_density_gradient
+    of_prior = of_prior or full.prior.log_density_gradient
     noise = balanced_noise(few, full.n_params, rng)
     tried = _averaged(of_prior, start, noise)
     if tried.error > _ROUNDING * (1 + abs(tried.value)):

@@ -18,12 +18,15 @@ from stancoreset.reference.gaussian_vi import gaussian_vi
 from stancoreset.reference.laplace import laplace
 from stancoreset.reference.pathfinder import pathfinder
 from stancoreset.reference.pilot import pilot
+from stancoreset.reference.sparse_prior import sparse_prior
 from stancoreset.rows import FullData
 
 __all__ = ["METHODS", "Method", "ReferenceName", "check_reference", "fit_reference"]
 
 #: The keys of `METHODS`, for type checkers.
-ReferenceName: TypeAlias = Literal["laplace", "gaussian_vi", "pathfinder", "advi", "pilot"]
+ReferenceName: TypeAlias = Literal[
+    "laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Method:
 METHODS: dict[str, Method] = {
     "laplace": Method("a Gaussian at the posterior mode", laplace),
     "gaussian_vi": Method("the Gaussian of the highest evidence lower bound", gaussian_vi),
+    "double_loop": Method("the same for Laplace and Student-t priors of known scale", sparse_prior),
     "pathfinder": Method("Gaussians along paths to the mode, resampled by importance", pathfinder),
     "advi": Method("mean-field variational inference; CmdStan only", advi),
     "pilot": Method("NUTS on a weighted subsample, moved to the full data", pilot),

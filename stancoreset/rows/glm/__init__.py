@@ -9,9 +9,10 @@ from __future__ import annotations
 from stancoreset.rows.glm.fisher import GlmFisher, seen_by_glm
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import GlmRows
-from stancoreset.rows.glm.verify import FoundGlm, find_glm, rows_of
+from stancoreset.rows.glm.verify import GLM_ROWS, FoundGlm, find_glm, rows_of
 
 __all__ = [
+    "GLM_ROWS",
     "FoundGlm",
     "GlmFisher",
     "GlmKernel",

@@ -20,7 +20,10 @@ from stancoreset.rows.glm.form import proposals, why_not
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.stan import WeightedProgram
 
-__all__ = ["FoundGlm", "find_glm"]
+__all__ = ["GLM_ROWS", "FoundGlm", "find_glm"]
+
+#: With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
+GLM_ROWS = 10_000
 
 #: Largest relative difference from Stan's values.
 TOLERANCE = 1e-9

@@ -1,0 +1,189 @@
+"""The double loop for Stan programs, against the same for arrays and by importance weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ready_programs import example
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import ReferenceFitError
+from stancoreset.posterior.importance import smoothed_weights
+from stancoreset.reference.double_loop import (
+    Laplace,
+    Likelihood,
+    Power,
+    SparseModel,
+    double_loop,
+    student_t,
+)
+from stancoreset.reference.methods import fit_reference
+from stancoreset.reference.sparse_prior import recognised
+from stancoreset.rows.full_data import FullData
+from stancoreset.rows.glm import find_glm
+from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+
+PRIORS = {
+    "laplace": "double_exponential_lpdf(beta | 0, 0.3)",
+    "student_t": "student_t_lpdf(beta | 3, 0, 0.2)",
+    "cauchy": "cauchy_lpdf(beta | 0, 0.2)",
+    "normal": "normal_lpdf(beta | 0, 0.3)",
+    "off centre": "double_exponential_lpdf(beta | 0.1, 0.3)",
+    "of a parameter": "double_exponential_lpdf(beta | 0, exp(alpha))",
+}
+
+
+def code(prior: str) -> str:
+    return f"""
+data {{
+  int<lower=1> N; int<lower=1> D; matrix[N, D] X;
+  array[N] int<lower=0, upper=1> y; vector<lower=0>[N] weights;
+}}
+parameters {{ real alpha; vector[D] beta; }}
+model {{
+  vector[N] eta = X * beta;
+  target += normal_lpdf(alpha | 0, 1) + {PRIORS[prior]};
+  target += dot_product(weights, to_vector(y) .* eta - log1p_exp(eta));
+}}
+generated quantities {{
+  vector[N] log_lik;
+  {{ vector[N] eta = X * beta; log_lik = to_vector(y) .* eta - log1p_exp(eta); }}
+}}
+"""
+
+
+def rows(n: int = 200, d: int = 5, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    eta = x @ np.where(np.arange(d) % 3 == 0, 1.0, 0.0)
+    return {"N": n, "D": d, "X": x, "y": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)}
+
+
+@contextmanager
+def bound(program: str | Path, data: dict[str, Any]) -> Iterator[FullData]:
+    """Full data, whose rows are recognised as a generalised linear model if they are one."""
+    is_code = isinstance(program, str)
+    read = StanProgram.from_code(program) if is_code else StanProgram.from_file(program)
+    weighted, engine = weighted_program(read), StanliEngine()
+    density, checked = engine.compile(weighted.density_code), weighted.check(data)
+    found = find_glm(weighted, density, engine.compile(weighted.code), checked)
+    glm = found if found.kernel is not None else None
+    with FullData(density, weighted, checked, in_process=True, threads=1, glm=glm) as full:
+        yield full
+
+
+@pytest.mark.parametrize(
+    ("prior", "potential"),
+    [
+        ("laplace", Laplace(0.3)),
+        ("student_t", student_t(0.2, 3.0)),
+        ("cauchy", student_t(0.2, 1.0)),
+    ],
+)
+def test_the_gaussian_is_that_of_the_double_loop_for_arrays(prior, potential):
+    data = rows()
+    with bound(code(prior), data) as full:
+        found = fit_reference(full, "double_loop", 100, 1)
+        assert found.method == "double_loop"
+        at = [full.param_names.index(f"beta.{j + 1}") for j in range(5)]
+    expected = double_loop(
+        SparseModel(data["X"], Likelihood("bernoulli_logit", data["y"]), potential),
+        tolerance=1e-13,
+    )
+    gaussian = expected.gaussian
+    np.testing.assert_allclose(found.gaussian.mean[at], gaussian.mean, atol=1e-4)
+    np.testing.assert_allclose(found.gaussian.cov[np.ix_(at, at)], gaussian.cov, atol=1e-5)
+    # What no row sees keeps its prior.
+    other = full.param_names.index("alpha")
+    assert found.gaussian.mean[other] == pytest.approx(0, abs=1e-6)
+    assert found.gaussian.sd[other] == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(found.log_q, found.gaussian.log_density(found.draws))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_what_is_recognised(prior):
+    with bound(code(prior), rows(20, 2)) as full:
+        sites = recognised(full.prior, [1, 2], np.random.default_rng(0))
+    if prior in ("normal", "off centre", "of a parameter"):
+        assert sites == ()
+        return
+    (site,) = sites
+    np.testing.assert_array_equal(site.places, [1, 2])
+    expected = Laplace(0.3) if prior == "laplace" else student_t(0.2, 3 if "t_" in prior else 1)
+    p = np.geomspace(1e-4, 1e4, 9)[:, None]
+    np.testing.assert_allclose(
+        site.potential.precision(p), expected.precision(p) * np.ones(2), rtol=1e-6
+    )
+    assert isinstance(site.potential, Laplace | Power)
+
+
+@pytest.mark.parametrize("name", ["sparse_linear", "sparse_logistic"])
+def test_ready_programs(name):
+    """Normal priors of an intercept and of σ too. The Laplace fit's draws have an ESS of 1 %."""
+    rng = np.random.default_rng(3)
+    n, d = 400, 8
+    x = rng.normal(size=(n, d))
+    eta = 0.4 + x @ np.where(np.arange(d) < 2, 1.0, 0.0)
+    y = eta + rng.normal(size=n)
+    if name == "sparse_logistic":
+        y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    data = example(name) | {"N": n, "D": d, "X": x, "y": y, "weights": np.ones(n)}
+    data["beta_scale"] = 0.1
+    with bound(Path(stan_model_path(name)), data) as full:
+        found = fit_reference(full, "double_loop", 4_000, 1)
+    assert found.log_q is not None
+    w = smoothed_weights(found.log_p - found.log_q)[0]
+    assert 1 / np.sum(w**2) > 0.3 * len(w)
+    away = (w @ found.draws - found.gaussian.mean) / found.gaussian.sd
+    np.testing.assert_allclose(away, 0, atol=0.2)
+
+
+def test_other_priors_are_refused():
+    with (
+        bound(code("normal"), rows(30, 2)) as full,
+        pytest.raises(ReferenceFitError, match=r"beta\.1, beta\.2 none has one .*gaussian_vi"),
+    ):
+        fit_reference(full, "double_loop", 100, 1)
+
+
+def test_other_likelihoods_are_refused():
+    name = "horseshoe_linear"
+    with (
+        bound(Path(stan_model_path(name)), example(name)) as full,
+        pytest.raises(ReferenceFitError, match="its likelihood is not a generalised linear model"),
+    ):
+        fit_reference(full, "double_loop", 100, 1)
+
+
+# Through the whole fit -----------------------------------------------------------------------
+
+
+@pytest.mark.fit
+def test_a_laplace_prior_ends_certified():
+    data = rows(12_000, 10) | {"alpha_scale": 2.0, "beta_scale": 0.02, "weights": np.ones(12_000)}
+    with sc.CoresetModel(stan_model_path("sparse_logistic"), engine="stanli") as model:
+        fit = model.fit(data, reference="double_loop", seed=reseeded(1))
+        alone = model.fit(data, reference="double_loop", method="gaussian", seed=reseeded(1))
+    assert fit.certificate.verdict == "certified"
+    assert alone.certificate.verdict != "rejected"  # the prior's kink is not Gaussian
+    assert fit.rounds[0].reference == alone.rounds[0].reference == "double_loop"
+    gap = fit.summary()["mean"] - alone.summary()["mean"]
+    np.testing.assert_allclose(gap / fit.summary()["sd"], 0, atol=0.25)
+
+
+@pytest.mark.fit
+def test_another_prior_gives_way_with_a_sentence():
+    data = rows(12_000, 3) | {"alpha_scale": 2.0, "beta_scale": 1.0, "weights": np.ones(12_000)}
+    with sc.CoresetModel(stan_model_path("logistic"), engine="stanli") as model:
+        fit = model.fit(data, reference="double_loop", method="gaussian", seed=reseeded(1))
+        with pytest.raises(ReferenceFitError, match="none has one"):
+            model.reference(data, method="double_loop")
+    assert fit.reference.method == "gaussian_vi"
+    assert "Gaussian variational fit as reference, because reference=" in fit.markdown()
