@@ -65,9 +65,9 @@ class SparseModel:
     Examples
     --------
     >>> x = np.eye(3)
-    >>> model = SparseModel(x, Likelihood("normal", [3.0, 0.1, 0.0], 0.1), Laplace(0.5))
+    >>> model = SparseModel(x, Likelihood("normal", [3.0, 0.1, 0.2], 0.1), Laplace(0.5))
     >>> double_loop(model).mean.round(1)
-    array([3. , 0.1, 0. ])
+    array([3. , 0.1, 0.2])
     """
 
     x: AnyMatrix = field(repr=False)
