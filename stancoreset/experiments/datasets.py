@@ -22,6 +22,8 @@ that is there takes its stand-in's place: ``phishing.npz``, ``ds1.npz``, ``biket
 latitude, longitude and price, as the papers' published code reads them. A last column of ones is
 the constant; covariates are whitened, as in that code. Where no dimension is reduced,
 ``phishing_large.npz`` is preferred.
+
+The handwritten digits are those of scikit-learn: ``pip install "stancoreset[papers]"``.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ __all__ = [
     "cells",
     "check_folder",
     "components",
+    "digits",
     "house_prices",
     "regression",
     "shown_name",
@@ -211,6 +214,20 @@ def _array(file: Path, load: Callable[[], Any], shape: tuple[int | None, ...]) -
             f"({', '.join('any' if n is None else str(n) for n in shape)})"
         )
     return array
+
+
+@cache
+def digits() -> tuple[Float, NDArray[np.int64]]:
+    """Return handwritten digits (1797, 64), pixels from 0 to 1, and what they show (1797,)."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise DataError(
+            "the handwritten digits are in the package scikit-learn, which is not installed; "
+            'install it with: pip install "stancoreset[papers]"'
+        ) from None
+    images, labels = load_digits(return_X_y=True)
+    return images / images.max(), labels.astype(np.int64)
 
 
 @cache

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
-from stancoreset.experiments import EXPERIMENTS, Settings, draw, run
+from stancoreset.experiments import EXPERIMENTS, Settings, draw, prototypes, run
 from stancoreset.experiments.base import GROWING, Algorithm, select
 from stancoreset.experiments.closed_forms import (
     Gaussian,
@@ -32,6 +32,7 @@ from stancoreset.experiments.datasets import (
     LOGISTIC,
     POISSON,
     components,
+    digits,
     house_prices,
     regression,
     shown_name,
@@ -40,6 +41,7 @@ from stancoreset.experiments.figures import FLOOR
 from stancoreset.experiments.glm import GLM, laplace, projection
 from stancoreset.experiments.in_the_loop import exact_covariances, gaussian_draws
 from stancoreset.experiments.linear import bases, radial_centres
+from stancoreset.experiments.prototypes import gaussian_kernel, mmd_critic, root
 from stancoreset.selection.in_the_loop import kl_gradient
 from stancoreset.selection.solvers import solve
 
@@ -577,6 +579,7 @@ TINY = {
     "map": ["--rows", "60", "--sizes", "3", "6", "--draws", "30"],
     "sparse-distributions": ["--rows", "6", "--sizes", "1", "5", "10"],
     "compression": ["--rows", "60", "--sizes", "5", "10"],
+    "prototypes": ["--rows", "60", "--sizes", "5", "10", "70"],
     "pg-svi-gp": ["--rows", "20", "--sizes", "1", "2", "4", "--draws", "30"],
     "constrained": ["--rows", "60", "--sizes", "5", "10", "--draws", "30"],
     "isometry": ["--rows", "8", "--sizes", "1", "3", "--draws", "20"],
@@ -591,6 +594,7 @@ TINY = {
 #: Two of an experiment's algorithms, if not these.
 TWO = {
     "sparse-distributions": ["greedy", "distribution IHT"],
+    "prototypes": ["MMD-critic", "aiht2"],
     "pg-svi-gp": ["PG-MC 1", "ADAM"],
     "constrained": ["aiht2, groups of 5", "pursuit, Σw = N"],
     "isometry": ["A-IHT", "theorem 1"],
@@ -603,7 +607,7 @@ TWO = {
 }
 QUICK = {"gaussian", "logistic", "sparse-distributions", "compression"}
 QUICK |= {"pg-svi-gp", "constrained", "isometry", "gaussian-map", "variance", "giga-bound"}
-QUICK |= {"sparse-linear"}
+QUICK |= {"sparse-linear", "prototypes"}
 
 
 @pytest.mark.parametrize(
@@ -611,6 +615,8 @@ QUICK |= {"sparse-linear"}
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXPERIMENTS],
 )
 def test_each_experiment_from_the_command_line(name, tmp_path, capsys):
+    if name == "prototypes":
+        pytest.importorskip("sklearn")
     two = TWO.get(name, ["giga", "aiht"])
     command = ["paper", name, "--quick", "--trials", "2", "--iterations", "20", *TINY[name]]
     assert main([*command, "--out", str(tmp_path / "a")]) == 0
@@ -678,6 +684,48 @@ def test_bad_options_exit_with_2(options, words, tmp_path, capsys):
     said = capsys.readouterr().err
     assert re.search(words, said)
     assert len(said.strip().splitlines()) == 1
+
+
+def blobs():
+    """Images of four pixels in three clusters, and their numbers."""
+    labels = np.arange(80) % 3
+    noise = np.random.default_rng(5).normal(0, 0.1, (80, 4))
+    return np.eye(4)[labels] + noise, labels
+
+
+def test_the_kernels_root_and_the_greedy_prototypes_by_brute_force():
+    images, labels = blobs()
+    for classes in (None, labels):
+        kernel = gaussian_kernel(images, classes)
+        phi = root(kernel)
+        np.testing.assert_allclose(phi.T @ phi, kernel, atol=1e-12)
+        chosen = []
+        for _ in range(12):
+            others = [j for j in range(80) if j not in chosen]
+            off = [np.linalg.norm(phi[:, [*chosen, j]].mean(1) - phi.mean(1)) for j in others]
+            chosen.append(others[int(np.argmin(off))])
+        np.testing.assert_array_equal(mmd_critic(kernel, 12), chosen)
+    assert kernel[0, 1] == 0 < kernel[0, 3]
+    assert sorted(mmd_critic(kernel, 100)) == list(range(80))
+
+
+def test_prototypes_stand_for_their_class(monkeypatch):
+    monkeypatch.setattr(prototypes, "digits", blobs)
+    settings = Settings(2, (3, 12, 100), 60)
+    records = run(EXPERIMENTS["prototypes"], settings).records
+    few = records[(records["dataset"] != "one kernel") & (records["size"] == 3)]
+    informed = few[few["method"].isin(["MMD-critic", "pursuit", "orthogonal_pursuit"])]
+    assert (informed["error"] == 0).all()
+    exact = records[(records["size"] == 100) & (records["method"] == "pursuit")]
+    assert (exact["mmd"] < 1e-6).all()
+    medians = records[records["size"] == 12].groupby("method")["mmd"].median()
+    assert medians["pursuit"] < medians["MMD-critic"] < medians["uniform"]
+
+
+def test_digits_without_their_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(DataError, match=r'pip install "stancoreset\[papers\]"'):
+        digits.__wrapped__()
 
 
 def test_bad_commands_exit_with_2(tmp_path, capsys):
