@@ -759,6 +759,12 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             {"directory": path, "overwrite": flag},
             {"directory": "directory|write|create|is a file"},
         ),
+        "Regression.rows": Case(
+            made.rows,
+            {"frame": table},
+            {"frame": nothing},
+            {"frame": f"frame|the table has no column|cannot be read|{DATA['data']}"},
+        ),
         "Regression.fit": Case(
             made.fit,
             {"size": 20},
@@ -882,7 +888,7 @@ NAMES = sorted(
         *("select", "stan_model_path", "solve", "check_method", "gaussian_kl", "gaussian_fisher"),
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
-        *("regression", "Regression.write", "Regression.fit", "thin"),
+        *("regression", "Regression.rows", "Regression.write", "Regression.fit", "thin"),
         *("distribution_iht", "greedy_distribution", "project_distribution", "restricted"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
         *("sparse_vi", "quasi_newton", "starts of a parameter"),

@@ -7,7 +7,8 @@ row and effect: formulae's matrix of all groups is never made.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from stancoreset.formulas.syntax import FUNCTIONS, Bar, Formula, evaluating, for
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Design", "Groups", "Outcome", "design_of"]
+__all__ = ["Design", "Groups", "Outcome", "design_of", "like_design"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ class Groups:
     values : tuple of ndarray or None
         What each effect is multiplied by, (N,); None means one.
     correlated : bool
+    terms : tuple
+        The effects as formulae's terms, which remember how they were coded.
     """
 
     factor: str
@@ -68,6 +71,7 @@ class Groups:
     effects: tuple[str, ...]
     values: tuple[NDArray[np.float64] | None, ...]
     correlated: bool
+    terms: tuple[Any, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,8 @@ class Design:
         Their names, by formulae: ``distance``, ``carrier[AS]``, ``bs(hour, df=4)[0]``.
     offset : ndarray, shape (N,), optional
     groups : tuple of Groups
+    terms : tuple
+        The predictors as formulae's terms, which remember how they were coded.
     """
 
     rows: int
@@ -94,14 +100,51 @@ class Design:
     labels: tuple[str, ...]
     offset: NDArray[np.float64] | None
     groups: tuple[Groups, ...]
+    terms: tuple[Any, ...] = field(default=(), repr=False)
 
 
 def design_of(formula: Formula, frame: pd.DataFrame) -> Design:
     """Evaluate a formula on a table without missing values."""
     with evaluating(formula.text), np.errstate(all="ignore"):
         outcome = _outcome(formula, frame)
-        columns = list(_columns(formula.common, frame))
+        terms = _terms(formula.common, frame)
         groups = tuple(_groups(bar, frame) for bar in formula.bars)
+    return _design(outcome, terms, list(_columns(terms)), groups, frame)
+
+
+def like_design(formula: Formula, design: Design, frame: pd.DataFrame) -> Design:
+    """Evaluate the formula of a design on other rows, coded as the design's.
+
+    Means of ``scale``, knots of ``bs`` and levels are those of the design. The outcome is that of
+    the table, or empty if the table lacks it, or has it as levels.
+
+    Raises
+    ------
+    DataError
+        If a level is new.
+    """
+    with evaluating(formula.text), np.errstate(all="ignore"):
+        try:
+            columns = list(_columns(design.terms, frame))
+            groups = tuple(map(partial(_like_groups, frame=frame), formula.bars, design.groups))
+        except ValueError as error:
+            words = " ".join(str(error).split())
+            raise DataError(
+                f"the rows cannot be coded as those that were fitted: {words}; leave these rows out"
+            ) from error
+        outcome = replace(design.outcome, values=np.empty(0), trials=None)
+        if formula.outcome.var_names <= set(frame.columns) and not design.outcome.levels:
+            outcome = _outcome(formula, frame)
+    return _design(outcome, design.terms, columns, groups, frame)
+
+
+def _design(
+    outcome: Outcome,
+    terms: tuple[Any, ...],
+    columns: list[tuple[str, list[str], Any]],
+    groups: tuple[Groups, ...],
+    frame: pd.DataFrame,
+) -> Design:
     matrix, labels = _stacked([c for c in columns if c[0] not in ("intercept", "offset")], frame)
     offsets = [np.broadcast_to(np.ravel(c[2]), len(frame)) for c in columns if c[0] == "offset"]
     return Design(
@@ -114,6 +157,7 @@ def design_of(formula: Formula, frame: pd.DataFrame) -> Design:
         if offsets
         else None,
         groups=groups,
+        terms=terms,
     )
 
 
@@ -121,12 +165,20 @@ def _environment() -> Any:
     return formulae_module("environment").Environment([dict(FUNCTIONS)])
 
 
-def _columns(terms: Iterable[Any], frame: pd.DataFrame) -> Iterable[tuple[str, list[str], Any]]:
-    """Kind, names and values of each term, coded so that the columns have full rank."""
+def _terms(terms: Iterable[Any], frame: pd.DataFrame) -> tuple[Any, ...]:
+    """The terms, coded so that their columns have full rank."""
     model = formulae_module("terms.terms").Model(*terms)
     model.eval(frame, _environment())
-    for term in model.common_terms:
-        yield term.kind, list(term.labels), term.data
+    return tuple(model.common_terms)
+
+
+def _columns(
+    terms: Iterable[Any], other: pd.DataFrame | None = None
+) -> Iterable[tuple[str, list[str], Any]]:
+    """Kind, names and values of each term, or its values in other rows."""
+    for term in terms:
+        values = term.data if other is None else term.eval_new_data(other)
+        yield term.kind, list(term.labels), values
 
 
 def _stacked(
@@ -207,20 +259,44 @@ def _groups(bar: Bar, frame: pd.DataFrame) -> Groups:
             f"the grouping factor {name!r} has a level for every row, {len(frame):,}: a coreset "
             "selects rows of parameters that rows share; leave it out of the formula"
         )
-    columns = list(_columns(bar.effects, frame))
+    terms = _terms(bar.effects, frame)
+    columns = list(_columns(terms))
     if any(kind == "offset" for kind, _, _ in columns):
         raise OptionError(f"an offset has no effect that differs by {name!r}; write it outside")
-    matrix, labels = _stacked(columns, frame)
-    constant = [kind == "intercept" for kind, names, _ in columns for _ in names]
-    values = [None if one else matrix[:, j] for j, one in enumerate(constant)]
+    labels, values = _effects(columns, frame)
     return Groups(
         factor=name,
         levels=levels,
         index=index + 1,
         effects=labels,
-        values=tuple(values),
+        values=values,
         correlated=bar.correlated and len(labels) > 1,
+        terms=terms,
     )
+
+
+def _like_groups(bar: Bar, groups: Groups, *, frame: pd.DataFrame) -> Groups:
+    """The groups of other rows, whose levels must be known."""
+    index, levels = _levels(bar.factor, frame)
+    place = {level: number for number, level in enumerate(groups.levels, 1)}
+    new = [level for level in levels if level not in place]
+    if new:
+        raise DataError(
+            f"the grouping factor {groups.factor!r} has the level {new[0]!r}, which is none of the "
+            f"{len(place):,} of the rows that were fitted: leave these rows out"
+        )
+    numbers = np.array([place[level] for level in levels], dtype=np.int64)
+    _, values = _effects(list(_columns(groups.terms, frame)), frame)
+    return replace(groups, index=numbers[index], values=values)
+
+
+def _effects(
+    columns: list[tuple[str, list[str], Any]], frame: pd.DataFrame
+) -> tuple[tuple[str, ...], tuple[NDArray[np.float64] | None, ...]]:
+    """Names of effects, and what each is multiplied by; None means one."""
+    matrix, labels = _stacked(columns, frame)
+    constant = [kind == "intercept" for kind, names, _ in columns for _ in names]
+    return labels, tuple(None if one else matrix[:, j] for j, one in enumerate(constant))
 
 
 def _levels(factor: Any, frame: pd.DataFrame) -> tuple[NDArray[np.int64], list[Any]]:

@@ -19,12 +19,12 @@ from stancoreset.checks import check_choice, check_flag, check_labels, check_pat
 from stancoreset.engines import Engine, EngineName, resolve_engine
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import atomic_path, make_folder
-from stancoreset.formulas.design import Design, Groups, design_of
+from stancoreset.formulas.design import Design, Groups, design_of, like_design
 from stancoreset.formulas.families import FAMILIES, Family, FamilyName
 from stancoreset.formulas.priors import FLAT, default_priors, with_given
 from stancoreset.formulas.programs import program_of
-from stancoreset.formulas.syntax import parse
-from stancoreset.formulas.tables import TableSource, complete_rows, read_table
+from stancoreset.formulas.syntax import Formula, parse
+from stancoreset.formulas.tables import TableSource, columns_of, complete_rows, read_table
 from stancoreset.model import CoresetFit, CoresetModel, Plan
 from stancoreset.posterior import card
 from stancoreset.stan.data import to_json
@@ -67,6 +67,7 @@ class Regression:
     dims: Mapping[str, list[str]] = field(repr=False)
     left_out: int = 0
     engine: EngineName | Engine = field(default="auto", repr=False)
+    _parsed: tuple[Formula, Design] | None = field(default=None, repr=False)
 
     @cached_property
     def model(self) -> CoresetModel:
@@ -103,6 +104,51 @@ class Regression:
             dims={**self.dims, **(dims or {})},
             **options,
         )
+
+    def rows(self, frame: TableSource) -> dict[str, Any]:
+        """Other rows of the same columns, as data of the program: to score or to choose.
+
+        They are coded as the rows that were fitted, and may lack the outcome.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, table of Arrow, dict of columns, or path
+            With the columns that the formula names.
+
+        Returns
+        -------
+        dict
+            For `CoresetModel.information` and `CoresetModel.design`.
+
+        Raises
+        ------
+        DataError
+            If a column is missing, a row lacks a value, or a level is new.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, stancoreset as sc
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"x": rng.normal(size=90), "f": list("ABC") * 30, "y": 1.0})
+        >>> made = sc.regression("y ~ scale(x) + f", table)
+        >>> made.rows({"x": [0.5], "f": ["B"]})["Xc"].shape
+        (1, 3)
+        """
+        assert self._parsed is not None  # `regression` made it
+        formula, design = self._parsed
+        kind, outcome = FAMILIES[self.family], formula.outcome.var_names
+        others = [*design.terms, *(term for group in design.groups for term in group.terms)]
+        needed = set().union(*(term.var_names for term in others))
+        needed |= set().union(*(bar.factor.var_names for bar in formula.bars))
+        optional = set() if design.outcome.trials is not None else outcome - needed
+        found = like_design(formula, design, columns_of(frame, formula.variables, optional))
+        known_outcome = len(found.outcome.values) and not kind.ordinal  # whose numbers are ranks
+        y = kind.read(found.outcome) if known_outcome else None
+        data = _data(found, _named(found.groups), kind, y)
+        known = {name: self.data[name] for name in ("C", "means_X") if name in self.data}
+        if "means_X" in known:
+            data["Xc"] = found.matrix - known["means_X"]
+        return {**data, **known}
 
     def write(self, directory: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write ``model.stan`` and ``data.json`` to a folder; return their paths.
@@ -231,6 +277,7 @@ def regression(
         dims=MappingProxyType(dims),
         left_out=left_out,
         engine=engine,
+        _parsed=(parsed, design),
     )
 
 
@@ -289,10 +336,10 @@ def _labels(
 
 
 def _data(
-    design: Design, groups: Mapping[str, Groups], family: Family, y: NDArray[Any]
+    design: Design, groups: Mapping[str, Groups], family: Family, y: NDArray[Any] | None
 ) -> dict[str, Any]:
-    data: dict[str, Any] = {"N": design.rows, "Y": y}
-    if family.ordinal:
+    data: dict[str, Any] = {"N": design.rows} if y is None else {"N": design.rows, "Y": y}
+    if family.ordinal and y is not None:
         data["C"] = int(y.max())
     if design.outcome.trials is not None:
         data["trials"] = np.asarray(design.outcome.trials, dtype=np.int64)

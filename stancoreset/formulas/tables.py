@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ from stancoreset.stan.data import raw_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableSource", "complete_rows", "read_table"]
+__all__ = ["TableSource", "columns_of", "complete_rows", "read_table"]
 
 
 class _ArrowTable(Protocol):
@@ -117,6 +117,32 @@ def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:
         if known.count(name) > 1:
             raise DataError(f"{where} has more than one column {name!r}; rename the others")
     return list(names)
+
+
+def columns_of(source: TableSource, names: Sequence[str], optional: Set[str]) -> pd.DataFrame:
+    """All rows of a table, in types that formulae knows, with the `optional` columns that it has.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or a row lacks a value of it.
+    """
+    import pandas as pd
+
+    try:
+        frame = read_table(source, names)
+    except DataError:
+        frame = read_table(source, [name for name in names if name not in optional])
+    if frame.empty:
+        raise DataError("the table has no rows")
+    for name in frame.columns:
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            raise DataError(
+                f"row {int(missing.argmax())} (counting from 0) of the table has no value of "
+                f"{name!r}: leave the row out, or the whole column if it is the outcome"
+            )
+    return pd.DataFrame({name: _plain(str(name), frame[name]) for name in frame.columns})
 
 
 def complete_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -46,25 +46,25 @@ def predictor(regression, rng):
     return eta, drawn
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
-        "x + f",
-        "0 + f + x",
-        "x * f + z",
-        "f:x",
-        "bs(x, df=5) + poly(z, 2)",
-        "scale(x) + {x**2} + log(trials) + np.exp(z)",
-        "T(f, 'b') + C(h)",
-        "x + (1 | g)",
-        "x + (x | g)",
-        "z + (0 + x | g) + (1 | h)",
-        "(0 + f | g)",
-        "(f | g) + (1 | h:f)",
-        "(1 | g/f)",
-        "(1 | C(h))",
-    ],
-)
+RIGHT = [
+    "x + f",
+    "0 + f + x",
+    "x * f + z",
+    "f:x",
+    "bs(x, df=5) + poly(z, 2)",
+    "scale(x) + {x**2} + log(trials) + np.exp(z)",
+    "T(f, 'b') + C(h)",
+    "x + (1 | g)",
+    "x + (x | g)",
+    "z + (0 + x | g) + (1 | h)",
+    "(0 + f | g)",
+    "(f | g) + (1 | h:f)",
+    "(1 | g/f)",
+    "(1 | C(h))",
+]
+
+
+@pytest.mark.parametrize("right", RIGHT)
 def test_the_predictor_is_that_of_the_dense_matrices_of_formulae(right):
     """Σ_g r_g[J] Z equals the product with formulae's matrix of all groups."""
     regression = made(f"student ~ {right}")
@@ -94,6 +94,68 @@ def test_the_predictor_is_that_of_the_dense_matrices_of_formulae(right):
             else:
                 assert not block[:, level].any()  # a combination that no row has
     np.testing.assert_allclose(eta, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("right", [*RIGHT, "offset(log(trials)) + x", "0 + offset(z) + f"])
+def test_other_rows_are_coded_as_those_that_were_fitted(right):
+    """Means, knots and levels are those of all rows, though the others have few of them."""
+    regression = made(f"student ~ {right}")
+    some = [5, 0, 77]
+    found = regression.rows(FRAME.iloc[some].drop(columns="student"))
+    for name, value in regression.data.items():
+        if np.ndim(value) and len(value) == len(FRAME) and name != "Y":
+            np.testing.assert_allclose(found[name], value[some], atol=1e-12, err_msg=name)
+        elif name not in ("Y", "N"):
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert found["N"] == 3
+    assert "Y" not in found
+    given = regression.rows(FRAME.iloc[some].to_dict("list"))["Y"]
+    np.testing.assert_array_equal(given, regression.data["Y"][some])
+
+
+@pytest.mark.parametrize(("family", "left"), OUTCOMES.items())
+def test_other_rows_have_what_every_family_needs(family, left):
+    regression = made(f"{left} ~ x + (1 | g)", family=family)
+    rows = FRAME.iloc[:4] if family == "binomial" else FRAME.iloc[:4].drop(columns=family)
+    found = regression.rows(rows)
+    assert found.keys() >= regression.data.keys() - {"Y"}
+    assert found.get("C") == regression.data.get("C")
+
+
+def test_rows_of_a_table_are_scored():
+    regression = made("bernoulli ~ x + f", family="bernoulli")
+    draws = np.random.default_rng(0).normal(0, 0.3, (1, 300, 4))
+    posterior = {"Intercept": draws[..., 0], "b": draws[..., 1:]}
+    table = FRAME.iloc[:9]
+    found = regression.model.information(regression.rows(table[["x", "f"]]), posterior)
+    x = np.column_stack([np.ones(9), regression.data["Xc"][:9]])
+    eta = x @ draws[0].T
+    curvature = (np.exp(eta) / (1 + np.exp(eta)) ** 2).mean(axis=1)
+    expected = 0.5 * np.log1p(curvature * np.sum(x @ np.cov(draws[0].T) * x, axis=1))
+    np.testing.assert_allclose(found.gain, expected, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"g": "new"}, "factor 'g' has the level 'new', which is none of the 5"),
+        ({"f": "d"}, r"cannot be coded .* levels \(d\) in 'f'"),
+        ({"x": np.nan}, r"row 1 \(counting from 0\) of the table has no value of 'x'"),
+        ({"x": None}, "no column 'x'"),
+    ],
+)
+def test_other_rows_that_cannot_be_coded(change, words):
+    regression = made("student ~ x + f + (1 | g)")
+    table = FRAME.iloc[:3].drop(columns="student")
+    ((name, value),) = change.items()
+    if value is None:
+        table = table.drop(columns=name)
+    else:
+        table.loc[table.index[1], name] = value
+    with pytest.raises(DataError, match=words):
+        regression.rows(table)
+    with pytest.raises(DataError, match="no rows"):
+        regression.rows(FRAME.iloc[:0])
 
 
 def test_offsets_are_summed_and_kept_apart():

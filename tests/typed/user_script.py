@@ -158,6 +158,8 @@ def by_formula(folder: Path) -> sc.CoresetFit:
     files: list[Path] = made.write(folder / "by_formula")
     assert files[0].read_text() == made.program
     print(made.priors["sd_carrier"], made.data["N"], made.model.seen)
+    others: dict[str, Any] = made.rows({"x1": [1.0], "x2": [0.5], "carrier": ["AA"]})
+    print(others["N"])
     return made.fit(seed=1, size=30, max_rounds=1, show_progress=False, sampler=SHORT)
 
 
