@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from agreement import of_draws
 from calibration.truth import Summary
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
 
 
 def logistic_data(n: int = 3_000, d: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -178,3 +180,31 @@ def curved_draws(count: int = 4_000, seed: int = 0) -> NDArray[np.float64]:
     x[:, 2] = np.exp(0.5 * z[:, 2])
     x[:, 4] = 0.9 * z[:, 3] + 0.4 * z[:, 4]
     return x
+
+
+@dataclass(frozen=True)
+class KernelMean:
+    """The mean of a Gaussian kernel over draws, by all pairs of whitened draws `z`."""
+
+    z: NDArray[np.float64]
+    length: float
+    squared: float
+
+    @classmethod
+    def of(cls, x: NDArray[np.float64]) -> KernelMean:
+        """Whiten draws (S, D); the kernel's length is the median distance of a thousand."""
+        z = (x - x.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T))).T
+        length = float(np.median(pdist(z[:1000])))
+        whole = cls(z, length, 0.0)
+        return replace(whole, squared=float(whole.kernel(z, z).mean()))
+
+    def kernel(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """exp(−‖a − b‖²/2ℓ²) of all pairs."""
+        return np.exp(-cdist(a, b, "sqeuclidean") / (2 * self.length**2))
+
+    def mmd(self, indices: NDArray[Any], weights: NDArray[np.float64]) -> float:
+        """The maximum mean discrepancy of few weighted draws and all."""
+        few = self.z[indices]
+        cross = self.kernel(few, self.z).mean(axis=1)
+        squared = weights @ self.kernel(few, few) @ weights - 2 * weights @ cross + self.squared
+        return float(np.sqrt(max(squared, 0)))

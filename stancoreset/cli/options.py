@@ -8,7 +8,7 @@ from dataclasses import Field
 from typing import Any, Never
 
 from stancoreset.engines import ENGINES, NUTS
-from stancoreset.model import AUTO, MERGE_SIZE, fit_options, merge_options
+from stancoreset.model import AUTO, KERNEL, MERGE_SIZE, fit_options, merge_options
 
 __all__ = ["add_fit_options", "add_merge_options", "asked", "sampler_options"]
 
@@ -33,8 +33,13 @@ def _seed(text: str) -> int | None:
     return None if text == "random" else int(text)
 
 
+def _candidates(text: str) -> int | str:
+    return text if text == KERNEL else int(text)
+
+
 # The types that argparse names in errors.
 _size.__name__ = "whole number or auto"
+_candidates.__name__ = "whole number or kernel"
 _seed.__name__ = "whole number or random"
 
 
@@ -112,7 +117,7 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], default: Any) -> N
 
 def _kind(option: Field[Any]) -> Any:
     """Return the function that converts a text to the option's value."""
-    named = {"size": _size, "seed": _seed}
+    named = {"size": _size, "seed": _seed, "candidates": _candidates}
     if option.name in named:
         return named[option.name]
     kind = str(option.type)

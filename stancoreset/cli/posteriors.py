@@ -22,6 +22,11 @@ def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> di
     found: dict[str, Any] = {}
     names = set(taken)
     for place in (check_path("posterior", place) for place in places):
+        if place.is_file() and place.suffix.lower() == ".csv":
+            raise OptionError(
+                f"{place} is a CSV file; expected the folder of a fit, or an ArviZ .nc file; in "
+                f"Python, sc.thin and sc.compare take cmdstanpy.from_csv({str(place)!r})"
+            )
         name = place.stem if place.is_file() else place.resolve().name
         if name in names:
             raise OptionError(f"two posteriors are called {name!r}; rename a folder or file")

@@ -12,6 +12,7 @@ from stancoreset.model.information import Design, Information
 from stancoreset.model.model import CoresetModel
 from stancoreset.model.passes import PassesName
 from stancoreset.model.plan import (
+    KERNEL,
     MERGE_SIZE,
     Method,
     Plan,
@@ -29,6 +30,7 @@ from stancoreset.model.sizes import AUTO
 
 __all__ = [
     "AUTO",
+    "KERNEL",
     "MERGE_SIZE",
     "CoresetFit",
     "CoresetModel",

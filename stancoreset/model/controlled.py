@@ -15,7 +15,7 @@ import numpy as np
 
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
-from stancoreset.model.plan import HELDOUT_DRAWS
+from stancoreset.model.plan import BY_CHANCE, HELDOUT_DRAWS
 from stancoreset.model.session import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData
@@ -30,12 +30,11 @@ from stancoreset.selection import (
 )
 from stancoreset.selection.solvers import SolverName
 
-__all__ = ["AUTO_METHODS", "BY_CHANCE", "ControlledSelection", "require_equal"]
+__all__ = ["AUTO_METHODS", "ControlledSelection", "require_equal"]
 
 #: Candidates of ``method="auto"``, compared by the held-out error of the corrected density.
 AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
 #: Methods that draw rows at random, whatever the penalty.
-BY_CHANCE = ("uniform", "importance")
 # Largest relative difference between Stan's quadratic and ours.
 _TOLERANCE = 1e-6
 

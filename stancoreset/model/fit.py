@@ -359,9 +359,9 @@ class CoresetFit:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit to a folder, from which `load_fit` reads it.
 
-        ``coreset.csv`` (row, weight, the row's data), ``posterior.nc`` and ``laplace.nc`` (ArviZ),
-        ``certificate.csv``, ``reference.npz``, ``model.stan``, ``report.json``, ``report.md`` and
-        ``report.html``, which list all files of the folder.
+        ``coreset.csv`` (row, weight, information, the row's data), ``posterior.nc`` and
+        ``laplace.nc`` (ArviZ), ``certificate.csv``, ``reference.npz``, ``model.stan``,
+        ``report.json``, ``report.md`` and ``report.html``, which list all files of the folder.
 
         Parameters
         ----------

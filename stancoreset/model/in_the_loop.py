@@ -45,6 +45,7 @@ def select_in_the_loop(
     *,
     draws: int | None = None,
     candidates: int,
+    by_kernel: bool = False,
     seed: int = 0,
     sampler: str = "laplace",
     subsample: int | None = None,
@@ -65,6 +66,8 @@ def select_in_the_loop(
         Draws of each coreset posterior; default: the method's own.
     candidates : int
         Number of candidate rows, M; ``quasi_newton`` uses only `size` of them.
+    by_kernel : bool
+        Whether the candidates are rows that stand for all rows, in place of random ones.
     sampler : {"laplace", "nuts"}
         The way to draw from a coreset posterior.
     subsample : int, optional
@@ -106,6 +109,7 @@ def select_in_the_loop(
         checked,
         full,
         candidates=candidates,
+        by_kernel=by_kernel,
         seed=seed,
         sampler=sampler,
         subsample=subsample,
@@ -162,6 +166,7 @@ class EnginePosterior(Closing):
     full: FullData
     _: KW_ONLY
     candidates: int
+    by_kernel: bool = False
     seed: int = 0
     sampler: str = "laplace"
     subsample: int | None = None
@@ -178,7 +183,9 @@ class EnginePosterior(Closing):
             )
         if self.warmup < 1:
             raise OptionError(f"warmup is {self.warmup}, expected at least 1")
-        self.rows, self._pool = self.session.pool(self.checked, self.candidates, self.seed)
+        self.rows, self._pool = self.session.pool(
+            self.checked, self.candidates, self.seed, by_kernel=self.by_kernel
+        )
         self._fit: GaussianFit | None = None
         self._last: Float | None = None
         self._bound: tuple[bytes, BoundModel] | None = None

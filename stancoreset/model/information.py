@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import check_whole
-from stancoreset.engines import BoundModel, Float
-from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.errors import (
+    DataError,
+    OptionError,
+    ProgramError,
+    StancoresetError,
+)
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.new_rows import NewRows, limits, read_new_rows
 from stancoreset.model.pointwise import quantity_names
 from stancoreset.model.quantities import bind_original
 from stancoreset.model.session import Data, Session
-from stancoreset.posterior import arviz
+from stancoreset.posterior import arviz, refuse_rejected
 from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
 from stancoreset.rows.tables import ordered, stan_rows
 from stancoreset.selection import Whitened, gains, greedy_design, whitened
@@ -47,7 +53,7 @@ from stancoreset.stan import StanProgram
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Asked", "Design", "Information", "design", "information"]
+__all__ = ["Asked", "Design", "Information", "design", "information", "worth"]
 
 #: Draws at which gradients are taken: for outcomes that are given or summed over, and simulated.
 DRAWS, SIMULATED = 32, 100
@@ -182,6 +188,29 @@ def design(
     return Design(choice.rows, choice.gain, sd, names, found.likelihood)
 
 
+def worth(
+    session: Session, rows: StanData, kernel: GlmKernel | None, psi: Float, budget: float
+) -> Float | None:
+    """What each weighted row of a coreset tells, in nats, under draws of ψ (S, p).
+
+    `session` is that of the likelihood as a function of ψ, and `kernel` the GLM that it is, if it
+    is one. None if the draws cannot show the covariance of ψ, a row has no finite information, or
+    gradients would take more than `budget` log densities of single rows.
+    """
+    new = NewRows(session.program, rows)
+    with suppress(StancoresetError):  # no fit shall fail for it
+        if kernel is not None:
+            found = _glm_roots(session, new, kernel, psi)
+        else:
+            axes, at = whitened(psi), _evenly(len(psi), DRAWS)
+            if new.count * len(at) * (2 * axes.factor.shape[1] + 1) > budget:
+                return None
+            gradients = _Gradients(session, new, psi[at], axes.factor)
+            found = _scored(new, axes, gradients.given, len(at), "outcomes as given")
+        return np.concatenate([gains(roots) for roots in found.chunks()])
+    return None
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of rows whose likelihood is no generalised linear model.
@@ -252,12 +281,7 @@ def _draws_of(posterior: Any) -> Any:
     """Draws of the full posterior."""
     if not isinstance(posterior, CoresetFit):
         return posterior
-    if posterior.certificate.verdict == "rejected":
-        raise CertificateError(
-            "the fit was rejected: its draws do not represent the full posterior, so they do not "
-            "say what rows would add to it; use a larger size= or another reference= "
-            "(fit.posterior can be passed, at your own risk)"
-        )
+    refuse_rejected(posterior, "they do not say what rows would add to it")
     return posterior.corrected()
 
 
@@ -300,7 +324,7 @@ def _gradient_roots(
 ) -> _Roots:
     found = whitened(psi)
     count = asked.draws or (SIMULATED if asked.replicated else DRAWS)
-    at = np.linspace(0, len(psi) - 1, min(count, len(psi))).round().astype(int)
+    at = _evenly(len(psi), count)
     gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
     if asked.replicated:
         scores, how = _simulated(session, original, gradients, theta[at], asked)
@@ -309,15 +333,26 @@ def _gradient_roots(
     else:
         scores, how = gradients.given, "outcomes as given"
 
+    return _scored(new, found, scores, len(at), how)
+
+
+def _evenly(length: int, count: int) -> NDArray[np.int64]:
+    """Positions of at most `count` draws, evenly spaced."""
+    return np.linspace(0, length - 1, min(count, length)).round().astype(np.int64)
+
+
+def _scored(new: NewRows, posterior: Whitened, scores: _Scores, draws: int, how: str) -> _Roots:
+    """Roots made of scores at some draws; a row that is weighted counts so often."""
+
     def roots(rows: dict[str, Any]) -> Float:
-        weights = rows.get(session.program.weights)
-        found = _root(scores(rows), len(at))
+        weights = rows.get(new.program.weights)
+        found = _root(scores(rows), draws)
         return found if weights is None else found * np.sqrt(weights)[:, None, None]
 
-    width = found.factor.shape[1]
-    each = max(len(at) * (2 * width + 1), width**2, 1)
+    width = posterior.factor.shape[1]
+    each = max(draws * (2 * width + 1), width**2, 1)
     size = max(1, min(_ROWS, _NUMBERS // each))
-    return _Roots(new, found, roots, size, f"gradients at {len(at)} draws, {how}")
+    return _Roots(new, posterior, roots, size, f"gradients at {draws} draws, {how}")
 
 
 #: From a chunk of rows, blocks of scores (n, s, d), whose squares add up to the rows' information.
@@ -366,7 +401,7 @@ class _Gradients:
 def _summed(gradients: _Gradients) -> tuple[_Scores, str]:
     """Scores of all values of an outcome that is a whole number between declared bounds."""
     new = gradients.new
-    bounds = limits(new.program, new.unknown[0], new.some) if len(new.unknown) == 1 else None
+    bounds = limits(new, new.unknown[0]) if len(new.unknown) == 1 else None
     if bounds is None or not 0 <= bounds[1] - bounds[0] < _VALUES:
         raise OptionError(
             f"the outcomes {', '.join(new.unknown)} are unknown, and the likelihood is no "

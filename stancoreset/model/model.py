@@ -1018,7 +1018,8 @@ class CoresetModel(Closing):
         rows : mapping, path or Table
             As for `fit`, with or without outcomes; all other data that are missing are those of the
             fit. Rows of a `stancoreset.Table` may stay on disk. Weights count equal rows, so that
-            ``model.information(fit.data, fit)`` scores the coreset's rows as they are weighted.
+            ``model.information(fit.data, fit)`` scores the coreset's rows as they are weighted. The
+            cells of a wide table are scored row by row; `Regression.rows` makes rows of a table.
         fit : CoresetFit, ArviZ container, cmdstanpy fit or dict of arrays
             The posterior. A fit whose verdict is ``"corrected"`` contributes its resampled draws.
         replicated : mapping of str to str, optional

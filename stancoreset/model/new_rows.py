@@ -35,13 +35,15 @@ class NewRows:
     """Rows as data of the weighted program; `unknown` names the outcomes that they lack.
 
     `outcomes` are those that the author's program names; where it names none, because it writes a
-    density out, a variable that is missing may be one.
+    density out, a variable that is missing may be one. `tables` are the declarations of tables
+    whose cells are unknown outcomes, by the cells' name.
     """
 
     program: WeightedProgram = field(repr=False)
     data: StanData = field(repr=False)
     unknown: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
+    tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -104,9 +106,12 @@ def read_new_rows(
         except (DataError, OptionError) as error:
             raise type(error)(f"rows: {error}") from error
         if program.counted or program.table is not None:  # what the user gives becomes a table
-            data = session.adopted.complete(program.check(raw), session.engine)
+            tables = _unknown_cells(program, original, raw)
+            stand_ins = {table.name: _filled(table, raw) for table in tables.values()}
+            checked = program.check({**raw, **stand_ins})
+            data = session.adopted.complete(checked, session.engine)
             session.choose_coordinates(data)
-            return NewRows(program, data, (), unseen)
+            return NewRows(program, data, tuple(tables), (*unseen, *tables), tables)
         data, unknown = _completed(program, raw, known, unseen)
     else:
         data, unknown = _opened(session, rows, known, unseen, fit)
@@ -138,7 +143,7 @@ def _completed(
     lacking = [name for name in carried if name not in raw and name not in absent]
     predictors = [name for name in lacking if name not in unseen]
     if predictors and (unseen or len(lacking) > 1 or not _is_single(program, lacking[0])):
-        raise _lacking(program, predictors, unseen)
+        raise _lacking(program, predictors, unseen, raw)
     raw = {**_shared(program, known), **{n: known[n] for n in absent}, **raw}
     if program.obs not in raw:
         raw |= dict.fromkeys((program.obs, *program.shared), _length(program, raw, carried))
@@ -152,14 +157,26 @@ def _completed(
     return program.check(raw), tuple(lacking)
 
 
-def _lacking(program: WeightedProgram, lacking: Sequence[str], unseen: Sequence[str]) -> DataError:
+def _lacking(
+    program: WeightedProgram,
+    lacking: Sequence[str],
+    unseen: Sequence[str],
+    given: Iterable[str] = (),
+) -> DataError:
     carried = [n for n in program.rows if n not in program.frozen and n not in unseen]
     said = f"outcomes ({', '.join(unseen)}) only if known"
     if not unseen:
         said = "its outcome, if that is known (replicated= names one that is not)"
+    others = [name for name in given if name not in {d.name for d in program.program.data}]
+    hint = ""
+    if others:
+        hint = (
+            f"; {', '.join(others[:5])} are no data of the program: for columns of a table, "
+            f"stancoreset.Table(table, columns={{{lacking[0]!r}: {others[:5]}}})"
+        )
     return DataError(
         f"the rows lack {', '.join(lacking)}; expected every predictor of the program "
-        f"({', '.join(carried)}), and {said}"
+        f"({', '.join(carried)}), and {said}{hint}"
     )
 
 
@@ -208,11 +225,36 @@ def _valid(declared: Any, known: StanData) -> float:
     return lower + 1 if lower is not None else upper - 1 if upper is not None else 0
 
 
-def limits(program: WeightedProgram, name: str, data: StanData) -> tuple[int, int] | None:
+def _unknown_cells(
+    program: WeightedProgram, original: StanProgram, raw: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Declarations of tables that the data lack and that are outcomes, by their cells' names."""
+    sizes: set[str] = set().union(*program.counted.values())
+    if not sizes <= raw.keys():
+        return {}
+    lacking = [d for d in original.data if len(d.size.dims) == 2 and d.name not in raw]
+    known = outcomes(original, [d.name for d in lacking])
+    return {
+        cells: declared
+        for declared in lacking
+        for cells in program.rows
+        if declared.name in known and cells.startswith(f"{declared.name}_cell")
+    }
+
+
+def _filled(table: Any, raw: Mapping[str, Any]) -> Any:
+    """A table of values within the declared bounds."""
+    shape = tuple(evaluate_int(Scope(raw, ()), size) for size in table.size.dims)
+    return np.full(shape, _valid(table, raw), dtype=int if table.type.base == "int" else float)
+
+
+def limits(new: NewRows, name: str) -> tuple[int, int] | None:
     """Smallest and largest value of an integer with one value a row, if both are declared."""
-    declared = next(d for d in program.program.data if d.name == name)
+    program, data = new.program, new.some
+    own = next(d for d in program.program.data if d.name == name)
+    declared, axes = (new.tables[name], 2) if name in new.tables else (own, 1)
     bounds, scope = declared.constraint, Scope(data, program.program.tree.transformed_data)
-    if declared.type.base != "int" or len(declared.size.dims) > 1 or bounds.kind != "bounds":
+    if declared.type.base != "int" or len(declared.size.dims) > axes or bounds.kind != "bounds":
         return None
     if bounds.lower is None or bounds.upper is None:
         return None

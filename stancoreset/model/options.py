@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from stancoreset.engines import NUTS, Metric
-from stancoreset.model.plan import ProjectionName, Selection
+from stancoreset.model.plan import Candidates, ProjectionName, Selection
 from stancoreset.progress import Stages
 
 __all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "SampleOptions"]
@@ -92,4 +92,4 @@ class FitOptions(MergeOptions, total=False):
 
     projection: ProjectionName | None
     draws: int | None
-    candidates: int | None
+    candidates: Candidates | None

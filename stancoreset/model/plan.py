@@ -38,12 +38,15 @@ from stancoreset.stan import Labels
 
 __all__ = [
     "BEYOND",
+    "BY_CHANCE",
     "GAUSSIAN",
     "HELDOUT_DRAWS",
     "HERMITE",
+    "KERNEL",
     "MERGE_SIZE",
     "PROJECTIONS",
     "TAYLOR",
+    "Candidates",
     "Method",
     "Plan",
     "ProjectionName",
@@ -84,8 +87,14 @@ ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor", "hermite"]
 GAUSSIAN = "gaussian"
 #: Selection algorithms on a projection, the best of several, those in the loop, and none.
 Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName, "gaussian"]
+#: Methods that draw rows at random, for which candidates must be equally likely.
+BY_CHANCE = ("uniform", "importance")
 #: Rows of a coreset.
 Size: TypeAlias = int | Literal["auto"]
+#: Candidates that stand for all rows whatever the reference.
+KERNEL = "kernel"
+#: Candidate rows: their number, or the way to choose them.
+Candidates: TypeAlias = int | Literal["kernel"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +117,12 @@ class Selection:
         Number of reference draws S for selection; default: five times the size, at least 250; a
         Laplace fit's are doubled until the held-out error stops improving, up to 2,000. With
         the model in the loop: draws of each coreset posterior.
-    candidates : int, optional
-        Number of candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
-        min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for.
+    candidates : int or "kernel", optional
+        Number of random candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
+        min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for. ``"kernel"``:
+        max(1,000, 2·size) rows whose moments and kernel means are those of all rows, for a
+        reference that is poor, or none; see `stancoreset.selection.thinning`. Of rows on disk they
+        are chosen among the random sample in memory.
 
     Raises
     ------
@@ -139,17 +151,37 @@ class Selection:
         without="use rows alone, without the quadratic that completes them to second order",
     )
     draws: int | None = option(None, "number of reference draws; default: automatic", least=2)
-    candidates: int | None = option(
-        None, "candidate rows; default: max(20000, 50 K), fewer for hermite", least=1
+    candidates: Candidates | None = option(
+        None,
+        "number of random candidate rows; default: max(20000, 50 K), fewer for hermite; kernel: "
+        "1,000 or more that stand for all rows, whatever the reference",
+        least=1,
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        given = self.candidates
+        number = is_whole(given) and int(given) >= 1  # type: ignore[arg-type]
+        if not (given is None or number or (isinstance(given, str) and given == KERNEL)):
+            raise OptionError(
+                f"candidates is {shown(given)}, expected a whole number of at least 1, or "
+                f"{KERNEL!r}"
+            )
         if self.projection in BEYOND and not self.control_variate:
             raise OptionError(
                 f"projection is {self.projection!r}, which leaves the second order to the control "
                 "variate, but control_variate is False; use projection='loglik'"
             )
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether the candidates stand for all rows, whatever the reference."""
+        return isinstance(self.candidates, str)
+
+    @property
+    def number(self) -> int | None:
+        """The number of candidates, if it was given."""
+        return None if isinstance(self.candidates, str) else self.candidates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +339,11 @@ class Plan:
             self._require_gaussian()
             return
         projection, control = self.selection.projection, self.selection.control_variate
+        if self.selection.by_kernel and self.method in BY_CHANCE:
+            raise OptionError(
+                f"candidates is {KERNEL!r}, but method {self.method!r} draws rows at random, each "
+                "from all rows; leave candidates out, or use another method"
+            )
         if self.method == "auto":
             if not control or projection not in (None, *BEYOND) or self.options:
                 raise OptionError(

@@ -14,11 +14,11 @@ import numpy as np
 
 from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines import Float, StanData
-from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.errors import DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.quantities import bind_original, known_quantities
 from stancoreset.model.session import Session
-from stancoreset.posterior import Loo, leave_one_out
+from stancoreset.posterior import Loo, leave_one_out, refuse_rejected
 from stancoreset.posterior.arviz import (
     Container,
     add_group,
@@ -265,12 +265,7 @@ def generated_quantities(
 
 def _container(posterior: Any) -> Container:
     if isinstance(posterior, CoresetFit):
-        if posterior.certificate.verdict == "rejected":
-            raise CertificateError(
-                "the fit was rejected: its draws do not represent the full posterior, so LOO and "
-                "predictive checks of them do not judge the model; use a larger size= or another "
-                "reference= (fit.posterior can be passed, at your own risk)"
-            )
+        refuse_rejected(posterior, "LOO and predictive checks of them do not judge the model")
         return posterior.corrected()
     if not is_container(posterior):
         raise DataError(

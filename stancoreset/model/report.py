@@ -70,7 +70,7 @@ FILES = {
     "report.html": "this report with pictures, one page that needs no other file",
     "report.md": "this report as text",
     "report.json": "this report as values, for scripts",
-    "coreset.csv": "the rows, numbered from 0, their weights and their data",
+    "coreset.csv": "the rows from 0, their weights, what each tells in nats, and their data",
     "coreset.json": "how they were selected",
     "coreset.npz": "the quadratic that completes them",
     "model.stan": "the Stan program",

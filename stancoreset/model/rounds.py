@@ -193,6 +193,8 @@ class Rounds:
         elif attempts or change.reference != reference_name(asked.reference):
             settings["reference"] = change.reference
         chosen = {n: settings.pop(n) for n in ("draws", "candidates") if n in settings}
+        if asked.selection.by_kernel:
+            chosen.pop("candidates", None)  # their number follows from the size
         return replace(asked, selection=replace(asked.selection, **chosen), **settings)
 
     def _keeps_metric(self, attempts: Sequence[Attempt]) -> bool:
@@ -262,9 +264,7 @@ class Rounds:
         best = _best(attempts)
         assert best.coreset is not None  # only those grow
         session, checked = self.pipeline.session, self.pipeline.checked
-        candidates = plan.selection.candidates or default_candidates(
-            session.program.n_obs(checked), 0
-        )
+        candidates = plan.selection.number or default_candidates(session.program.n_obs(checked), 0)
         count = max(1, candidates // _INFLUENTIAL)
         return influential_rows(session, checked, best.coreset, best.reference.draws, count)
 
@@ -275,7 +275,7 @@ class Rounds:
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:
             return next_gaussian(rounds, plan.max_rounds, _room(attempts[-1].posterior))
-        candidates = plan.selection.candidates or default_candidates(full.n_obs, rounds[-1].size)
+        candidates = plan.selection.number or default_candidates(full.n_obs, rounds[-1].size)
         room = _room(attempts[-1].posterior)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
         # Selection in the loop uses no reference that could be replaced.

@@ -65,6 +65,7 @@ from stancoreset.selection import (
     Expansion,
     control_variate,
     expand,
+    kernel_rows,
     no_expectation,
 )
 from stancoreset.stan import (
@@ -434,9 +435,11 @@ class Session:
         extra: np.ndarray | None = None,
         *,
         different: bool = False,
+        by_kernel: bool = False,
     ) -> tuple[np.ndarray, RowModel]:
         """A random pool of candidate rows, with some `extra` ones, bound to the whole program.
 
+        It is chosen so that it stands for all rows if `by_kernel` is set; see `kernel_rows`.
         With `different`, one of several equal rows is enough, because its weight can stand for all
         of them; methods that draw rows at random need every copy.
         """
@@ -444,6 +447,10 @@ class Session:
         if candidates < 1:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
         count = min(candidates, n_obs)
+        if by_kernel:
+            rows = self._standing(checked, count, seed)
+            rows = rows if extra is None else np.union1d(rows, extra)
+            return rows, self.bind_rows(checked, rows)
         rng = np.random.default_rng([seed, 7])
         # For rows on disk: the random sample in memory, if it is large enough.
         sampled = checked.sample_rows if isinstance(checked, StoredRows) else ()
@@ -455,6 +462,14 @@ class Session:
         if extra is not None:
             rows = np.union1d(rows, extra)
         return rows, self.bind_rows(checked, rows)
+
+    def _standing(self, checked: StanData, count: int, seed: int) -> np.ndarray:
+        """Numbers of rows that stand for all, or for the sample of those on disk."""
+        if isinstance(checked, StoredRows):
+            return np.sort(checked.sample_rows[self._standing(checked.sample, count, seed)])
+        values = rows_of(self.program, checked)
+        weights = values.pop(self.program.weights)
+        return kernel_rows(values, count, weights=weights / weights.sum(), seed=seed)
 
     def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
         """Bind the whole program, or an equal GLM, to some rows without weights."""

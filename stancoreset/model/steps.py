@@ -17,10 +17,18 @@ import numpy as np
 from stancoreset.engines import NUTS, Float, RowModel, SampleResult, StanData, show_covariance
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
-from stancoreset.model.controlled import BY_CHANCE, ControlledSelection, require_equal
+from stancoreset.model.controlled import ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import select_in_the_loop
-from stancoreset.model.plan import HELDOUT_DRAWS, HERMITE, TAYLOR, Plan, is_in_the_loop
+from stancoreset.model.information import worth
+from stancoreset.model.plan import (
+    BY_CHANCE,
+    HELDOUT_DRAWS,
+    HERMITE,
+    TAYLOR,
+    Plan,
+    is_in_the_loop,
+)
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.refinement import Change, Round
 from stancoreset.model.session import Session
@@ -65,11 +73,15 @@ _TRIES, _BETTER = 2, 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
+# Candidates that stand for all rows.
+_KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
 _FEWEST = 1_000
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
+# Log densities of rows that their information may cost, as a share of the certificate's.
+_INFORMATION_SHARE = 0.005
 # Methods in whose place rows are selected group by group.
 _BY_GROUP = ("auto", "pursuit")
 # Target acceptance of chains that know a dense metric, and whose posterior has funnels: on real
@@ -212,11 +224,31 @@ class Pipeline:
             require_equal(session, self.checked, coreset, reference.draws[:3], seen)
         return replace(
             coreset,
+            information=self._information(view, coreset),
             rows=session.program.rows,
             obs=session.program.obs,
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
+
+    def _information(self, view: View, coreset: Coreset) -> Float | None:
+        """What each row tells, if that costs a small share of what any fit costs.
+
+        Programs that are no generalised linear model need gradients of the coreset's rows. They may
+        take half a percent of the certificate's log densities, on an engine in this process.
+        """
+        whole = view.session.likelihood is view.session
+        if not whole or len(view.reference.param_names) > MANY:
+            return None
+        few = _INFORMATION_SHARE * CERTIFIED_DRAWS * view.full.n_obs
+        with self.stages("select"):
+            return worth(
+                view.session,
+                self.session.rows(self.checked, coreset),
+                view.full.glm,
+                view.reference.draws,
+                few if view.session.engine.in_process else 0.0,
+            )
 
     def _keep(self, step: str, value: Any) -> None:
         """Write a finished step to the folder, if there is one."""
@@ -352,9 +384,12 @@ class Pipeline:
     def _pool(self, view: View, count: int, series: AllRows | None) -> tuple[np.ndarray, RowModel]:
         """Candidates: random ones, likelier the larger their remainders if their series are known.
 
-        Methods that draw rows by chance need candidates that are equally likely.
+        The user may ask for rows that stand for all, whatever is known of the posterior. Methods
+        that draw rows by chance need candidates that are equally likely.
         """
         plan, session = self.plan, view.session
+        if plan.selection.by_kernel:
+            return session.pool(self.checked, count, plan.seed, self.extra, by_kernel=True)
         numbers = view.full.row_numbers
         if series is not None and numbers is not None and plan.method not in BY_CHANCE:
             rows = numbers[series.candidates(count, plan.seed)]
@@ -413,6 +448,7 @@ class Pipeline:
                 plan.method,
                 draws=plan.selection.draws,
                 candidates=self._candidates(full),
+                by_kernel=plan.selection.by_kernel,
                 seed=plan.seed,
                 progress=tick,
                 **plan.options,
@@ -452,13 +488,14 @@ class Pipeline:
 
     def _candidates(self, full: FullData, gap: float = np.inf, *, few: bool = False) -> int:
         """Number of candidates; few are enough for the little that a good quadratic leaves."""
-        plan = self.plan
+        plan, auto = self.plan, isinstance(self.plan.size, str)
+        if plan.selection.by_kernel:
+            return min(full.n_obs, _KERNEL if auto else max(_KERNEL, 2 * int(plan.size)))
         if few and plan.selection.candidates is None:
-            auto = isinstance(plan.size, str)
             return min(full.n_obs, _FEWEST if auto else max(MAX_CANDIDATES, 2 * int(plan.size)))
-        if plan.selection.candidates is None and isinstance(plan.size, str) and gap <= _SMALL_GAP:
+        if plan.selection.candidates is None and auto and gap <= _SMALL_GAP:
             return min(full.n_obs, _FEW_CANDIDATES)
-        return plan.selection.candidates or default_candidates(full.n_obs, plan.size)
+        return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
     def near(self, reference: Reference) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known."""

@@ -19,7 +19,12 @@ from stancoreset.posterior.certificate import (
     percent,
 )
 from stancoreset.posterior.comparison import compare, summarise, weighted_quantiles
-from stancoreset.posterior.corrected import corrected_posterior, systematic_resample, taken_draws
+from stancoreset.posterior.corrected import (
+    corrected_posterior,
+    refuse_rejected,
+    systematic_resample,
+    taken_draws,
+)
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
@@ -53,6 +58,7 @@ __all__ = [
     "percent",
     "picture",
     "read_posteriors",
+    "refuse_rejected",
     "summarise",
     "systematic_resample",
     "taken_draws",

@@ -17,7 +17,19 @@ from stancoreset.posterior.named import WEIGHT
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["corrected_posterior", "systematic_resample", "taken_draws"]
+__all__ = ["corrected_posterior", "refuse_rejected", "systematic_resample", "taken_draws"]
+
+
+def refuse_rejected(posterior: Any, so: str) -> None:
+    """Raise a `CertificateError` if this is a fit whose verdict is ``"rejected"``.
+
+    `so` says what its draws are no good for.
+    """
+    if getattr(getattr(posterior, "certificate", None), "verdict", None) == "rejected":
+        raise CertificateError(
+            f"the fit was rejected: its draws do not represent the full posterior, so {so}; use a "
+            "larger size= or another reference= (fit.posterior can be passed, at your own risk)"
+        )
 
 
 def corrected_posterior(

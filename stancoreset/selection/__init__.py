@@ -33,7 +33,7 @@ from stancoreset.selection.projection import (
     project,
 )
 from stancoreset.selection.taylor import PENALTIES, TaylorProjection, extend_taylor, project_taylor
-from stancoreset.selection.thinning import Thinned, thin
+from stancoreset.selection.thinning import Thinned, kernel_rows, thin
 from stancoreset.selection.union import joined_controls, merge
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "greedy_design",
     "heldout_error",
     "joined_controls",
+    "kernel_rows",
     "merge",
     "no_expectation",
     "project",

@@ -33,6 +33,8 @@ Remainder: TypeAlias = TaylorProjection | HermiteProjection
 
 # Columns of every table of a coreset.
 _ROW, _WEIGHT = "row", "weight"
+# A column of those that know it.
+_INFORMATION = "information"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ class Coreset:
     columns : dict of str to ndarray
         The rows' data, (k,) each, by Stan's names (``y``, ``x[1]``), as `row_columns` makes them;
         empty if unknown.
+    information : ndarray, shape (k,), or None
+        What each row, as often as its weight says, tells about the posterior: the expected fall of
+        the entropy, in nats, if it were observed once more, under the reference of the selection;
+        see `stancoreset.CoresetModel.information`. None if it was not computed.
     """
 
     indices: NDArray[np.int64] = field(repr=False)
@@ -90,6 +96,7 @@ class Coreset:
     control: ControlVariate | None = None
     sizes: tuple[int, ...] = field(default=(), repr=False)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
+    information: Float | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         completed = "" if self.control is None else ", completed by a quadratic"
@@ -138,12 +145,16 @@ class Coreset:
     def to_frame(self) -> pd.DataFrame:
         """A table with one line per row: ``row`` (from 0), ``weight``, and the row's data.
 
-        A data variable that is itself called ``row`` or ``weight`` stands as ``data.row``.
+        ``information`` stands before the data, if it is known. A data variable that is itself
+        called ``row``, ``weight`` or ``information`` stands as ``data.row``.
         """
         import pandas as pd
 
         own = {_ROW: self.indices, _WEIGHT: self.weights}
-        data = {f"data.{n}" if n in own else n: value for n, value in self.columns.items()}
+        if self.information is not None:
+            own[_INFORMATION] = self.information
+        taken = (_ROW, _WEIGHT, _INFORMATION)
+        data = {f"data.{n}" if n in taken else n: value for n, value in self.columns.items()}
         return pd.DataFrame({**own, **data})
 
     def subset(self, data: StanData) -> dict[str, Any]:
@@ -200,7 +211,7 @@ class Coreset:
 
     def describe(self) -> dict[str, Any]:
         """Everything except rows and weights, as plain values for JSON."""
-        apart = ("indices", "weights", "columns")
+        apart = ("indices", "weights", "columns", "information")
         return {
             "size": self.size,
             **{name: value for name, value in vars(self).items() if name not in apart},
@@ -227,7 +238,8 @@ class Coreset:
             with reading(path, DataError):
                 table = read_numbers(path)
                 indices, weights = table[_ROW].to_numpy(), table[_WEIGHT].to_numpy(np.float64)
-                data = table.drop(columns=[_ROW, _WEIGHT])
+                told = table[_INFORMATION].to_numpy(np.float64) if _INFORMATION in table else None
+                data = table.drop(columns=[_ROW, _WEIGHT, _INFORMATION], errors="ignore")
                 columns = {str(name).removeprefix("data."): data[name].to_numpy() for name in data}
             with reading(beside, DataError):
                 about = json.loads(beside.read_text(encoding="utf-8"))
@@ -236,7 +248,8 @@ class Coreset:
                 about |= {"trace": tuple(about["trace"]), "sizes": tuple(about.get("sizes", ()))}
                 if control is not None:
                     about["control"] = ControlVariate.load(path.with_suffix(".npz"))
-                coreset = cls(indices=indices, weights=weights, columns=columns, **about)
+                about |= {"columns": columns, "information": told}
+                coreset = cls(indices=indices, weights=weights, **about)
                 _require_about(coreset)
             with reading(path, DataError):
                 _require_rows(coreset, size)

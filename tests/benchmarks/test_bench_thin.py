@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from problems import curved_draws
+from problems import KernelMean, curved_draws
 
 import stancoreset as sc
 from stancoreset.posterior import weighted_quantiles
@@ -29,29 +29,20 @@ class Truth:
 
     def __init__(self, x: np.ndarray) -> None:
         self.x, self.mean, self.sd = x, x.mean(axis=0), x.std(axis=0)
-        self.z = (x - self.mean) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T))).T
-        some = self.z[:1000]
-        distance = np.linalg.norm(some[:, None] - some[None], axis=-1)
-        self.length = float(np.median(distance[distance > 0]))
+        self.kernel_mean = KernelMean.of(x)
+        self.z, self.length = self.kernel_mean.z, self.kernel_mean.length
         self.quantiles = np.quantile(x, LEVELS, axis=0)
-        self.squared = self.kernel(self.z, self.z).mean()
-
-    def kernel(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        squares = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
-        return np.exp(-squares / (2 * self.length**2))
 
     def errors(self, indices: np.ndarray, weights: np.ndarray) -> dict[str, float]:
-        y, few = self.x[indices], self.z[indices]
+        y = self.x[indices]
         mean = weights @ y
         sd = np.sqrt(weights @ (y - mean) ** 2)
         found = np.array([weighted_quantiles(column, weights, LEVELS) for column in y.T]).T
-        cross = self.kernel(few, self.z).mean(axis=1)
-        squared = weights @ self.kernel(few, few) @ weights - 2 * weights @ cross + self.squared
         return {
             "mean": float(np.abs((mean - self.mean) / self.sd).max()),
             "sd": float(np.abs(sd / self.sd - 1).max()),
             "quantiles": float(np.sqrt(np.mean(((found - self.quantiles) / self.sd) ** 2))),
-            "mmd": float(np.sqrt(max(squared, 0))),
+            "mmd": self.kernel_mean.mmd(indices, weights),
         }
 
 

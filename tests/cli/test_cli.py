@@ -112,7 +112,7 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     full = json.loads(data_file.read_text())
     predictors = np.asarray(full["X"])
     names = [f"X[{i + 1}]" for i in range(predictors.shape[1])]
-    assert list(rows) == ["row", "weight", "X[1]", *names[1:], "y"]
+    assert list(rows) == ["row", "weight", "information", "X[1]", *names[1:], "y"]
     np.testing.assert_array_equal(rows["y"], np.asarray(full["y"])[rows["row"]])
     np.testing.assert_array_equal(rows[names], predictors[rows["row"]])
     assert sc.load_fit(out).certificate.verdict == "certified"

@@ -60,6 +60,8 @@ def test_nuts_options_out_of_range_are_refused_by_fit_and_sample(
         ("draws", 1),
         ("draws", 99.5),
         ("candidates", 0),
+        ("candidates", "kernels"),
+        ("candidates", 2.5),
         ("max_rounds", 0),
         ("max_rounds", 1.5),
         ("reference", "lapace"),

@@ -14,6 +14,8 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.model.information import worth
+from stancoreset.rows.glm import find_glm
 
 QUICK = {"iter_warmup": 200, "iter_sampling": 500, "chains": 2, "show_progress": False}
 LOGISTIC = LOGISTIC_CODE.replace(
@@ -180,6 +182,35 @@ def test_weights_count_equal_rows(logistic, stan_logistic):
         assert weighed[0] == pytest.approx(once[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("glm", [True, False])
+def test_rows_of_a_coreset_are_worth_what_their_weights_say(logistic, stan_logistic, glm):
+    theta, _ = logistic_draws()
+    y, weights = np.arange(40) % 2, np.random.default_rng(2).gamma(1.0, 20.0, 40)
+    rows = {"N": 40, "D": 3, "X": X, "y": y, "weights": weights}
+    session = (logistic if glm else stan_logistic)._session
+    kernel = None
+    if glm:
+        density, rowwise = session.density(), session.with_log_lik()
+        kernel = find_glm(session.program, density, rowwise, rows).kernel
+    at = theta if glm else theta[np.linspace(0, 1_999, 32).round().astype(int)]
+    eta = Z @ at.T
+    fisher = expit(eta) * expit(-eta) if glm else (y[:, None] - expit(eta)) ** 2
+    expected = brute(theta, (weights * fisher.mean(axis=1))[:, None, None] * outer(Z))
+    found = worth(session, rows, kernel, theta, 40 * 32 * 9)
+    assert np.allclose(found, expected, rtol=0.02 if glm else 1e-5)
+    dear = worth(session, rows, kernel, theta, 40 * 32 * 9 - 1)
+    assert dear is None if not glm else np.array_equal(dear, found)  # a GLM costs nothing
+    assert worth(session, rows, kernel, theta[:5], np.inf) is None  # too few draws
+
+
+@pytest.mark.fit
+def test_a_fits_coreset_says_what_its_rows_tell(logistic, fit):
+    afterwards = logistic.information(fit.data, fit).gain
+    ratio = fit.coreset.information / afterwards
+    assert 0.8 < np.median(ratio) < 1.25
+    assert np.corrcoef(fit.coreset.information, afterwards)[0, 1] > 0.95
+
+
 @pytest.mark.fit
 def test_what_rows_share_comes_from_the_fit(logistic, fit):
     found = logistic.information({"X": X}, fit)
@@ -297,12 +328,18 @@ def test_cells_of_a_table_are_rows():
     draws = {"theta": theta[None, :, :4], "b": theta[None, :, 4:]}
     with sc.CoresetModel(stan_code=CELLS, engine="stanli") as model:
         found = model.information({"P": 4, "I": 3, "y": y}, draws, draws=len(theta))
-        with pytest.raises(DataError, match="'y'"):
-            model.information({"P": 4, "I": 3}, draws)
+        unknown = model.information({"P": 4, "I": 3}, draws, draws=len(theta))
+        chosen = model.design({"P": 4, "I": 3}, draws, 5, draws=len(theta))
+        with pytest.raises(DataError, match="'I'"):
+            model.information({"P": 4}, draws)
     z = np.array([np.eye(7)[p] - np.eye(7)[4 + i] for p in range(4) for i in range(3)])
     squared = ((y.ravel()[:, None] - expit(z @ theta.T)) ** 2).mean(axis=1)
     expected = brute(theta, squared[:, None, None] * outer(z))
-    assert np.allclose(np.sort(found.gain), np.sort(expected), rtol=1e-5)
+    assert np.allclose(found.gain, expected, rtol=1e-5)  # cells row by row
+    fisher = (expit(z @ theta.T) * expit(-z @ theta.T)).mean(axis=1)
+    expected = brute(theta, fisher[:, None, None] * outer(z))
+    assert np.allclose(unknown.gain, expected, rtol=0.02)
+    assert chosen.rows[0] == np.argmax(expected)
 
 
 def test_rows_that_depend_on_all_outcomes_are_refused():

@@ -76,7 +76,7 @@ def test_typed_options_of_methods_are_those_of_all_methods():
         for name, p in inspect.signature(method).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    elsewhere = {"seed", "progress", "sampler", *fit_options()}
+    elsewhere = {"seed", "progress", "sampler", "by_kernel", *fit_options()}
     assert set(MethodOptions.__annotations__) == (of_solvers | of_loop) - elsewhere
 
 

@@ -173,6 +173,19 @@ def test_a_coreset_carries_its_rows_data(parts, tmp_path):
     assert back.describe() == bare.describe()
 
 
+def test_a_coreset_says_what_each_row_tells(parts, tmp_path):
+    bare = select(parts[-1], 25, seed=3)
+    told, own = np.random.default_rng(1).gamma(1.0, size=(2, 25))
+    coreset = replace(bare, information=told, columns={"information": own})
+    assert list(coreset.to_frame()) == ["row", "weight", "information", "data.information"]
+    coreset.save(tmp_path / "coreset.csv")
+    back = Coreset.load(tmp_path / "coreset.csv")
+    np.testing.assert_array_equal(back.information, told)  # to the last bit
+    np.testing.assert_array_equal(back.columns["information"], own)
+    unknown = replace(coreset, information=None)
+    assert list(unknown.to_frame()) == ["row", "weight", "data.information"]
+
+
 def test_a_coreset_of_an_earlier_version_is_read(parts, tmp_path):
     coreset = select(parts[-1], 25, seed=3)
     coreset.save(tmp_path / "coreset.csv")

@@ -8,29 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from problems import curved_draws
+from problems import KernelMean, curved_draws
 from scipy.optimize import minimize, nnls
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, StancoresetError
 from stancoreset.posterior import arviz
-from stancoreset.selection.thinning import feature_map
-
-
-def exact_mmd(x: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> float:
-    """The maximum mean discrepancy by all pairs of whitened draws, no Fourier features."""
-    u = (x - x.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T))).T
-    length = np.median(np.linalg.norm(u[:500, None] - u[None, 500:1000], axis=-1))
-
-    def kernel(a, b):
-        squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
-        return np.exp(-squared / (2 * length**2))
-
-    few = u[indices]
-    cross = kernel(few, u).mean(axis=1)
-    return float(
-        np.sqrt(weights @ kernel(few, few) @ weights - 2 * weights @ cross + kernel(u, u).mean())
-    )
+from stancoreset.selection.solvers import solve
+from stancoreset.selection.thinning import feature_map, kernel_rows
 
 
 def on_simplex(phi: np.ndarray, target: np.ndarray) -> float:
@@ -74,8 +59,9 @@ def test_fifty_of_four_thousand_are_far_better_than_plain_thinning():
     assert off["mmd"] < 0.5 * plain["mmd"]
     assert (off < plain).all()
     every_80th = np.linspace(0, 3999, 50).astype(int)
-    assert exact_mmd(x, thinned.indices, thinned.weights) < 0.5 * exact_mmd(
-        x, every_80th, np.full(50, 1 / 50)
+    exact = KernelMean.of(x)
+    assert exact.mmd(thinned.indices, thinned.weights) < 0.5 * exact.mmd(
+        every_80th, np.full(50, 1 / 50)
     )
 
 
@@ -220,6 +206,17 @@ def test_named_quantities_and_values_are_matched_besides():
     assert off(named) < 0.5 * off(without)
 
 
+def test_functions_may_come_chain_by_chain():
+    x = curved_draws(400)[:, 0].reshape(2, 200)
+    odd = np.stack([np.sin(3 * x), np.abs(x)], axis=-1)
+    ways = (odd, odd.reshape(400, 2))
+    one, other = (sc.thin({"x": x}, 20, functions=["moments", values]) for values in ways)
+    np.testing.assert_array_equal(one.indices, other.indices)
+    np.testing.assert_array_equal(one.weights, other.weights)
+    with pytest.raises(DataError, match=r"shape \(2, 100\), but .* 400 draws \(2 × 200\)"):
+        sc.thin({"x": x}, 20, functions=np.ones((2, 100)))
+
+
 def test_quantiles_as_functions_make_quantiles_better():
     x = curved_draws()
     rows = ["q5", "q50", "q95"]
@@ -334,12 +331,24 @@ X = curved_draws(50)
         (OptionError, "tol is 1, expected", {"tol": 1}),
         (OptionError, "resample is 0", {"size": 5, "resample": 0}),
         (OptionError, "seed is -1", {"size": 5, "seed": -1}),
-        (DataError, "50 draws, but 3 weights", {"size": 5, "weights": np.ones(3)}),
-        (DataError, "not all zero", {"size": 5, "weights": np.zeros(50)}),
+        (
+            DataError,
+            "the posterior has 50 draws, but 3 weights",
+            {"size": 5, "weights": np.ones(3)},
+        ),
+        (
+            DataError,
+            "the weights of the posterior must be .* not all zero",
+            {"size": 5, "weights": np.zeros(50)},
+        ),
         (DataError, "must be finite", {"size": 5, "weights": np.full(50, np.nan)}),
-        (DataError, "7 values, but the posterior has 50", {"size": 5, "functions": np.ones(7)}),
+        (
+            DataError,
+            r"functions has shape \(7,\), but the posterior has 50 draws \(1 × 50\)",
+            {"size": 5, "functions": np.ones(7)},
+        ),
         (DataError, "not finite", {"size": 5, "functions": np.full(50, np.inf)}),
-        (OptionError, "functions name 'mu'", {"size": 5, "functions": "moments+mu"}),
+        (OptionError, "functions names 'mu'", {"size": 5, "functions": "moments+mu"}),
         (OptionError, "functions is", {"size": 5, "functions": []}),
         (OptionError, "functions is 3", {"size": 5, "functions": 3}),
         (StancoresetError, "method='best'", {"size": 5, "method": "best"}),
@@ -372,3 +381,41 @@ def test_a_tolerance_that_cannot_be_met(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 10)
     with pytest.raises(OptionError, match="10 draws have an error"):
         sc.thin(curved_draws(500), tol=1e-4)
+
+
+# Rows of data
+
+
+def test_rows_that_stand_for_all_are_nearer_than_random_ones():
+    """The weights are those that make each nearest; both sets are of one size."""
+    rng = np.random.default_rng(3)
+    group = rng.choice(4, 6_000, p=[0.6, 0.3, 0.08, 0.02])
+    x = rng.standard_t(4, (6_000, 3))
+    rows = {"g": group, "x": x, "none": np.empty(0), "odd": np.full(6_000, np.inf)}
+    even = np.full(6_000, 1 / 6_000)
+    chosen = kernel_rows(rows, 200, weights=even, seed=1)
+    assert 150 <= len(chosen) <= 200
+    assert (np.diff(chosen) > 0).all()
+    assert set(group[chosen]) == {0, 1, 2, 3}
+    values = np.column_stack([x, *(group == level for level in range(4))]).astype(float)
+    features = feature_map(values, even, ("moments", "kernel"), seed=9)  # not those of the choice
+    target = features.expectation()
+
+    def off(places):
+        return solve(features.at(places), target, 50, "pursuit", weights_sum=1.0).relative_error
+
+    others = [np.sort(rng.choice(6_000, len(chosen), replace=False)) for _ in range(4)]
+    assert off(chosen) < 0.8 * min(map(off, others))
+    np.testing.assert_array_equal(kernel_rows(rows, 200, weights=even, seed=1), chosen)
+
+
+def test_rows_that_are_few_or_alike():
+    assert kernel_rows({"x": np.arange(5.0)}, 9, weights=np.full(5, 0.2)).tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+    alike = kernel_rows({"x": np.ones(50)}, 9, weights=np.full(50, 0.02))
+    assert len(set(alike)) == 9

@@ -1,7 +1,8 @@
 """Thinning: a posterior in few weighted draws, whose expectations are those of all draws.
 
 May import the solvers, posterior, engines (to write CmdStan's files) and the ground floor.
-Hands out `thin`, its result `Thinned`, and the feature map.
+Hands out `thin`, its result `Thinned`, the feature map, and `kernel_rows`, which compresses rows of
+data in the same way.
 
 It stands here because it *selects*: draws take the place of rows, functions of the parameters that
 of log likelihoods, and the solvers are the same. Posteriors of every kind are read by the room
@@ -10,7 +11,8 @@ of log likelihoods, and the solvers are the same. Posteriors of every kind are r
 
 from __future__ import annotations
 
+from stancoreset.selection.thinning.compression import kernel_rows
 from stancoreset.selection.thinning.features import Features, feature_map
 from stancoreset.selection.thinning.thinned import Functions, Thinned, thin
 
-__all__ = ["Features", "Functions", "Thinned", "feature_map", "thin"]
+__all__ = ["Features", "Functions", "Thinned", "feature_map", "kernel_rows", "thin"]

@@ -23,12 +23,13 @@ from stancoreset.checks import (
     understood,
 )
 from stancoreset.engines.cmdstan import Chain, write_chain
-from stancoreset.errors import CertificateError, DataError, OptionError
+from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import (
     NamedPosterior,
     arviz,
     common_variables,
     read_posteriors,
+    refuse_rejected,
     systematic_resample,
     taken_draws,
 )
@@ -174,7 +175,8 @@ def thin(
         What is matched: ``moments`` (first and second), ``quantiles`` (19 of every parameter) and
         ``kernel`` (1,000 random Fourier features of a Gaussian kernel on whitened draws), joined
         by ``+``; names of variables, such as generated quantities, whose means and second moments
-        are matched besides; an array of values, (draws,) or (draws, n); or a list of these.
+        are matched besides; an array of values, (draws, …) or (chains, draws, …); or a list of
+        these.
     method
         A selection algorithm of `stancoreset.solvers`.
     tol
@@ -226,7 +228,8 @@ def thin(
     given, container = _read(posterior, weights)
     draws = _matrix(given.dataset, common_variables(given, given, var_names))
     w = np.full(len(draws), 1.0 / len(draws)) if given.weights is None else given.weights
-    parts, extra = _functions(functions, container, len(draws))
+    shape = given.dataset.sizes["chain"], given.dataset.sizes["draw"]
+    parts, extra = _functions(functions, container, shape)
     features = feature_map(draws, w, parts, extra, seed=seed)
     if len(features) == 1:
         raise DataError(
@@ -357,17 +360,15 @@ def _check_options(size: Any, tol: Any, resample: Any, seed: Any) -> None:
 
 def _read(posterior: Any, weights: Any) -> tuple[NamedPosterior, arviz.Container]:
     """The draws with their weights, and the container that they are taken from."""
-    verdict = getattr(getattr(posterior, "certificate", None), "verdict", None)
-    if verdict == "rejected":
-        raise CertificateError(
-            "the fit was rejected, so that its draws stand for no posterior; fit again, or thin "
-            "the coreset's own draws: thin(fit.posterior, …)"
-        )
+    refuse_rejected(posterior, "few of them do not either")
     if isinstance(posterior, np.ndarray):
         posterior = {"x": _columns(posterior)}
-    given = read_posteriors(
-        {_GIVEN: posterior}, weights=None if weights is None else {_GIVEN: weights}
-    )[0]
+    try:
+        given = read_posteriors(
+            {_GIVEN: posterior}, weights=None if weights is None else {_GIVEN: weights}
+        )[0]
+    except DataError as error:  # there is one posterior only
+        raise DataError(str(error).replace(f"posterior {_GIVEN!r}", "the posterior")) from None
     return given, _container(posterior, given.dataset)
 
 
@@ -408,7 +409,7 @@ def _matrix(dataset: xr.Dataset, names: Sequence[str]) -> Float:
 
 
 def _functions(
-    functions: Any, container: arviz.Container, count: int
+    functions: Any, container: arviz.Container, shape: tuple[int, int]
 ) -> tuple[list[str], Float | None]:
     """Names of blocks, and the values (S, n) of other functions."""
     given = [functions] if isinstance(functions, str | np.ndarray) else functions
@@ -419,13 +420,14 @@ def _functions(
     values: list[Float] = []
     for item in items:
         if not isinstance(item, str):
-            values.append(_values("functions", item, count))
+            values.append(_values("an array of functions", item, shape))
             continue
         for name in item.split("+"):
             if name.strip() in PARTS:
                 parts.append(name.strip())
             else:
-                values.append(_values(name.strip(), _variable(container, name.strip()), count))
+                own = _variable(container, name.strip())
+                values.append(_values(f"functions names {name.strip()!r}, which", own, shape))
     if not parts and not values:
         raise OptionError(f"functions is {shown(functions)}, expected one of {', '.join(PARTS)}")
     return parts, np.hstack(values) if values else None
@@ -441,20 +443,26 @@ def _variable(container: arviz.Container, name: str) -> Any:
                 values = group[name].transpose("chain", "draw", ...).to_numpy()
                 return values.reshape(-1, *values.shape[2:])
     raise OptionError(
-        f"functions name {name!r}, expected {', '.join(PARTS)}, or variables of the posterior: "
+        f"functions names {name!r}, expected {', '.join(PARTS)}, or variables of the posterior: "
         f"{arviz.listing(known)}"
     )
 
 
-def _values(name: str, given: Any, count: int) -> Float:
-    values = as_numbers(f"functions: {name!r}", given, "an array (draws, n)", DataError)
-    if len(values) != count:
+def _values(what: str, given: Any, shape: tuple[int, int]) -> Float:
+    """Values (S, n) of functions (S, …), or (chains, draws, …)."""
+    values = as_numbers(what, given, "an array (draws, n)", DataError)
+    chains, draws = shape
+    if values.shape[:2] == shape and len(values) != chains * draws:
+        values = values.reshape(chains * draws, *values.shape[2:])
+    if values.shape[:1] != (chains * draws,):
         raise DataError(
-            f"functions: {name!r} has {len(values)} values, but the posterior has {count} draws"
+            f"{what} has shape {values.shape}, but the posterior has {chains * draws:,} draws "
+            f"({chains} × {draws:,}): expected one value, or one row of values, for each"
         )
-    if not np.isfinite(values).all():
+    bad = int(np.sum(~np.isfinite(values)))
+    if bad:
         raise DataError(
-            f"functions: {name!r} has {int(np.sum(~np.isfinite(values)))} values that are not "
-            "finite, expected finite numbers"
+            f"{what} has {bad:,} values that are not finite of {values.size:,}: leave these draws "
+            "out, or give other functions"
         )
-    return values.reshape(count, -1)
+    return values.reshape(chains * draws, -1)
