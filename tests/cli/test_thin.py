@@ -81,10 +81,17 @@ def test_several_have_a_folder_each(file, draws, tmp_path, capsys):
         ([], "size is None"),
         (["--size", "0"], "size is 0"),
         (["--size", "5", "--method", "best"], "method='best'"),
-        (["--size", "5", "--functions", "moments+nu"], "functions name 'nu'"),
+        (["--size", "5", "--functions", "moments+nu"], "functions names 'nu'"),
         (["--size", "5", "--var-names", "nu"], "no parameter 'nu'"),
     ],
 )
 def test_bad_options(options, words, file, tmp_path, capsys):
     assert main(["thin", str(file), *options, "--out", str(tmp_path / "few")]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_csv_of_draws_is_for_python(tmp_path, capsys):
+    file = tmp_path / "draws.csv"
+    file.write_text("mu\n1.0\n")
+    assert main(["thin", str(file), "--size", "5", "--out", str(tmp_path / "few")]) == 2
+    assert f"{file} is a CSV file; expected the folder of a fit" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from problems import KernelMean, curved_draws
 from scipy.optimize import minimize, nnls
+from scipy.special import log_expit
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, StancoresetError
@@ -407,6 +408,34 @@ def test_rows_that_stand_for_all_are_nearer_than_random_ones():
     others = [np.sort(rng.choice(6_000, len(chosen), replace=False)) for _ in range(4)]
     assert off(chosen) < 0.8 * min(map(off, others))
     np.testing.assert_array_equal(kernel_rows(rows, 200, weights=even, seed=1), chosen)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_rows_that_stand_for_all_are_as_good_candidates_as_all(shift):
+    """A group of 30 rows in 6,000, whatever the reference: random candidates have 2 or 3 of it."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(4, 6_000, p=[0.6, 0.3, 0.095, 0.005])
+    x = np.column_stack([group[:, None] == np.arange(4), rng.normal(size=6_000)]).astype(float)
+    y = rng.random(6_000) < 0.5
+
+    def rowwise(theta):
+        eta = theta @ x.T
+        values = np.where(y, log_expit(eta), log_expit(-eta))
+        return (values - values.mean(axis=0)) / np.sqrt(len(theta))
+
+    sd = 2 / np.sqrt(x.sum(axis=0).clip(30))  # of the posterior, nearly
+    truth, reference = (rng.normal(mean, 1, size=(150, 5)) * sd for mean in (0.0, shift))
+    judged, matched = rowwise(truth), rowwise(reference)
+
+    def off(places):
+        found = solve(matched[:, places], matched.sum(axis=1), 60, "pursuit")
+        left = judged.sum(axis=1) - judged[:, places[found.indices]] @ found.weights
+        return np.linalg.norm(left) / np.linalg.norm(judged.sum(axis=1))
+
+    rows = {"g": group, "x": x[:, 4], "y": y.astype(int)}
+    chosen = kernel_rows(rows, 400, weights=np.full(6_000, 1 / 6_000))
+    assert off(chosen) < 0.01
+    assert off(chosen) < 0.1 * off(rng.choice(6_000, 400, replace=False))
 
 
 def test_rows_that_are_few_or_alike():
