@@ -199,6 +199,8 @@ def worth(
     """
     new = NewRows(session.program, rows)
     with suppress(StancoresetError):  # no fit shall fail for it
+        if kernel is None and budget > 0:  # few rows are not looked at for one
+            kernel = _kernel(session, new)
         if kernel is not None:
             found = _glm_roots(session, new, kernel, psi)
         else:

@@ -17,6 +17,7 @@ from stancoreset.checks import (
     check_path,
     check_seed,
     check_text,
+    check_whole,
     is_whole,
     near_misses,
     shown,
@@ -160,13 +161,11 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        given = self.candidates
-        number = is_whole(given) and int(given) >= 1  # type: ignore[arg-type]
-        if not (given is None or number or (isinstance(given, str) and given == KERNEL)):
-            raise OptionError(
-                f"candidates is {shown(given)}, expected a whole number of at least 1, or "
-                f"{KERNEL!r}"
-            )
+        if not (self.candidates is None or self.by_kernel):
+            try:
+                check_whole("candidates", self.candidates, 1)
+            except OptionError as error:
+                raise OptionError(f"{error}, or {KERNEL!r}") from None
         if self.projection in BEYOND and not self.control_variate:
             raise OptionError(
                 f"projection is {self.projection!r}, which leaves the second order to the control "
@@ -176,7 +175,7 @@ class Selection:
     @property
     def by_kernel(self) -> bool:
         """Whether the candidates stand for all rows, whatever the reference."""
-        return isinstance(self.candidates, str)
+        return isinstance(self.candidates, str) and self.candidates == KERNEL
 
     @property
     def number(self) -> int | None:

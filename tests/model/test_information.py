@@ -77,7 +77,7 @@ def stan_logistic():
 
 @pytest.fixture(scope="module")
 def fit(logistic):
-    data = {k: v for k, v in logistic_data(2_000).items() if not k.endswith("scale")}
+    data = {k: v for k, v in logistic_data(3_000).items() if not k.endswith("scale")}
     return logistic.fit(data, size=40, seed=reseeded(1), max_rounds=1, **QUICK)
 
 
