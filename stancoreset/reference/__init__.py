@@ -12,6 +12,7 @@ from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
+from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "in_dimensions",
     "moments",
     "of_widths",
+    "pathfinder_draws",
     "start_seed",
 ]

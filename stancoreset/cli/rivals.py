@@ -1,0 +1,54 @@
+"""``stancoreset paper rivals``: a coreset against what a user would do instead, in one table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+from stancoreset.errors import OptionError
+from stancoreset.files import atomic_path, make_folder
+
+__all__ = ["ABOUT_RIVALS", "RIVALS", "rivals"]
+
+#: The command's name among the experiments, and what it does.
+RIVALS = "rivals"
+ABOUT_RIVALS = "A coreset against NUTS, Laplace, Pathfinder, HMC-ECS, consensus (three models)"
+
+
+def rivals(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+    """Run the comparison, print its table, write rivals.csv and rivals.md; return the exit code."""
+    from stancoreset.experiments.rivals import Effort, compare_rivals, rivals_table
+
+    for name in ("sizes", "iterations"):
+        if getattr(args, name):
+            raise OptionError(f"{name} is not an option of rivals, whose coresets have their own")
+    quick = {"rows": 2_000, "draws": 100} if args.quick else {}
+    given = {
+        name: getattr(args, name)
+        for name in ("rows", "trials", "draws")
+        if getattr(args, name) is not None
+    }
+    effort = replace(Effort(), **{**quick, **given}).checked()
+    folder = make_folder("out", args.folder)
+    say(f"{ABOUT_RIVALS}: {effort.rows:,} rows")
+
+    def on_record(record: dict[str, Any]) -> None:
+        took = "" if record["wall"] != record["wall"] else f"{record['processor']:8.1f} s"
+        say(f"  {record['model']:<34} {record['method']:<19}{took:>11}  {record['note']}")
+
+    records = compare_rivals(effort, args.seed, args.methods or (), on_record=on_record)
+    table = rivals_table(records)
+    files = [folder / "rivals.csv", folder / "rivals.md"]
+    for file, text in zip(files, (records.to_csv(index=False), table + "\n"), strict=True):
+        with atomic_path(file) as draft:
+            draft.write_text(text, encoding="utf-8")
+    say(f"\nMedians of {effort.trials} trial(s), Monte-Carlo errors in brackets\n\n{table}")
+    say(f"\nWritten: {', '.join(str(path) for path in files)}")
+    if args.json:
+        rows = json.loads(records.to_json(orient="records"))
+        about = {"settings": asdict(effort), "seed": args.seed}
+        print(json.dumps({"experiment": RIVALS, **about, "records": rows}))
+    return 0
