@@ -147,6 +147,7 @@ def _coreset(task: Task) -> Draws:
 def _laplace(task: Task) -> Draws:
     with CoresetModel(stan_code=task.problem.program) as model:
         found = model.reference(task.data, "laplace", draws=PROPOSED, seed=task.seed)
+    assert found.log_q is not None
     log_weights, khat = arviz.psislw(found.log_p - found.log_q)
     note = f"{PROPOSED:,} draws, Pareto k̂ {khat:.2f}"
     return Draws(found.draws[None], np.exp(log_weights), note)
