@@ -108,10 +108,9 @@ class Task:
         flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
         return Draws(self._coordinates.unconstrain(flat).reshape(*shape, -1), note=note)
 
-    @cached_property
-    def rng(self) -> np.random.Generator:
-        """Random numbers that no rival's library draws."""
-        return np.random.default_rng([self.seed, 71])
+    def rng(self, stream: int) -> np.random.Generator:
+        """Random numbers of one rival, which no other's depend on."""
+        return np.random.default_rng([self.seed, stream])
 
 
 def truth(task: Task) -> Moments:
@@ -220,7 +219,7 @@ def _consensus(task: Task) -> Draws:
     compiled = engine.compile(tempered(problem.program, 1 / SHARDS), name=problem.name)
     options = effort.nuts(chains=1) | {"iter_sampling": effort.chains * effort.draws}
     parts: list[dict[str, Float]] = []
-    for rows in np.array_split(task.rng.permutation(effort.rows), SHARDS):
+    for rows in np.array_split(task.rng(71).permutation(effort.rows), SHARDS):
         with compiled.bind(problem.part(task.data, np.sort(rows))) as bound:
             found = bound.sample(seed=task.seed + 1 + len(parts), **options)
             parts.append(bound.constrain(found.unconstrained[0]))
@@ -237,7 +236,7 @@ def _subset(task: Task) -> Draws:
     """As many rows as the coreset has, with weights N/n."""
     if task.coreset is None:
         raise SolverError("the random subset is as large as the coreset, whose fit failed")
-    subset = random_subset(task.effort.rows, task.coreset, task.rng)
+    subset = random_subset(task.effort.rows, task.coreset, task.rng(72))
     with CoresetModel(stan_code=task.problem.program) as model:
         found = model.sample(
             task.data, subset, seed=task.seed, show_progress=False, **task.effort.nuts()

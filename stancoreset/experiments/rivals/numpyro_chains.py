@@ -156,11 +156,18 @@ def _slopes_and_intercept(columns: int) -> tuple[Any, Any]:
     return b, numpyro.sample("Intercept", dist.StudentT(3.0, 0.0, 2.5))
 
 
-def _half_student() -> Any:
-    """A Student-t density above zero, up to its constant 2."""
+def _above(name: str, bound: float, prior: Any, shape: tuple[int, ...] = ()) -> Any:
+    """A parameter with a prior density cut off below a bound, up to its constant.
+
+    A `TruncatedDistribution` of it cannot be drawn from, and numpyro draws where chains start.
+    """
+    import numpyro
     import numpyro.distributions as dist
 
-    return dist.TruncatedDistribution(dist.StudentT(3.0, 0.0, 2.5), low=0.0)
+    support = dist.constraints.greater_than(bound)
+    value = numpyro.sample(name, dist.ImproperUniform(support, (), shape))
+    numpyro.factor(f"{name}_prior", prior.log_prob(value).sum())
+    return value
 
 
 def _logistic(N: int, Kc: int, Xc: Any, Y: Any, subsample: int | None = None) -> None:
@@ -180,7 +187,7 @@ def _groups(
     import numpyro.distributions as dist
 
     b, intercept = _slopes_and_intercept(Kc)
-    sd = numpyro.sample("sd_1", _half_student().expand([M_1]).to_event(1))
+    sd = _above("sd_1", 0.0, dist.StudentT(3.0, 0.0, 2.5), (M_1,))
     z = numpyro.sample("z_1", dist.Normal(0.0, 1.0).expand([M_1, N_1]).to_event(2))
     effects = sd[0] * z[0]
     with numpyro.plate("rows", N, subsample_size=subsample):
@@ -193,13 +200,10 @@ def _groups(
 def _student(N: int, Kc: int, Xc: Any, Y: Any, subsample: int | None = None) -> None:
     import numpyro
     import numpyro.distributions as dist
-    from numpyro.distributions import constraints
 
     b, intercept = _slopes_and_intercept(Kc)
-    sigma = numpyro.sample("sigma", _half_student())
-    # Gamma(2, 0.1) above 1, up to its constant.
-    nu = numpyro.sample("nu", dist.ImproperUniform(constraints.greater_than(1.0), (), ()))
-    numpyro.factor("nu_prior", dist.Gamma(2.0, 0.1).log_prob(nu))
+    sigma = _above("sigma", 0.0, dist.StudentT(3.0, 0.0, 2.5))
+    nu = _above("nu", 1.0, dist.Gamma(2.0, 0.1))
     with numpyro.plate("rows", N, subsample_size=subsample):
         x, y = numpyro.subsample(Xc, event_dim=1), numpyro.subsample(Y, event_dim=0)
         numpyro.sample("Y", dist.StudentT(nu, intercept + x @ b, sigma), obs=y)
