@@ -22,9 +22,12 @@ def rivals(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     """Run the comparison, print its table, write rivals.csv and rivals.md; return the exit code."""
     from stancoreset.experiments.rivals import Effort, compare_rivals, rivals_table
 
-    for name in ("sizes", "iterations"):
-        if getattr(args, name):
-            raise OptionError(f"{name} is not an option of rivals, whose coresets have their own")
+    for name in ("sizes", "iterations", "updates", "data"):
+        if getattr(args, name, None):
+            raise OptionError(
+                f"{name} is not an option of rivals, which simulates its data and fits with the "
+                "defaults; leave it out"
+            )
     quick = {"rows": 2_000, "draws": 100} if args.quick else {}
     given = {
         name: getattr(args, name)
