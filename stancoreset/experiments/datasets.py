@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from stancoreset.checks import check_path
 from stancoreset.errors import DataError
 from stancoreset.experiments.glm import GLM
 
@@ -170,7 +171,7 @@ def house_prices(folder: str | None = None) -> tuple[str, Float, Float]:
 def check_folder(folder: str) -> None:
     """Raise a `DataError` unless a folder holds one of the papers' tables."""
     files = [*(f"{name}.npz" for name in ORIGINALS.values()), "phishing_large.npz", PRICES]
-    if not any((Path(folder) / file).is_file() for file in files):
+    if not any((check_path("data", folder) / file).is_file() for file in files):
         raise DataError(f"the folder {folder} holds none of {', '.join(files)}")
 
 

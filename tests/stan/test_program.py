@@ -128,7 +128,7 @@ def test_declarations() -> None:
 
 
 def test_every_ready_program_meets_the_contract() -> None:
-    assert len(stan_model_names()) == 8
+    assert len(stan_model_names()) == 13
     for name in stan_model_names():
         program = weighted_program(StanProgram.from_file(stan_model_path(name)))
         assert program.obs == "N"
