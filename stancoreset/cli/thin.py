@@ -41,7 +41,11 @@ def add_arguments(
     add("--size", type=int, metavar="K", help="largest number of draws")
     add("--tol", type=float, help="or the error: 0.05 is that of 400 independent draws")
     add("--out", dest="folder", required=True, metavar="DIR", help="folder for the results")
-    add("--method", default="pursuit", help="selection algorithm (pursuit)")
+    add(
+        "--method",
+        default="pursuit",
+        help="selection algorithm: one of fit's, or distribution_iht (pursuit)",
+    )
     add(
         "--functions",
         default="moments+quantiles+kernel",

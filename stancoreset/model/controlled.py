@@ -34,7 +34,6 @@ __all__ = ["AUTO_METHODS", "ControlledSelection", "require_equal"]
 
 #: Candidates of ``method="auto"``, compared by the held-out error of the corrected density.
 AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
-#: Methods that draw rows at random, whatever the penalty.
 # Largest relative difference between Stan's quadratic and ours.
 _TOLERANCE = 1e-6
 

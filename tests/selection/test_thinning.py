@@ -17,6 +17,7 @@ from stancoreset.errors import CertificateError, DataError, OptionError, Stancor
 from stancoreset.posterior import arviz
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.thinning import feature_map, kernel_rows
+from stancoreset.selection.thinning.thresholding import thresholded
 
 
 def on_simplex(phi: np.ndarray, target: np.ndarray) -> float:
@@ -117,6 +118,69 @@ def test_other_solvers(method):
     assert thinned.size <= 40
     assert abs(thinned.weights.sum() - 1) < 1e-12
     assert thinned.report.loc["mmd", "thinned"] < thinned.report.loc["mmd", "plain"]
+
+
+def nearest_on_the_simplex(values):
+    """The projection by a general optimiser."""
+    found = minimize(
+        lambda w: np.sum((w - values) ** 2),
+        np.full(len(values), 1 / len(values)),
+        method="SLSQP",
+        bounds=[(0, None)] * len(values),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        options={"ftol": 1e-15},
+    )
+    return found.x
+
+
+def test_the_paper_s_thresholding_by_enumerated_projections():
+    """Algorithm 1 written once more, with the nearest of all supports' projections."""
+    rng = np.random.default_rng(3)
+    phi = rng.normal(size=(5, 7))
+    target, size, steps = phi @ rng.dirichlet(np.ones(7)), 3, 6
+    sets = [list(one) for one in combinations(range(7), size)]
+
+    def projected(values):
+        found = []
+        for one in sets:
+            w = np.zeros(7)
+            w[one] = nearest_on_the_simplex(values[one])
+            found.append(w)
+        return min(found, key=lambda w: np.sum((w - values) ** 2))
+
+    first = 0.5 / np.linalg.norm(phi, 2) ** 2
+    w, mu, errors = projected(phi.T @ target), first, []
+    for _ in range(steps + 1):
+        errors.append(np.linalg.norm(phi @ w - target))
+        new = projected(w - mu * 2 * phi.T @ (phi @ w - target))
+        mu = 2 * mu if np.array_equal(new > 1e-9, w > 1e-9) else first
+        w = new
+    found = thresholded(phi, target, size, max_iter=steps)
+    expected = np.minimum.accumulate(errors) / np.linalg.norm(target)
+    np.testing.assert_allclose(found.trace, expected, rtol=1e-5)
+
+
+def test_thresholding_of_all_columns_is_least_squares_on_the_simplex():
+    rng = np.random.default_rng(4)
+    phi = rng.normal(size=(6, 9))
+    target = 2 * phi @ rng.dirichlet(np.ones(9))  # outside the hull
+    found = thresholded(phi, target, 9, max_iter=4_000)
+    columns = np.vstack([phi - target[:, None], np.ones(9)])
+    u, _ = nnls(columns, np.append(np.zeros(6), 1.0))
+    least = np.linalg.norm(phi @ (u / u.sum()) - target)
+    error = found.relative_error * np.linalg.norm(target)
+    assert least * (1 - 1e-9) <= error <= 1.001 * least
+    assert abs(found.weights.sum() - 1) <= 1e-12
+
+
+def test_the_paper_s_thresholding_thins():
+    thinned = sc.thin(curved_draws(400, 2), 20, method="distribution_iht")
+    assert thinned.method == "distribution_iht"
+    assert thinned.size <= 20
+    assert abs(thinned.weights.sum() - 1) <= 1e-12
+    assert thinned.error < 1  # a single random draw has 1
+    assert sc.thin(curved_draws(400, 2), 20).error < thinned.error
+    assert sc.thin(curved_draws(400, 2), method="distribution_iht", tol=0.9).error <= 0.9
 
 
 def test_equal_weights():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,7 @@ from stancoreset.selection.thinning.every_set import best_set, few_sets
 from stancoreset.selection.thinning.exchange import exchange
 from stancoreset.selection.thinning.features import PARTS, Features, feature_map
 from stancoreset.selection.thinning.judgement import judged
+from stancoreset.selection.thinning.thresholding import DISTRIBUTION_IHT, thresholded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Functions", "Thinned", "thin"]
 
 Float = NDArray[np.float64]
-#: What `thin` takes as functions, for type checkers.
+#: What `thin` takes as method and as functions, for type checkers.
+ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
 _DEFAULT = "moments+quantiles+kernel"
@@ -148,7 +150,7 @@ def thin(
     *,
     weights: ArrayLike | None = None,
     functions: Functions = _DEFAULT,
-    method: SolverName = "pursuit",
+    method: ThinningMethod = "pursuit",
     tol: float | None = None,
     resample: bool | int = False,
     var_names: Sequence[str] | None = None,
@@ -178,7 +180,8 @@ def thin(
         are matched besides; an array of values, (draws, …) or (chains, draws, …); or a list of
         these.
     method
-        A selection algorithm of `stancoreset.solvers`.
+        A selection algorithm of `stancoreset.solvers`, or ``"distribution_iht"``, the paper's own
+        thresholding, whose errors are many times as large.
     tol
         Stop at the first size whose `error` is at most this: 0.05 is the error of 400 independent
         draws. The sizes tried are 25 % apart.
@@ -224,7 +227,8 @@ def thin(
     """
     began = perf_counter()
     _check_options(size, tol, resample, seed)
-    check_method(method, {})
+    if method != DISTRIBUTION_IHT:
+        check_method(method, {}, others=[DISTRIBUTION_IHT])
     given, container = _read(posterior, weights)
     draws = _matrix(given.dataset, common_variables(given, given, var_names))
     w = np.full(len(draws), 1.0 / len(draws)) if given.weights is None else given.weights
@@ -254,7 +258,7 @@ def _chosen(
     features: Features,
     size: int | None,
     tol: float | None,
-    method: SolverName,
+    method: ThinningMethod,
     resample: bool | int,
     seed: int,
 ) -> tuple[tuple[NDArray[np.int64], Float], float]:
@@ -296,7 +300,7 @@ def _solved(
     target: Float,
     size: int | None,
     tol: float | None,
-    method: SolverName,
+    method: ThinningMethod,
     seed: int,
 ) -> SolverResult:
     """Solve for the size, or for the first of increasing sizes that meets the tolerance."""
@@ -304,20 +308,25 @@ def _solved(
     largest = min(phi.shape[1], _LARGEST if size is None else size)
     goal = 1e-7 if tol is None else tol / scale
     path = _sizes(largest) if tol is not None else [largest]
-    found = solve(
-        phi,
-        target,
-        largest,
-        method,
-        seed,
-        tol=goal,
-        path=path,
-        weights_sum=1.0,
-        reweight=method != "pursuit",
-    )
-    for result in found.path:
-        if result.relative_error <= goal:
-            return result
+    tried: Iterable[SolverResult]
+    if method == DISTRIBUTION_IHT:
+        tried = (thresholded(phi, target, count) for count in path)
+    else:
+        reweight = method != "pursuit"
+        tried = solve(
+            phi,
+            target,
+            largest,
+            method,
+            seed,
+            tol=goal,
+            path=path,
+            weights_sum=1.0,
+            reweight=reweight,
+        ).path
+    for found in tried:
+        if found.relative_error <= goal:
+            return found
     if size is None and largest < phi.shape[1]:
         raise OptionError(
             f"tol is {tol:g}, but {largest} draws have an error of "
