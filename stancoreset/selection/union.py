@@ -81,6 +81,8 @@ def _joined(coresets: Sequence[Coreset]) -> Coreset:
         trace=coresets[0].trace if len(coresets) == 1 else (),
         provenance=_provenance(coresets),
         columns=_columns(coresets),
+        # Each part's is about its own posterior.
+        information=coresets[0].information if len(coresets) == 1 else None,
         control=joined_controls([(c.control, c.n_obs) for c in coresets]),
     )
 
