@@ -417,7 +417,10 @@ def test_a_worker_that_dies_takes_its_children_along(place, monkeypatch):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("start", [["-P", "-m", "stancoreset", "batch"], ["-c", "RUN"]])
+@pytest.mark.parametrize(
+    "start",
+    [["-P", "-m", "stancoreset", "batch"], pytest.param(["-c", "RUN"], marks=pytest.mark.slow)],
+)
 def test_workers_import_nothing_from_the_folder_that_the_batch_is_started_in(place, start):
     """``queue`` is imported by workers; here it would stand for Python's own."""
     bait = f"open({str(place / 'taken')!r}, 'a').write(__name__ + ' ')\n"
@@ -497,7 +500,7 @@ def test_what_a_killed_process_left_is_removed_though_its_number_is_still_taken(
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times):
     """Every kill hits a batch at work: one that has ended before makes way for another."""
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))

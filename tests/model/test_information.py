@@ -132,6 +132,7 @@ def test_probit_rows_are_summed_over():
     assert np.allclose(found.gain, brute(theta, fisher[:, None, None] * outer(rows)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_simulated_outcomes_average_to_the_fisher_information():
     theta = normal_draws(2)
     x = np.linspace(-1, 1, 5)

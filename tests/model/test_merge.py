@@ -293,6 +293,7 @@ def test_a_part_that_was_badly_selected_shows(model, parts):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_tree_of_eight_parts(model):
     """A stream: each part is fitted and forgotten, pairs are merged, and pairs of pairs."""
     data = logistic_data(16_000, seed=5)
