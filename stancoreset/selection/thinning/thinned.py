@@ -227,7 +227,7 @@ def thin(
     """
     began = perf_counter()
     _check_options(size, tol, resample, seed)
-    if method != DISTRIBUTION_IHT:
+    if not (isinstance(method, str) and method == DISTRIBUTION_IHT):
         check_method(method, {}, others=[DISTRIBUTION_IHT])
     given, container = _read(posterior, weights)
     draws = _matrix(given.dataset, common_variables(given, given, var_names))
