@@ -6,10 +6,10 @@ and the picture all follow from the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,15 @@ __all__ = [
     "Settings",
     "Trial",
     "coresets",
+    "followed",
     "measured",
     "run",
     "select",
     "solver_seed",
     "standard_algorithms",
 ]
+
+T = TypeVar("T")
 
 Float = NDArray[np.float64]
 Record = dict[str, Any]
@@ -303,6 +306,16 @@ def measured(
         "seconds": result.seconds,
         **distances(result),
     }
+
+
+def followed(path: Sequence[T], sizes: Iterable[int]) -> Iterator[tuple[int, T]]:
+    """Yield iterations and the values of a path after them; it stays where it ends.
+
+    >>> list(followed([3.0, 2.0], (1, 2, 10)))
+    [(1, 3.0), (2, 2.0), (10, 2.0)]
+    """
+    for iteration in sizes:
+        yield iteration, path[min(iteration, len(path)) - 1]
 
 
 def solver_seed(rng: np.random.Generator) -> int:

@@ -31,6 +31,7 @@ from stancoreset.experiments.base import (
     Record,
     Settings,
     coresets,
+    followed,
     solver_seed,
 )
 from stancoreset.experiments.nycflights import flights
@@ -119,12 +120,12 @@ def _sparse_trial(
             began = perf_counter()
             path = _path(algorithm.label, distance, greedy, size, settings.sizes[-1])
             seconds = took if algorithm.label == "greedy" else perf_counter() - began
-            for iteration in settings.sizes:
+            for iteration, value in followed(path.tolist(), settings.sizes):
                 yield {
                     "dataset": distance.name,
                     "method": algorithm.label,
                     "iteration": iteration,
-                    "gap": path[min(iteration, len(path)) - 1] - optimum,
+                    "gap": value - optimum,
                     "seconds": seconds,
                 }
 

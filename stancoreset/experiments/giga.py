@@ -34,6 +34,7 @@ from stancoreset.experiments.base import (
     Record,
     Settings,
     coresets,
+    followed,
     solver_seed,
 )
 from stancoreset.experiments.closed_forms import exact_projection
@@ -177,12 +178,12 @@ def _bound_trial(
                 errors = solve(phi, phi.sum(axis=1), steps, "giga", seed).trace
             else:
                 errors = bound(constants, steps)
-            for iteration in settings.sizes:
+            for iteration, error in followed(errors.tolist(), settings.sizes):
                 yield {
                     "dataset": dataset,
                     "method": algorithm.label,
                     "iteration": iteration,
-                    "error": float(errors[min(iteration, len(errors)) - 1]),
+                    "error": error,
                     "tau": constants.tau,
                     "epsilon": constants.epsilon,
                     "beta": constants.beta,

@@ -26,7 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import OptionError
-from stancoreset.experiments.base import Algorithm, Experiment, Metric, Record, Settings
+from stancoreset.experiments.base import (
+    Algorithm,
+    Experiment,
+    Metric,
+    Record,
+    Settings,
+    followed,
+)
 from stancoreset.experiments.datasets import LOGISTIC, regression
 from stancoreset.experiments.glm import laplace, projection
 from stancoreset.selection.solvers import printed_iterates
@@ -129,12 +136,12 @@ def _steps(
     }
     for algorithm in algorithms:
         curve = curves[algorithm.label]
-        for iteration in settings.sizes:
+        for iteration, distance in followed(curve.tolist(), settings.sizes):
             yield {
                 "dataset": dataset,
                 "method": algorithm.label,
                 "iteration": iteration,
-                "distance": float(curve[min(iteration, len(curve)) - 1]),
+                "distance": distance,
                 "rho": constants.rho,
             }
 

@@ -37,6 +37,7 @@ from stancoreset.experiments.base import (
     Record,
     Settings,
     coresets,
+    followed,
     select,
     solver_seed,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "RBF",
     "bases",
     "houses",
+    "observations",
     "radial_centres",
     "regression_on",
 ]
@@ -105,11 +107,16 @@ def _exact_trial(
     yield from grown(list(labels), posterior, settings, algorithms, seed, distances)
 
 
+def observations(settings: Settings, rng: np.random.Generator) -> LocationModel:
+    """Draw the mean from the prior, and observations around it."""
+    theta = rng.standard_normal(DIMENSION)
+    return LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+
+
 def _gaussian_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    theta = rng.standard_normal(DIMENSION)
-    model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+    model = observations(settings, rng)
     return _exact_trial(
         model, exact_covariances(model), f"Gaussian, D = {DIMENSION}", settings, algorithms, rng
     )
@@ -141,8 +148,7 @@ def _convergence_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
     """The objective ‖b − Φw‖² after each iteration of thresholding, of others at their ends."""
-    theta = rng.standard_normal(DIMENSION)
-    model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+    model = observations(settings, rng)
     seed, rows = solver_seed(rng), len(model.x)
     phi, target = exact_projection(model.gram(model.posterior(np.ones(rows))))
     size = min(CONVERGED_SIZE, max(1, rows // 3))
@@ -155,12 +161,12 @@ def _convergence_trial(
         objective = np.array([np.sum((target - phi @ dense_weights(result, rows)) ** 2)])
         if algorithm.method in ITERATIVE:
             objective = result.trace**2 * (target @ target)
-        for iteration in settings.sizes:
+        for iteration, value in followed(objective.tolist(), settings.sizes):
             yield {
                 "dataset": f"Gaussian, D = {DIMENSION}, k = {size}",
                 "method": algorithm.label,
                 "iteration": iteration,
-                "objective": float(objective[min(iteration, len(objective)) - 1]),
+                "objective": value,
                 "seconds": result.seconds,
             }
 

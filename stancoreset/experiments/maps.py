@@ -42,7 +42,7 @@ from stancoreset.experiments.in_the_loop import (
     gaussian_draws,
     select_in_the_loop,
 )
-from stancoreset.experiments.linear import DIMENSION, bases, houses, regression_on
+from stancoreset.experiments.linear import DIMENSION, bases, houses, observations, regression_on
 from stancoreset.selection.in_the_loop import CoresetPosterior
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def _ellipse(posterior: Gaussian) -> Float:
 def _gaussian_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    theta = rng.standard_normal(DIMENSION)
-    model = LocationModel(theta + rng.standard_normal((settings.rows, DIMENSION)))
+    model = observations(settings, rng)
     label = f"Gaussian, D = {DIMENSION}"
     loop, seed = exact_covariances(model), solver_seed(rng)
     return _trial(label, model, loop, model.x[:, :2], None, settings, algorithms, seed)

@@ -25,6 +25,7 @@ from stancoreset.experiments.base import (
     Metric,
     Record,
     Settings,
+    followed,
     solver_seed,
 )
 from stancoreset.reference.double_loop import (
@@ -90,7 +91,7 @@ def _trial(
                     f"{dataset}: nats below the best bound",
                     label,
                     settings,
-                    [gaps[min(k, len(gaps)) - 1] for k in settings.sizes],
+                    [gap for _, gap in followed(gaps.tolist(), settings.sizes)],
                     perf_counter() - began,
                 )
 

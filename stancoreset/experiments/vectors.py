@@ -26,6 +26,7 @@ from stancoreset.experiments.base import (
     Metric,
     Record,
     Settings,
+    followed,
     select,
     solver_seed,
     standard_algorithms,
@@ -84,8 +85,8 @@ def _steps(
 
     method = cast(SolverName, algorithm.method)
     solve(phi, target, size, method, seed, callback=note, **algorithm.options)
-    for iteration in settings.sizes:  # an ended algorithm keeps its state
-        yield iteration, *steps[min(iteration, len(steps)) - 1]
+    for iteration, state in followed(steps, settings.sizes):
+        yield iteration, *state
 
 
 EXPERIMENT = Experiment(

@@ -77,6 +77,10 @@ class Effort:
             "iter_sampling": self.draws,
         }
 
+    def numpyro(self) -> dict[str, int]:
+        """Chains, warm-up and draws of numpyro's kernels."""
+        return {"chains": self.chains, "warmup": self.draws, "draws": self.draws}
+
 
 @dataclass
 class Task:
@@ -185,10 +189,8 @@ def _numpyro(task: Task) -> Draws:
     values = numpyro_chains.nuts(
         task.problem.name,
         task.data,
-        chains=effort.chains,
-        warmup=effort.draws,
-        draws=effort.draws,
         seed=task.seed,
+        **effort.numpyro(),
     )
     return task.draws(values, f"{effort.chains} × {effort.draws:,} draws")
 
@@ -199,10 +201,8 @@ def _energy_conserving(task: Task) -> Draws:
         task.problem.name,
         task.data,
         subsample=effort.subsample,
-        chains=effort.chains,
-        warmup=effort.draws,
-        draws=effort.draws,
         seed=task.seed,
+        **effort.numpyro(),
     )
     rows = min(effort.subsample, effort.rows)
     return task.draws(values, f"{effort.chains} × {effort.draws:,} draws, {rows:,} rows a step")

@@ -51,19 +51,14 @@ class Potential(Protocol):
 
 
 @dataclass(frozen=True)
-class Laplace:
-    """t(s) = exp(−|s| / scale) / (2 scale), Stan's ``double_exponential(0, scale)``.
-
-    >>> Laplace(0.5).precision(np.array([4.0]))
-    array([1.])
-    """
+class _Scaled:
+    """A potential of one scale, whose −2 log t(√p) is concave in √p itself."""
 
     scale: Float | float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale of a Laplace potential", self.scale))
-
-    log_concave = True
+        name = f"scale of a {type(self).__name__} potential"
+        object.__setattr__(self, "scale", _positive(name, self.scale))
 
     @property
     def width(self) -> Float:
@@ -72,8 +67,19 @@ class Laplace:
 
     @property
     def offset(self) -> Float:
-        """Zero: −2 log t is linear in √p."""
+        """Zero."""
         return np.zeros_like(self.width)
+
+
+@dataclass(frozen=True)
+class Laplace(_Scaled):
+    """t(s) = exp(−|s| / scale) / (2 scale), Stan's ``double_exponential(0, scale)``.
+
+    >>> Laplace(0.5).precision(np.array([4.0]))
+    array([1.])
+    """
+
+    log_concave = True
 
     def log(self, p: Float) -> Float:
         """log t(√p)."""
@@ -148,7 +154,7 @@ def ard(floor: Float | float) -> Power:
 
 
 @dataclass(frozen=True)
-class Horseshoe:
+class Horseshoe(_Scaled):
     """The horseshoe of a known global scale: s ~ N(0, λ² scale²), λ half-Cauchy.
 
     t(s) = e^x E₁(x) / √(2π³ scale²), x = s² / 2 scale² (Carvalho, Polson & Scott 2010). It is
@@ -158,22 +164,7 @@ class Horseshoe:
     array([ True])
     """
 
-    scale: Float | float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale of a horseshoe potential", self.scale))
-
     log_concave = False
-
-    @property
-    def width(self) -> Float:
-        """Global scale."""
-        return np.asarray(self.scale)
-
-    @property
-    def offset(self) -> Float:
-        """Zero: √p π(p) falls in p."""
-        return np.zeros_like(self.width)
 
     def log(self, p: Float) -> Float:
         """log t(√p)."""
