@@ -57,7 +57,8 @@ _UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
 # Chains stay as they are if they need more than this multiple of their largest length.
 _HOPELESS = 3.0
 # Chains are lengthened again unless their effective size, which is noisy, has fallen below this
-# share of the last one: then they have found a part that shorter chains had missed.
+# share of the last one: then they have found a part that shorter chains had missed. A shortfall
+# within the margin is noise, and a last piece mends it.
 _HELPED = 0.9
 # Own draws are used again only if they have raised the effective sample size by this factor.
 _WORTHWHILE = 1.5
@@ -248,7 +249,8 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     done = sum(r.action == LONGER_CHAINS for r in rounds)
     helps = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
     if last.action == LONGER_CHAINS:  # smaller steps are another sampler, to which nothing compares
-        helps = helps and last.ess_bulk >= _HELPED * rounds[-2].ess_bulk
+        little = last.short and last.longer <= _MARGIN
+        helps = helps and (little or last.ess_bulk >= _HELPED * rounds[-2].ess_bulk)
     if done and not helps:
         return None
     hopeless = last.longer > _HOPELESS * room

@@ -233,17 +233,18 @@ class Certificate:
 
     @property
     def diverged(self) -> bool:
-        """Whether divergent transitions spoil the verdict, alone or with R̂ and length.
+        """Whether divergent transitions spoil the verdict, alone or with R̂, modes and length.
 
         Chains that diverge and disagree are not draws of the coreset posterior, so that their
         weights say nothing about a coreset whose held-out error is small.
         """
         if not _too_many(self.divergences, self.n_transitions):
             return False
-        unmixed = self.rhat > RHAT_MIXED
-        in_reach = self.heldout_error <= HELDOUT_CERTIFIED and not self.unvisited > _UNSEEN
-        astray = unmixed and in_reach
-        return astray or self._spoiled_only_by(True, unmixed, self.longer > 1)
+        unmixed, unseen = self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN
+        astray = unmixed and self.heldout_error <= HELDOUT_CERTIFIED and not unseen
+        # Chains that agree, but not on a mode, do not find it by smaller steps.
+        missed = unmixed and unseen
+        return astray or self._spoiled_only_by(True, unmixed, missed, self.longer > 1)
 
     def _spoiled_only_by(self, *faults: bool) -> bool:
         return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)

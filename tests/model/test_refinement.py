@@ -81,6 +81,7 @@ def test_what_a_certificate_calls_diverged():
     assert certify(weights, 0.01, rhat=1.3, **many).diverged
     assert certify(weights, 0.01, against="sums", **many).diverged
     assert not certify(weights, 0.01, unvisited=0.5, **many).diverged, "no step is small enough"
+    assert certify(weights, 0.01, rhat=1.3, unvisited=0.5, **many).diverged, "arms not entered"
     assert not certify(weights, 0.3, **many).diverged, "its rows are wrong, too"
     uneven = np.random.default_rng(0).standard_normal(1_000)
     assert not certify(uneven, 0.01, **many).diverged, "its weights are wrong, too"
@@ -400,7 +401,11 @@ def test_chains_become_longer_by_what_they_lack_and_only_while_it_helps():
     assert next_change([replace(short, longer=90.0)], 1_000, 10_000, 5, 25.0) is None
     again = replace(short, action=LONGER_CHAINS, ess_bulk=400.0)
     assert next_change([short, again], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
-    assert next_change([short, replace(again, ess_bulk=150.0)], 1_000, 10_000, 5, 25.0) is None
+    fewer = replace(again, ess_bulk=150.0)
+    assert next_change([short, fewer], 1_000, 10_000, 5, 25.0) is None
+    # What lacks little is noise.
+    little = replace(fewer, longer=1.2)
+    assert next_change([short, little], 1_000, 10_000, 5, 25.0).lengthened == pytest.approx(1.5)
     # Chains that disagree do not know how long they would have to be.
     apart = replace(FIRST, unmixed=True, rhat=1.3, longer=500.0, ess_bulk=20.0)
     assert next_change([apart], 1_000, 10_000, 5, 25.0).lengthened == 3

@@ -153,14 +153,15 @@ def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts
 
 
 def test_values_that_are_not_finite_are_told_by_name(counts):
-    """The last group has no rows, and its effect is minus infinity at some of the points."""
-    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = log(mu);")
+    """The last group has no rows, and its effect is not finite where mu is not negative."""
+    code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = log(-mu);")
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read({**counts, "J": 13})
         draws = np.zeros((2, 15))
         with pytest.raises(ControlError, match=r"r\.13.* not finite in 2 of 2 draws"):
             session.seen(data, draws)
         full = session.full_data(data)
+        # The mode of mu is near 0.3.
         with pytest.raises(ControlError, match=r"r\.13"):
             Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
 

@@ -348,7 +348,7 @@ def test_stored_weights_are_applied_again(tmp_path):
     stored = arviz.load(thinned.save(tmp_path / "thinned.nc"))
     table = sc.compare({"all": {"x": x[None]}, "stored": stored})
     assert table.loc["stored", "delta_mean"].max() < 0.02
-    again = sc.thin(stored, 20)
+    again = sc.thin(stored, 30)  # without the weights, 0.14 sd off
     np.testing.assert_allclose(
         again.weights @ x[thinned.indices[again.indices]], x.mean(axis=0), atol=0.06
     )
