@@ -317,6 +317,7 @@ def stamps(work: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_from_python_with_settings_that_changed(place):
     spec = {
         "defaults": {
@@ -349,6 +350,7 @@ def test_from_python_with_settings_that_changed(place):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_few_weighted_draws_are_kept_beside_all(place):
     file = jobs_file(place, f"{DEFAULTS}\n[[jobs]]\nsize = 8\nthinned = [20, 30]\n")
     table = sc.run_batch(file, place / "work")
@@ -547,6 +549,7 @@ def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_job_killed_before_its_report_was_listed_is_finished_again(place):
     text = DEFAULTS + "seed = 1\nmax_rounds = 1\n[[jobs]]\nsize = 10\nname = 'a'\n"
     path, work = jobs_file(place, text), place / "work"
@@ -616,6 +619,7 @@ def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place,
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_where_no_room_is_left_for_the_summary_the_jobs_are_done_all_the_same(place, zygote):
     """The exit code is not that of bad input, of which nothing was run."""
     path = jobs_file(place, DEFAULTS + "[[jobs]]\nsize = [8, 9]\n")
@@ -670,6 +674,7 @@ def same_draws(one: Any, two: Any) -> None:
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_real_processes_go_with_the_batch_and_leave_the_folder_free(place, request):
     """kill -9 of the batch alone: its worker is in the middle of endless sampling."""
     text = DEFAULTS + "seed = 1\nmax_rounds = 1\n[[jobs]]\nsize = 10\n"

@@ -136,6 +136,7 @@ model {
 """
 
 
+@pytest.mark.slow
 def test_correlated_slopes_are_those_of_a_program_by_hand():
     """Its predictor is not centred; LKJ(1) of two effects is a uniform correlation.
 
@@ -181,6 +182,7 @@ def test_the_coreset_posterior_has_the_names_of_levels_and_predictors(tmp_path):
     assert list(again.coords["g"].to_numpy()) == ["p", "q", "u", "v", "w"]
 
 
+@pytest.mark.slow
 def test_effects_of_groups_are_a_known_regression():
     """Of a correlated slope too: the rows' likelihood is evaluated as a matrix product."""
     frame = simulated(11_000, seed=2)

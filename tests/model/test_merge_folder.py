@@ -159,6 +159,7 @@ def test_what_it_was_compared_with_is_still_told_after_reading_it_back(
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     quick = ["--iter-warmup", "200", "--iter-sampling", "800", "--chains", "2", "--no-plots"]
     quick += ["--engine", "stanli", "--size", "20"]

@@ -127,6 +127,7 @@ def test_averaged_gradients_are_those_of_quadrature(model, counts):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_settled_draws_are_draws_of_the_posterior(model, counts):
     """Within Monte-Carlo error of NUTS on all rows of the program as written."""
     session, data = model._session, model.read(counts)
@@ -167,6 +168,7 @@ def test_values_that_are_not_finite_are_told_by_name(counts):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_an_effect_that_is_finite_nowhere_is_no_coordinate(counts):
     """The last group has no rows: the rows are then seen through what effects are computed from."""
     code = NONCENTRED.replace("r = tau * z;", "r = tau * z; r[J] = negative_infinity();")
@@ -202,6 +204,7 @@ INSIDE = NONCENTRED.replace("transformed parameters { vector[J] r = tau * z; }\n
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_effects_that_the_rows_compute_are_certified_in_the_first_round(counts, tmp_path):
     """Against NUTS on all rows of the author's program."""
     with sc.CoresetModel(stan_code=INSIDE, engine="stanli") as one:

@@ -166,6 +166,7 @@ def test_other_likelihoods_are_refused():
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_laplace_prior_ends_certified():
     data = rows(12_000, 10) | {"alpha_scale": 2.0, "beta_scale": 0.02, "weights": np.ones(12_000)}
     with sc.CoresetModel(stan_model_path("sparse_logistic"), engine="stanli") as model:

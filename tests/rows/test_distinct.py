@@ -112,6 +112,7 @@ def test_densities_and_gradients_are_those_of_all_rows(model, monkeypatch, weigh
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_fit_is_the_same_and_says_how_many_rows_differ(model, monkeypatch):
     data, settings = (
         categories(),

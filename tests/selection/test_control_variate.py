@@ -163,6 +163,7 @@ def test_what_cannot_be_covered_is_left_out_and_named():
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_unit_vectors_are_left_to_the_rows():
     """Their coordinates have a length that Stan forgets: with them no fit got through."""
     code = """
@@ -524,6 +525,7 @@ def hierarchical_data(n=3_000, groups=20, seed=0):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_the_first_pass_is_right_where_the_laplace_fit_is_not(tmp_path):
     """Non-centred effects of well-observed groups: the Laplace fit is far off."""
     data = hierarchical_data()
