@@ -148,6 +148,11 @@ class Outcome:
     seed: int
     records: pd.DataFrame = field(repr=False)
 
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The experiment's metrics, but for those that need a package that is not installed."""
+        return tuple(m for m in self.experiment.metrics if m.column in self.records)
+
     def summary(self) -> pd.DataFrame:
         """Median and band over trials, one row per data set, method, size and metric."""
         import pandas as pd
@@ -155,7 +160,7 @@ class Outcome:
         low, high = (q / 100 for q in self.experiment.band)
         keys = ["dataset", "method", self.experiment.x]
         parts = []
-        for metric in self.experiment.metrics:
+        for metric in self.metrics:
             grouped = self.records.groupby(keys, sort=False)[metric.column]
             part = pd.DataFrame(
                 {
@@ -179,7 +184,7 @@ class Outcome:
         wide = shown.pivot(index=["dataset", "method"], columns=["metric", x], values="median")
         order = self.records[["dataset", "method"]].drop_duplicates()
         wide = wide.reindex(list(order.itertuples(index=False, name=None)))
-        return wide[[(m.column, k) for m in self.experiment.metrics for k in chosen]]
+        return wide[[(m.column, k) for m in self.metrics for k in chosen]]
 
 
 def standard_algorithms(settings: Settings) -> list[Algorithm]:

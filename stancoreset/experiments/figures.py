@@ -6,7 +6,8 @@ the picture shows the median alone, and says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from stancoreset.experiments.base import Metric, Outcome
 from stancoreset.posterior.plots import tidy
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BAND_TRIALS", "draw"]
+__all__ = ["BAND_TRIALS", "STYLES", "add_legend", "draw", "shade"]
 
 #: Least number of trials whose percentiles are drawn as a band.
 BAND_TRIALS = 5
@@ -90,7 +91,7 @@ def draw(outcome: Outcome) -> Figure:
     if experiment.picture is not None:
         return experiment.picture(outcome)
     datasets = list(outcome.records["dataset"].unique())
-    metrics = experiment.metrics
+    metrics = outcome.metrics
     # One metric on many data sets is laid out in rows of three.
     if len(metrics) == 1:
         panels = [(d, metrics[0]) for d in datasets]
@@ -112,8 +113,14 @@ def draw(outcome: Outcome) -> Figure:
         ax.set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
-    # Panels may show different algorithms.
-    lines = {str(line.get_label()): line for ax in axes.flat[: len(panels)] for line in ax.lines}
+    add_legend(figure, axes.flat[: len(panels)], outcome)
+    figure.suptitle(experiment.title, fontsize=12)
+    return figure
+
+
+def add_legend(figure: Figure, axes: Iterable[Axes], outcome: Outcome) -> None:
+    """Add what lines and bands are below the panels, which may show different algorithms."""
+    lines = {str(line.get_label()): line for ax in axes for line in ax.lines}
     figure.legend(
         list(lines.values()),
         list(lines),
@@ -122,8 +129,12 @@ def draw(outcome: Outcome) -> Figure:
         frameon=False,
         title=_shown(outcome),
     )
-    figure.suptitle(experiment.title, fontsize=12)
-    return figure
+
+
+def shade(ax: Axes, outcome: Outcome, x: Any, low: Any, high: Any, color: str) -> None:
+    """Draw a band, if there are trials enough for one."""
+    if outcome.settings.trials >= BAND_TRIALS:
+        ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
 def _shown(outcome: Outcome) -> str:
@@ -145,10 +156,7 @@ def _panel(ax: Axes, outcome: Outcome, dataset: str, metric: Metric) -> None:
         values = {q: curve[q].clip(lower=FLOOR) for q in ("median", "low", "high")}
         width = 2.0 if method == "pursuit" else 1.3
         ax.plot(curve[x], values["median"], line, color=color, linewidth=width, label=str(method))
-        if outcome.settings.trials >= BAND_TRIALS:
-            ax.fill_between(
-                curve[x], values["low"], values["high"], color=color, alpha=0.18, linewidth=0
-            )
+        shade(ax, outcome, curve[x], values["low"], values["high"], color)
     if metric.orders:
         ax.set_yscale("log")
     if x in ("iteration", "pass"):

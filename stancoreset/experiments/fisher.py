@@ -6,26 +6,26 @@ Laplace fit, in a projection on S = 500 random features; M is 1 to 1,000. A core
     [E_π ‖Σ_n (w_n − 1) ∇L_n(θ)‖²]^½,
 
 the Fisher distance on draws of NUTS on all rows, divided by that of the uniform subset of the same
-trial and size, and by its time: projection, selection and NUTS on the coreset, divided by the time
-of NUTS on all rows. NUTS runs in Stan, on the ready weighted programs (the paper has Hamiltonian
-Monte Carlo of 15 steps in its figure, NUTS in its appendix). The records also hold the largest
-error of a mean of the coreset's draws in standard deviations.
+trial and size, and by its time: projection, selection and a chain on the coreset, divided by the
+time of a chain on all rows. Chains are Hamiltonian Monte Carlo, as in the paper's figure, NUTS and
+random-walk Metropolis, as in its appendix, see `stancoreset.experiments.samplers`. The records also
+hold the largest error of a mean of each chain in standard deviations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Compiled, SampleResult, resolve_engine
 from stancoreset.experiments.base import (
     Algorithm,
     Experiment,
     Metric,
+    Outcome,
     Record,
     Settings,
     select,
@@ -33,14 +33,17 @@ from stancoreset.experiments.base import (
 )
 from stancoreset.experiments.closed_forms import dense_weights
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression, shown_name
+from stancoreset.experiments.figures import STYLES, add_legend, shade
 from stancoreset.experiments.glm import GLM, fisher_projection, laplace
-from stancoreset.stan import stan_model_path
+from stancoreset.experiments.samplers import samplers
 
-__all__ = ["FISHER", "fisher_distance", "nuts"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FISHER", "draw_distances", "fisher_distance"]
 
 Float = NDArray[np.float64]
 
-PROGRAMS = {"logistic": "logistic", "poisson": "poisson_softplus"}
 #: Draws of NUTS on all rows at which distances are evaluated.
 JUDGED = 200
 
@@ -53,34 +56,6 @@ def _algorithms(settings: Settings) -> list[Algorithm]:
         Algorithm("aiht2", {"max_iter": settings.iterations}),
         Algorithm("pursuit"),
     ]
-
-
-@cache
-def _program(family: str) -> Compiled:
-    path = stan_model_path(PROGRAMS[family])
-    return resolve_engine().compile(path.read_text(), name=path.stem)
-
-
-def nuts(model: GLM, weights: Float, updates: int, seed: int) -> tuple[Float, SampleResult]:
-    """Run one chain of NUTS on the rows with a weight: draws θ (S, D) and the engine's result.
-
-    There are as many iterations of warm-up as `updates`, and twice as many draws.
-    """
-    chosen = np.flatnonzero(weights)
-    z, y = model.z[chosen], model.y[chosen]
-    data = {
-        "N": len(y),
-        "D": z.shape[1] - 1,
-        "X": z[:, :-1],
-        "y": ((y > 0) if model.family == "logistic" else y).astype(np.int64),
-        "weights": weights[chosen],
-        "alpha_scale": 1.0,
-        "beta_scale": 1.0,
-    }
-    with _program(model.family).bind(data, seed=seed) as bound:
-        result = bound.sample(seed=seed, chains=1, iter_warmup=updates, iter_sampling=2 * updates)
-    alpha, beta = (result.variables[name][0] for name in ("alpha", "beta"))
-    return np.column_stack([beta, alpha]), result
 
 
 def fisher_distance(model: GLM, weights: Float, theta: Float) -> float:
@@ -107,7 +82,11 @@ def _records(
     rng: np.random.Generator,
 ) -> Iterator[Record]:
     rows, seed = len(model.y), solver_seed(rng)
-    draws, everything = nuts(model, np.ones(rows), settings.updates, seed)
+    full = {
+        name: sample(model, np.ones(rows), settings.updates, seed)
+        for name, sample in samplers().items()
+    }
+    draws = full["nuts"].draws
     judged = draws[:: -(-len(draws) // JUDGED)]
     mean, sd = draws.mean(axis=0), draws.std(axis=0)
     began = perf_counter()
@@ -122,30 +101,74 @@ def _records(
         needs = 0.0 if algorithm.method == "uniform" else projecting
         for size, result in select(*projected, algorithm, settings.sizes, seed):
             weights = dense_weights(result, rows)
-            own, sampled = nuts(model, weights, settings.updates, seed)
             distance = fisher_distance(model, weights, judged)
-            seconds = needs + result.seconds + sampled.seconds
-            yield {
+            record: Record = {
                 "dataset": dataset,
                 "method": algorithm.label,
                 "size": size,
                 "rows": len(result.indices),
                 "distance": distance,
                 "relative_distance": distance / uniform[size],
-                "mean_error": float(np.max(np.abs(own.mean(axis=0) - mean) / sd)),
-                "seconds": seconds,
-                "relative_seconds": seconds / everything.seconds,
             }
+            for name, sample in samplers().items():
+                own, seconds = sample(model, weights, settings.updates, seed)
+                record |= {
+                    f"{name}_mean_error": float(np.max(np.abs(own.mean(axis=0) - mean) / sd)),
+                    f"{name}_seconds": needs + result.seconds + seconds,
+                    f"{name}_time": (needs + result.seconds + seconds) / full[name].seconds,
+                }
+            yield record
+
+
+def draw_distances(outcome: Outcome) -> Figure:
+    """Draw distances against size and against each sampler's time, a column for each data set."""
+    import matplotlib.pyplot as plt
+
+    distance, *times = outcome.metrics
+    datasets = list(outcome.records["dataset"].unique())
+    wide = outcome.summary().pivot(
+        index=["dataset", "method", "size"], columns="metric", values=["median", "low", "high"]
+    )
+    height, width = 2.2 * (1 + len(times)) + 1.0, max(2.4 * len(datasets), 7.2)
+    figure, axes = plt.subplots(
+        1 + len(times),
+        len(datasets),
+        figsize=(width, height),
+        squeeze=False,
+        sharex="row",
+        sharey="col",
+        layout="constrained",
+    )
+    methods = list(outcome.records["method"].unique())
+    for column, dataset in zip(axes.T, datasets, strict=True):
+        for method in methods:
+            color, line = STYLES[method]
+            curves = wide.loc[dataset, method]
+            error = curves["median", distance.column]
+            abscissae = [curves.index, *(curves["median", time.column] for time in times)]
+            for ax, x in zip(column, abscissae, strict=True):
+                ax.loglog(x, error, line, color=color, marker="o", markersize=2.5, label=method)
+            band = curves["low", distance.column], curves["high", distance.column]
+            shade(column[0], outcome, curves.index, *band, color)
+        column[0].set_title(dataset, fontsize=10)
+    for line_of_axes, label in zip(axes, ("rows, k", *(time.label for time in times)), strict=True):
+        line_of_axes[0].set_ylabel(distance.label, fontsize=8)
+        for ax in line_of_axes:
+            ax.set_xlabel(label, fontsize=8)
+    add_legend(figure, list(axes.flat), outcome)
+    figure.suptitle(outcome.experiment.title, fontsize=12)
+    return figure
 
 
 FISHER = Experiment(
     name="fisher",
-    title="Fisher distance and time of NUTS on coresets",
+    title="Fisher distance and time of MCMC on coresets",
     source="Campbell & Broderick 2018, section 4.3, figure 4",
-    note="four of the six data sets are stand-ins; updates are iterations of NUTS' warm-up, half "
-    "as many as its draws",
+    note="four of the six data sets are stand-ins; updates are a chain's iterations of warm-up, "
+    'half as many as its draws; HMC is run where numpyro is installed (pip install ".[rivals]")',
     trial=_trial,
     algorithms=_algorithms,
+    picture=draw_distances,
     paper=Settings(
         trials=20,
         sizes=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
@@ -156,7 +179,9 @@ FISHER = Experiment(
     quick=Settings(trials=1, sizes=(1, 10, 100, 300), rows=2_000, draws=200, updates=100),
     metrics=(
         Metric("relative_distance", "Fisher distance / random subset's"),
-        Metric("relative_seconds", "seconds / those of all rows"),
+        Metric("nuts_time", "NUTS: time / that of all rows"),
+        Metric("hmc_time", "HMC: time / that of all rows"),
+        Metric("metropolis_time", "Metropolis: time / that of all rows"),
     ),
     band=(25.0, 75.0),
 )

@@ -10,10 +10,11 @@ from scipy.optimize import lsq_linear
 
 from stancoreset.experiments import EXPERIMENTS, Settings, run
 from stancoreset.experiments.closed_forms import Gaussian
-from stancoreset.experiments.fisher import fisher_distance, nuts
+from stancoreset.experiments.fisher import fisher_distance
 from stancoreset.experiments.giga import Geometry, bound, fisher_gram, geometry
 from stancoreset.experiments.glm import GLM, fisher_projection
 from stancoreset.experiments.isometry import best_subset, isometry, restricted_isometry
+from stancoreset.experiments.samplers import random_walk, samplers
 from stancoreset.selection.solvers import printed_iterates, solve
 
 # Restricted isometry, and theorem 1 of Zhang et al. -----------------------------------------
@@ -211,17 +212,35 @@ def test_fisher_distance_by_finite_differences(family):
     assert fisher_distance(model, np.ones(6), theta) == 0.0
 
 
+def test_random_walk_has_a_normal_target():
+    mean, cov = np.array([1.0, -2.0]), np.array([[1.0, 0.6], [0.6, 2.0]])
+    precision, lower = np.linalg.inv(cov), 1.7 * np.linalg.cholesky(cov)
+    states = random_walk(
+        lambda t: float(-0.5 * (t - mean) @ precision @ (t - mean)),
+        mean,
+        lower,
+        40_000,
+        np.random.default_rng(11),
+    )
+    np.testing.assert_allclose(states.mean(axis=0), mean, atol=0.08)
+    np.testing.assert_allclose(np.cov(states.T), cov, atol=0.15)
+    moved = np.mean(np.any(np.diff(states, axis=0) != 0, axis=1))
+    assert 0.25 < moved < 0.5  # of 2.38/√2 sd a step, 0.35 are accepted
+
+
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
-def test_nuts_draws_from_the_weighted_posterior(family):
+@pytest.mark.parametrize("sampler", samplers())
+def test_chains_draw_from_the_weighted_posterior(sampler, family):
     """Against a sum over a grid of the two coefficients."""
     model, weights = plain(family), np.array([2.0, 0.0, 5.0, 1.0, 0.0, 3.0])
-    draws, result = nuts(model, weights, 400, seed=3)
+    draws, seconds = samplers()[sampler](model, weights, 400, 3)
     side = np.linspace(-6, 6, 401)
     grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     log_density = model.log_lik(grid) @ weights - 0.5 * np.sum(grid**2, axis=1)
     density = np.exp(log_density - log_density.max())
     mean = density @ grid / density.sum()
     sd = np.sqrt(density @ (grid - mean) ** 2 / density.sum())
+    assert draws.shape == (800, 2)
     np.testing.assert_allclose((draws.mean(axis=0) - mean) / sd, 0.0, atol=0.3)
     np.testing.assert_allclose(draws.std(axis=0) / sd, 1.0, atol=0.25)
-    assert result.seconds > 0
+    assert seconds > 0
