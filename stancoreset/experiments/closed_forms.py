@@ -12,6 +12,7 @@ many draws.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -154,6 +155,16 @@ class LinearRegression:
     def log_lik(self, theta: Float) -> Float:
         """L_n without its constant at draws α (S, D): an array (S, N)."""
         return -0.5 * (self.y - theta @ self.x.T) ** 2 / self.noise_variance
+
+    @cached_property
+    def _products(self) -> tuple[Float, Float]:
+        return self.x.T @ self.x, self.x.T @ self.y
+
+    def total(self, theta: Float) -> Float:
+        """Σ_n L_n at draws α (S, D), through XᵀX: (S,)."""
+        gram, linear = self._products
+        squares = np.einsum("sd,sd->s", theta @ gram, theta) - 2.0 * theta @ linear
+        return np.asarray(-0.5 * (squares + self.y @ self.y) / self.noise_variance)
 
     def posterior(self, weights: Float) -> Gaussian:
         """Σ_w⁻¹ = I/σ₀² + Xᵀ diag(w) X/σ²,  μ_w = Σ_w (μ₀1/σ₀² + Xᵀ(w∘y)/σ²)."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BAND_TRIALS", "STYLES", "add_legend", "draw", "shade"]
+__all__ = ["BAND_TRIALS", "FLOOR", "STYLES", "add_legend", "draw", "shade"]
 
 #: Least number of trials whose percentiles are drawn as a band.
 BAND_TRIALS = 5
@@ -92,10 +92,10 @@ def draw(outcome: Outcome) -> Figure:
         return experiment.picture(outcome)
     datasets = list(outcome.records["dataset"].unique())
     metrics = outcome.metrics
-    # One metric on many data sets is laid out in rows of three.
+    # One metric on many data sets is laid out in rows of three, or two if that fills the grid.
     if len(metrics) == 1:
         panels = [(d, metrics[0]) for d in datasets]
-        columns = min(3, len(panels))
+        columns = 2 if len(panels) == 4 else min(3, len(panels))
     elif len(datasets) > 3:
         panels = [(d, m) for m in metrics for d in datasets]
         columns = 3
@@ -111,7 +111,7 @@ def draw(outcome: Outcome) -> Figure:
         ax.set_title(dataset, fontsize=10)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    for ax in axes[-1]:
+    for ax in axes.flat[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
         ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
     add_legend(figure, axes.flat[: len(panels)], outcome)
     figure.suptitle(experiment.title, fontsize=12)
@@ -138,12 +138,19 @@ def shade(ax: Axes, outcome: Outcome, x: Any, low: Any, high: Any, color: str) -
 
 
 def _shown(outcome: Outcome) -> str:
-    """What lines and bands are, for the legend."""
+    """What lines and bands are, and where they are cut off, for the legend."""
+    cut = bool((outcome.summary()["median"] < FLOOR).any())
+    return _lines(outcome) + f"; below {FLOOR:g} is rounding, drawn at {FLOOR:g}" * cut
+
+
+def _lines(outcome: Outcome) -> str:
     trials, (low, high) = outcome.settings.trials, outcome.experiment.band
     if trials == 1:
         return "one trial"
     if trials < BAND_TRIALS:
         return f"median of {trials} trials, too few for a band"
+    if (low, high) == (0.0, 100.0):
+        return f"median and range of {trials} trials"
     return f"median and {low:.0f}–{high:.0f} % band of {trials} trials"
 
 
@@ -154,13 +161,23 @@ def _panel(ax: Axes, outcome: Outcome, dataset: str, metric: Metric) -> None:
     for method, curve in shown.groupby("method", sort=False):
         color, line = STYLES.get(str(method), ("#555555", "-."))
         values = {q: curve[q].clip(lower=FLOOR) for q in ("median", "low", "high")}
-        width = 2.0 if method == "pursuit" else 1.3
-        ax.plot(curve[x], values["median"], line, color=color, linewidth=width, label=str(method))
+        # The widest line is the lowest, so that others that coincide with it are seen.
+        width, order = (2.6, 1.9) if method == "pursuit" else (1.3, 2.0)
+        ax.plot(
+            curve[x],
+            values["median"],
+            line,
+            color=color,
+            linewidth=width,
+            zorder=order,
+            label=str(method),
+        )
         shade(ax, outcome, curve[x], values["low"], values["high"], color)
     if metric.orders:
         ax.set_yscale("log")
     if x in ("iteration", "pass"):
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     tidy(ax)
     ax.grid(axis="y", color="0.92", linewidth=0.8)
     ax.set_axisbelow(True)

@@ -33,7 +33,7 @@ from stancoreset.experiments.base import (
 )
 from stancoreset.experiments.closed_forms import dense_weights
 from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression, shown_name
-from stancoreset.experiments.figures import STYLES, add_legend, shade
+from stancoreset.experiments.figures import FLOOR, STYLES, add_legend, shade
 from stancoreset.experiments.glm import GLM, fisher_projection, laplace
 from stancoreset.experiments.samplers import samplers
 
@@ -144,12 +144,13 @@ def draw_distances(outcome: Outcome) -> Figure:
         for method in methods:
             color, line = STYLES[method]
             curves = wide.loc[dataset, method]
-            error = curves["median", distance.column]
+            error, low, high = (
+                curves[q, distance.column].clip(lower=FLOOR) for q in ("median", "low", "high")
+            )
             abscissae = [curves.index, *(curves["median", time.column] for time in times)]
             for ax, x in zip(column, abscissae, strict=True):
                 ax.loglog(x, error, line, color=color, marker="o", markersize=2.5, label=method)
-            band = curves["low", distance.column], curves["high", distance.column]
-            shade(column[0], outcome, curves.index, *band, color)
+            shade(column[0], outcome, curves.index, low, high, color)
         column[0].set_title(dataset, fontsize=10)
     for line_of_axes, label in zip(axes, ("rows, k", *(time.label for time in times)), strict=True):
         line_of_axes[0].set_ylabel(distance.label, fontsize=8)
@@ -176,7 +177,7 @@ FISHER = Experiment(
         draws=500,
         updates=1000,
     ),
-    quick=Settings(trials=1, sizes=(1, 10, 100, 300), rows=2_000, draws=200, updates=100),
+    quick=Settings(trials=1, sizes=(1, 10, 100), rows=2_000, draws=200, updates=100),
     metrics=(
         Metric("relative_distance", "Fisher distance / random subset's"),
         Metric("nuts_time", "NUTS: time / that of all rows"),

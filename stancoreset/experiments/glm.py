@@ -66,6 +66,10 @@ class GLM:
         log_rate = np.where(eta < _LOW, eta, np.log(np.maximum(rate, np.exp(_LOW))))
         return self.y * log_rate - rate - gammaln(self.y + 1.0)
 
+    def total(self, theta: Float) -> Float:
+        """Σ_n L_n at draws θ (S, D): (S,)."""
+        return np.asarray(self.log_lik(theta).sum(axis=1))
+
     def derivatives(self, eta: Float) -> tuple[Float, Float]:
         """dL_n/dη and d²L_n/dη² at η (N,).
 

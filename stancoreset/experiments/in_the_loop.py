@@ -32,6 +32,9 @@ class RowModel(Protocol):
     def log_lik(self, theta: Float) -> Float:
         """L_n at draws θ (S, D): an array (S, N)."""
 
+    def total(self, theta: Float) -> Float:
+        """Σ_n L_n at draws θ (S, D): an array (S,)."""
+
     def rows(self, indices: Columns) -> RowModel:
         """The model of some of the rows."""
 
@@ -83,7 +86,7 @@ def gaussian_draws(
         return (model if columns is None else model.rows(columns)).log_lik(theta)
 
     def target(theta: Float, _rng: np.random.Generator) -> Float:
-        return np.asarray(model.log_lik(theta).sum(axis=1))
+        return model.total(theta)
 
     return CoresetPosterior(count, float(count), draw, log_lik, target)
 
