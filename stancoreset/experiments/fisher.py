@@ -139,9 +139,9 @@ def draw_distances(outcome: Outcome) -> Figure:
         sharey="col",
         layout="constrained",
     )
-    methods = list(outcome.records["method"].unique())
     for column, dataset in zip(axes.T, datasets, strict=True):
-        for method in methods:
+        column[0].set_title(dataset, fontsize=10)
+        for method in outcome.records["method"].unique():
             color, line = STYLES[method]
             curves = wide.loc[dataset, method]
             error, low, high = (
@@ -151,10 +151,9 @@ def draw_distances(outcome: Outcome) -> Figure:
             for ax, x in zip(column, abscissae, strict=True):
                 ax.loglog(x, error, line, color=color, marker="o", markersize=2.5, label=method)
             shade(column[0], outcome, curves.index, low, high, color)
-        column[0].set_title(dataset, fontsize=10)
-    for line_of_axes, label in zip(axes, ("rows, k", *(time.label for time in times)), strict=True):
-        line_of_axes[0].set_ylabel(distance.label, fontsize=8)
-        for ax in line_of_axes:
+    for row, label in zip(axes, ("rows, k", *(time.label for time in times)), strict=True):
+        row[0].set_ylabel(distance.label, fontsize=8)
+        for ax in row:
             ax.set_xlabel(label, fontsize=8)
     add_legend(figure, list(axes.flat), outcome)
     figure.suptitle(outcome.experiment.title, fontsize=12)

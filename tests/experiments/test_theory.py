@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from pictures import assert_nothing_clipped
 from scipy.optimize import lsq_linear
 
-from stancoreset.experiments import EXPERIMENTS, Settings, run
+from stancoreset.experiments import EXPERIMENTS, Outcome, Settings, draw, run
 from stancoreset.experiments.closed_forms import Gaussian
 from stancoreset.experiments.fisher import fisher_distance
 from stancoreset.experiments.giga import Geometry, bound, fisher_gram, geometry
@@ -244,3 +251,33 @@ def test_chains_draw_from_the_weighted_posterior(sampler, family):
     np.testing.assert_allclose((draws.mean(axis=0) - mean) / sd, 0.0, atol=0.3)
     np.testing.assert_allclose(draws.std(axis=0) / sd, 1.0, atol=0.25)
     assert seconds > 0
+
+
+def test_figure_4_has_a_line_of_panels_for_each_sampler_that_ran():
+    """Without HMC, as where numpyro is not installed."""
+    cases = product(("one", "two"), ("giga", "pursuit"), (2, 5))
+    records = pd.DataFrame(
+        {
+            "trial": 0,
+            "dataset": dataset,
+            "method": method,
+            "size": size,
+            "relative_distance": 1 / size,
+            "nuts_time": 0.1 * size,
+            "metropolis_time": 0.2 * size,
+        }
+        for dataset, method, size in cases
+    )
+    outcome = Outcome(EXPERIMENTS["fisher"], Settings(1, (2, 5), 60, draws=30), 1, records)
+    assert set(outcome.summary()["metric"]) == {"relative_distance", "nuts_time", "metropolis_time"}
+    figure = draw(outcome)
+    for ax, x in zip(figure.axes[::2], ([2, 5], [0.2, 0.5], [0.4, 1.0]), strict=True):
+        (giga, _) = ax.lines
+        np.testing.assert_allclose(giga.get_xdata(), x)
+        np.testing.assert_allclose(giga.get_ydata(), [0.5, 0.2])
+    labels = [ax.get_xlabel() for ax in figure.axes[::2]]
+    assert labels[0] == "rows, k"
+    assert labels[1].startswith("NUTS")
+    assert labels[2].startswith("Metropolis")
+    assert_nothing_clipped(figure)
+    plt.close(figure)
