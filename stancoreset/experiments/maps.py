@@ -4,7 +4,7 @@
 houses and of the coresets of A-IHT II, pursuit and SparseVI, which figure 2 shows at k = 220, 260,
 300 and figure 7 at k = 300 in four trials (``--trials 4 --sizes 300``). `GAUSSIAN_MAP` draws the
 posteriors' ellipses of two standard deviations, in two of the dimensions (figure 6). Dots are the
-coreset's rows, with areas in proportion to their weights.
+coreset's rows, larger with their weights.
 
 A record is a point: of a coreset's row, of the surface, or of the ellipse, with its value (weight
 or log price) and the coreset's divergences.
@@ -48,6 +48,7 @@ from stancoreset.selection.in_the_loop import CoresetPosterior
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.contour import ContourSet
     from matplotlib.figure import Figure
 
 __all__ = ["GAUSSIAN_MAP", "RBF_MAP", "draw_maps"]
@@ -67,8 +68,7 @@ def _algorithms(settings: Settings) -> list[Algorithm]:
 
 
 def _with_all_rows(settings: Settings) -> list[Algorithm]:
-    first, *others = _algorithms(settings)
-    return [first, Algorithm("uniform", name=ALL), *others]
+    return [Algorithm("uniform", name=ALL), *_algorithms(settings)]
 
 
 def _weights(
@@ -167,6 +167,7 @@ def _rbf_trial(
 def draw_maps(outcome: Outcome) -> Figure:
     """Draw one panel for each trial, size and method."""
     import matplotlib.pyplot as plt
+    from matplotlib.contour import ContourSet
 
     records = outcome.records
     methods = list(records["method"].unique())
@@ -174,7 +175,7 @@ def draw_maps(outcome: Outcome) -> Figure:
     figure, axes = plt.subplots(
         len(cases),
         len(methods),
-        figsize=(3.1 * len(methods), 2.9 * len(cases) + 0.4),
+        figsize=(3.1 * len(methods), 2.9 * len(cases) + 0.7),
         squeeze=False,
         layout="constrained",
         sharex=True,
@@ -184,43 +185,75 @@ def draw_maps(outcome: Outcome) -> Figure:
         case = records[(records["trial"] == trial) & (records["size"] == size)]
         truth = case[case["method"] == (ALL if ALL in methods else methods[0])]
         for ax, method in zip(line, methods, strict=True):
-            _map(ax, case[case["method"] == method], truth)
-            kl = case[case["method"] == method][["forward_kl", "reverse_kl"]].iloc[0]
+            own = case[case["method"] == method]
+            drawn = _map(ax, own, truth)
+            kl = own.iloc[0]
             ax.set_title(
                 ALL
                 if method == ALL
-                else f"{method}, k = {size}\nKL {kl.iloc[0]:.2g} and {kl.iloc[1]:.2g}",
+                else f"{method}, k = {size}\nforward KL {kl['forward_kl']:.2g}, "
+                f"reverse KL {kl['reverse_kl']:.2g}",
                 fontsize=9,
             )
         if outcome.settings.trials > 1:
             line[0].set_ylabel(f"trial {trial + 1}")
+    if isinstance(drawn, ContourSet):
+        figure.colorbar(drawn, ax=axes, label="log₁₀ price", shrink=0.8)
+    named = {str(a.get_label()): a for ax in axes.flat for a in (*ax.collections, *ax.lines)}
+    named = {label: artist for label, artist in named.items() if not label.startswith("_")}
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=len(named),
+        frameon=False,
+    )
     figure.suptitle(outcome.experiment.title, fontsize=12)
     return figure
 
 
-def _map(ax: Axes, own: pd.DataFrame, truth: pd.DataFrame) -> None:
-    """A coreset posterior's surface, in the levels of the true one, or its ellipse, and rows."""
+def _map(ax: Axes, own: pd.DataFrame, truth: pd.DataFrame) -> ContourSet | None:
+    """A coreset posterior's surface, in the levels of the true one, or its ellipse, and rows.
+
+    Ellipses are small among the rows, and are enlarged in the corner. Return the surface's lines.
+    """
+    contours = None
     surface, level = own[own["what"] == SURFACE], truth[truth["what"] == SURFACE]["value"]
     if len(surface):
         heights = surface.pivot(index="y", columns="x", values="value")
         levels = np.unique(np.quantile(level, np.linspace(0.05, 0.95, LEVELS)))
-        ax.contour(heights.columns, heights.index, heights, levels=levels, cmap="viridis")
-    for what, style, color in ((TRUTH, "-", "#0072B2"), (ELLIPSE, "--", "#D55E00")):
-        outline = own[own["what"] == what]
-        ax.plot(outline["x"], outline["y"], style, color=color)
+        contours = ax.contour(heights.columns, heights.index, heights, levels=levels)
+    else:
+        corner = ax.inset_axes((0.66, 0.66, 0.33, 0.33))
+        corner.set(xticks=[], yticks=[], aspect="equal")
+        for what, style, color, label in (
+            (TRUTH, "-", "#0072B2", "posterior of all rows, 2 sd"),
+            (ELLIPSE, "--", "#D55E00", "the coreset's, enlarged in the corner"),
+        ):
+            outline = own[own["what"] == what]
+            for place in (ax, corner):
+                place.plot(outline["x"], outline["y"], style, color=color, label=label)
     rows = own[own["what"] == ROW]
     if len(rows):
-        area = 30.0 * rows["value"] / rows["value"].max()
-        ax.scatter(rows["x"], rows["y"], s=area, color="black", alpha=0.6, linewidths=0)
+        area = 3.0 + 30.0 * rows["value"] / rows["value"].max()
+        ax.scatter(
+            *(rows["x"], rows["y"]),
+            s=area,
+            color="black",
+            alpha=0.6,
+            linewidths=0,
+            zorder=3,
+            label="rows, larger with weight",
+        )
     ax.set(xticks=[], yticks=[], aspect="equal")
+    return contours
 
 
 METRICS = (Metric("reverse_kl", "reverse KL"), Metric("forward_kl", "forward KL"))
 
 GAUSSIAN_MAP = Experiment(
     name="gaussian-map",
-    title="Coresets of a Gaussian model in two of its dimensions, and 2 sd of their posteriors\n"
-    "(dashed) and the true one",
+    title="Coresets of a Gaussian model in two of its dimensions",
     source="Zhang et al. 2021, appendix E, figure 6",
     trial=_gaussian_trial,
     algorithms=_algorithms,
