@@ -71,7 +71,7 @@ STYLES = {
 }
 
 #: Inches that the title and the legend need.
-LEAST_WIDTH = 7.2
+LEAST_WIDTH = 8.8
 
 #: Divergences and errors below this are rounding, and are drawn at this value.
 FLOOR = 1e-13
