@@ -248,7 +248,7 @@ RBF = Experiment(
     trial=_rbf_trial,
     algorithms=all_algorithms,
     paper=Settings(trials=10, sizes=tuple(range(20, 301, 20)), rows=1000),
-    quick=Settings(trials=1, sizes=(50, 100, 200, 300), rows=1000, updates=2),
+    quick=Settings(trials=2, sizes=(50, 100, 200, 300), rows=1000, updates=2),
     metrics=EXACT_METRICS,
     band=(25.0, 75.0),
 )
