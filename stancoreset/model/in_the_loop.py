@@ -1,20 +1,28 @@
 """Coreset posteriors of a weighted Stan program, for the methods with the model in the loop.
 
 Every change of the weights gives a new posterior to draw from: by its Laplace fit (Newton steps
-from the previous mode, exact gradients of k rows, however large the data), or by a short NUTS run
-that starts where the last one ended.
+from the previous mode, exact gradients of k rows, however large the data), by a short NUTS run
+that starts where the last one ended, or by chains that never end: `coreset_mcmc`'s, each of which
+makes a few transitions from its last state.
+
+These transitions are NUTS' too, with the step size and metric of one warm-up under the first
+weights. Slice samplers, as the paper has them, need some twenty densities for each coordinate, one
+after the other; a trajectory of NUTS needs ten gradients for all, and both engines run it. The
+weights move too slowly for the scale of the posterior to change much between two updates; if it
+does, the acceptance rate shows it, and the chains warm up again.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
+from stancoreset.checks import check_whole
 from stancoreset.engines import BoundModel, Closing, Float, StanData
 from stancoreset.errors import EngineError, OptionError, ReferenceFitError, SolverError
 from stancoreset.model.session import Session
@@ -23,9 +31,24 @@ from stancoreset.rows import FullData, central_hessian
 from stancoreset.selection import Coreset
 from stancoreset.selection.in_the_loop import METHODS, CoresetPosterior, tangent
 
-__all__ = ["EnginePosterior", "check_options", "follow_mode", "select_in_the_loop"]
+__all__ = [
+    "EnginePosterior",
+    "check_options",
+    "draws_of",
+    "follow_mode",
+    "needs_mode",
+    "select_in_the_loop",
+]
 
-SAMPLERS = ("laplace", "nuts")
+SAMPLERS = ("laplace", "nuts", "chains")
+# The way to draw, and iterations of warm-up, unless the user says more. A metric adapts only in a
+# long warm-up.
+_DEFAULT_SAMPLER = {"coreset_mcmc": "chains"}
+_WARMUP = {"laplace": 100, "nuts": 100, "chains": 300}
+# Chains warm up again if a smaller share of their last proposals was accepted.
+_STUCK = 0.3
+# Chains whose draws take the place of a reference, and their target acceptance.
+_OWN_CHAINS, _OWN_DELTA = 4, 0.95
 # Parameters of a method that are not options.
 _GIVEN = {"model", "size", "draws", "seed", "callback"}
 _HELDOUT_DRAWS = 200
@@ -47,9 +70,10 @@ def select_in_the_loop(
     candidates: int,
     by_kernel: bool = False,
     seed: int = 0,
-    sampler: str = "laplace",
+    sampler: str | None = None,
     subsample: int | None = None,
-    warmup: int = 100,
+    warmup: int | None = None,
+    transitions: int = 2,
     progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> Coreset:
@@ -61,24 +85,28 @@ def select_in_the_loop(
         The rows of `checked`, bound to the engine.
     size : int
         At most this many rows, k.
-    method : {"sparse_vi", "quasi_newton"}
+    method : {"sparse_vi", "quasi_newton", "coreset_mcmc"}
     draws : int, optional
         Draws of each coreset posterior; default: the method's own.
     candidates : int
-        Number of candidate rows, M; ``quasi_newton`` uses only `size` of them.
+        Number of candidate rows, M, of which only ``sparse_vi`` uses more than `size`.
     by_kernel : bool
         Whether the candidates are rows that stand for all rows, in place of random ones.
-    sampler : {"laplace", "nuts"}
-        The way to draw from a coreset posterior.
+    sampler : {"laplace", "nuts", "chains"}, optional
+        The way to draw from a coreset posterior; default: ``"chains"`` for ``coreset_mcmc``, which
+        alone can use them, and ``"laplace"`` for other methods.
     subsample : int, optional
         Number B of random rows, new for each posterior and weighted by N/B, that estimate the log
         likelihood of all rows; default: all rows, which costs S log densities per step.
-    warmup : int
-        Warm-up iterations of each NUTS run.
+    warmup : int, optional
+        Warm-up iterations of each NUTS run; default: 100, or 300 for chains, which warm up once.
+    transitions : int
+        NUTS transitions of each of the chains for one draw.
     progress : callable, optional
         Called with the number of rounds done since the last call.
     **options
-        Of the method: see `stancoreset.selection.in_the_loop.sparse_vi` and `quasi_newton`.
+        Of the method: see `stancoreset.selection.in_the_loop.sparse_vi`, `quasi_newton` and
+        `coreset_mcmc`.
 
     Returns
     -------
@@ -95,7 +123,13 @@ def select_in_the_loop(
         posterior cannot be drawn from.
     """
     check_options(method, options)
-    if method == "quasi_newton":
+    chained = method in _DEFAULT_SAMPLER
+    if sampler == "chains" and not chained:
+        raise OptionError(
+            f"sampler is 'chains', but method {method!r} needs many draws of each posterior at "
+            "once; give 'laplace' or 'nuts', or method='coreset_mcmc'"
+        )
+    if method != "sparse_vi":
         candidates = min(candidates, size)  # a random subset of a random pool is a random subset
     if draws is not None:
         options["draws"] = draws
@@ -111,9 +145,10 @@ def select_in_the_loop(
         candidates=candidates,
         by_kernel=by_kernel,
         seed=seed,
-        sampler=sampler,
+        sampler=sampler or _DEFAULT_SAMPLER.get(method, "laplace"),
         subsample=subsample,
         warmup=warmup,
+        transitions=transitions,
     ) as posterior:
         model = posterior.model()
         result = METHODS[method](model, size, seed=seed, callback=tick, **options)
@@ -140,12 +175,31 @@ def select_in_the_loop(
         )
 
 
+def needs_mode(method: str, options: Mapping[str, Any]) -> bool:
+    """Whether the method, with its options, draws from Laplace fits."""
+    return (options.get("sampler") or _DEFAULT_SAMPLER.get(method, "laplace")) == "laplace"
+
+
+def draws_of(session: Session, checked: StanData, coreset: Coreset, count: int, seed: int) -> Float:
+    """At least `count` unconstrained NUTS draws from a coreset's posterior, (R, P)."""
+    data = session.program.subset(checked, coreset.indices, coreset.weights)
+    with session.density().bind(data) as bound:
+        result = bound.sample(
+            chains=_OWN_CHAINS,
+            iter_warmup=_WARMUP["chains"],
+            iter_sampling=-(-count // _OWN_CHAINS),
+            seed=seed,
+            adapt_delta=_OWN_DELTA,
+        )
+    return result.unconstrained.reshape(-1, bound.n_params)
+
+
 def check_options(method: str, options: Mapping[str, Any]) -> None:
     """Raise unless the method exists and knows the options."""
     if method not in METHODS:
         raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
     own = set(inspect.signature(METHODS[method]).parameters) - _GIVEN
-    known = sorted(own | {"sampler", "subsample", "warmup"})
+    known = sorted(own | {"sampler", "subsample", "warmup", "transitions"})
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise SolverError(
@@ -170,7 +224,8 @@ class EnginePosterior(Closing):
     seed: int = 0
     sampler: str = "laplace"
     subsample: int | None = None
-    warmup: int = 100
+    warmup: int | None = None
+    transitions: int = 2
 
     def __post_init__(self) -> None:
         n_obs = self.full.n_obs
@@ -181,13 +236,16 @@ class EnginePosterior(Closing):
                 f"subsample is {self.subsample}, expected a number from 1 to {n_obs}, the rows of "
                 "the data"
             )
-        if self.warmup < 1:
-            raise OptionError(f"warmup is {self.warmup}, expected at least 1")
+        if self.warmup is None:
+            self.warmup = _WARMUP[self.sampler]
+        for name in ("warmup", "transitions"):
+            check_whole(name, getattr(self, name), 1)
         self.rows, self._pool = self.session.pool(
             self.checked, self.candidates, self.seed, by_kernel=self.by_kernel
         )
         self._fit: GaussianFit | None = None
         self._last: Float | None = None
+        self._chains: _Chains | None = None
         self._bound: tuple[bytes, BoundModel] | None = None
 
     def model(self, *, exact: bool = False) -> CoresetPosterior:
@@ -201,6 +259,7 @@ class EnginePosterior(Closing):
             log_lik=self.log_lik,
             target=(lambda draws, _: full(draws)) if exact else self._estimated_target,
             exact=exact,
+            log_prior=self.full.log_prior,
         )
 
     def draw(
@@ -218,16 +277,18 @@ class EnginePosterior(Closing):
             if self.sampler == "laplace":
                 self._fit = follow_mode(bound, self._fit, self.seed)
                 return self._fit.draw(count, rng)
+            if self.sampler == "chains":
+                return self._moved(bound, count, rng)
             result = bound.sample(
                 chains=1,
                 iter_warmup=self.warmup,
                 iter_sampling=count,
-                seed=int(rng.integers(1, 2**31 - 1)),
+                seed=_seed(rng),
                 inits=self._last,
             )
         except (EngineError, ReferenceFitError) as error:
             whose = f"the posterior of {size} rows" if size else "the prior (no rows yet)"
-            other = "nuts" if self.sampler == "laplace" else "laplace"
+            other = "laplace" if self.sampler == "nuts" else "nuts"
             advice = "" if size else "; proper priors, or method='quasi_newton', which needs none"
             raise SolverError(
                 f"{whose} cannot be drawn from with sampler={self.sampler!r}: {error}; try "
@@ -236,6 +297,45 @@ class EnginePosterior(Closing):
         draws = result.unconstrained[0]
         self._last = draws[-1]
         return draws
+
+    def _moved(self, bound: BoundModel, count: int, rng: np.random.Generator) -> Float:
+        """The chains' states after some transitions; more of them if there are fewer chains."""
+        warm = self._chains
+        if warm is None or warm.acceptance < _STUCK:
+            size = count if warm is None else len(warm.states)
+            result = bound.sample(
+                chains=size,
+                iter_warmup=self.warmup,
+                iter_sampling=1,
+                seed=_seed(rng),
+                inits=None if warm is None else warm.states,
+                metric="diag_e",
+            )
+            assert result.inv_metric is not None
+            # The geometric mean of a few chains' variances, since each is known to a third.
+            metric = np.exp(np.mean(np.log(result.inv_metric), axis=0))
+            step = float(np.median(result.stats["step_size"][:, -1]))
+            warm = _Chains(result.unconstrained[:, -1], metric, step, 1.0)
+        chains = len(warm.states)
+        turns = -(-count // chains)
+        result = bound.sample(
+            chains=chains,
+            iter_warmup=0,
+            iter_sampling=turns * self.transitions,
+            thin=self.transitions,
+            seed=_seed(rng),
+            inits=warm.states,
+            inv_metric=warm.inv_metric,
+            metric="diag_e",
+            step_size=warm.step_size,
+        )
+        accepted = float(np.mean(result.stats["acceptance_rate"]))
+        draws = result.unconstrained
+        self._chains = replace(warm, states=draws[:, -1], acceptance=accepted)
+        # The newest draws of every chain come first.
+        return np.ascontiguousarray(
+            draws[:, ::-1].swapaxes(0, 1).reshape(-1, draws.shape[2])[:count]
+        )
 
     def log_lik(self, draws: Float, columns: np.ndarray | None = None) -> Float:
         """Unweighted log likelihoods (S, k) of candidates; None for all of them."""
@@ -264,6 +364,24 @@ class EnginePosterior(Closing):
         """Release the engine's copies of the candidates."""
         self._release()
         self._pool.close()
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """Chains between two moves.
+
+    `states` (K, P); `inv_metric` (P,) and `step_size` of their transitions; `acceptance` is the
+    mean acceptance rate of the last move.
+    """
+
+    states: Float
+    inv_metric: Float
+    step_size: float
+    acceptance: float
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(1, 2**31 - 1))
 
 
 def follow_mode(bound: BoundModel, start: GaussianFit | None, seed: int) -> GaussianFit:

@@ -24,7 +24,7 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import NUTS, check_inits, fresh_seed, recorded_inits, refuse
 from stancoreset.errors import OptionError, SolverError
-from stancoreset.model.in_the_loop import check_options
+from stancoreset.model.in_the_loop import check_options, needs_mode
 from stancoreset.model.refinement import MAX_ROUNDS
 from stancoreset.model.sizes import AUTO
 from stancoreset.options import check_ranges, group, option, options_of
@@ -280,6 +280,11 @@ class Plan:
     def is_gaussian(self) -> bool:
         """Whether the posterior's draws are those of the reference's Gaussian."""
         return isinstance(self.method, str) and self.method == GAUSSIAN
+
+    @property
+    def selects_without_mode(self) -> bool:
+        """Whether rows are selected with neither a reference nor the mode of any posterior."""
+        return is_in_the_loop(self.method) and not needs_mode(self.method, self.options)
 
     @property
     def refines(self) -> bool:

@@ -188,7 +188,7 @@ class Rounds:
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
             settings["engine_output_dir"] = below
-        if change.reference == OWN_DRAWS:
+        if change.reference == OWN_DRAWS and attempts:
             settings["reference"] = _best(attempts).posterior
         elif attempts or change.reference != reference_name(asked.reference):
             settings["reference"] = change.reference
@@ -246,6 +246,9 @@ class Rounds:
     def _instead(self, change: Change, error: StancoresetError) -> Change:
         """The replacement of a first pass whose Gaussian does not exist; raise any other error."""
         plan = self.pipeline.plan
+        if isinstance(error, ReferenceFitError) and plan.selects_without_mode:
+            why = str(error).partition("; ")[0]
+            return Change(f"the coreset's own draws as reference, because {why}", OWN_DRAWS, {})
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
         failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
         if failed and plan.refines and not self.same_rows:

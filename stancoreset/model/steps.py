@@ -19,7 +19,7 @@ from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
 from stancoreset.model.controlled import ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
-from stancoreset.model.in_the_loop import select_in_the_loop
+from stancoreset.model.in_the_loop import draws_of, select_in_the_loop
 from stancoreset.model.information import worth
 from stancoreset.model.plan import (
     BY_CHANCE,
@@ -30,7 +30,7 @@ from stancoreset.model.plan import (
     is_in_the_loop,
 )
 from stancoreset.model.projector import Projector, require_series, series_of
-from stancoreset.model.refinement import Change, Round
+from stancoreset.model.refinement import OWN_DRAWS, Change, Round
 from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.sizes import (
@@ -45,7 +45,7 @@ from stancoreset.model.sizes import (
 from stancoreset.model.view import View, view_of
 from stancoreset.posterior import Certificate
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, fit_reference
+from stancoreset.reference import Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
 from stancoreset.rows import MANY, FullData
 from stancoreset.selection import (
@@ -146,13 +146,20 @@ class Pipeline:
         """
         started = time.perf_counter()
         folder = self.folder
-        reference = folder.found("reference")
+        reference, chosen = folder.found("reference"), None
         if reference is None:
-            reference = like.reference if like else self.reference(full)
+            if self._refers_to_itself:
+                chosen = self.select_in_the_loop(full)
+                reference = self._own_draws(full, chosen)
+            else:
+                reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
         coreset = None if self.plan.is_gaussian else folder.found("coreset")
         if coreset is None and not self.plan.is_gaussian:
-            coreset = like.coreset if like else self._described(self.coreset(full, reference))
+            if like is None:
+                coreset = self._described(self.coreset(full, reference, chosen))
+            else:
+                coreset = like.coreset
             self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
@@ -185,7 +192,8 @@ class Pipeline:
         without = settles and self._without_draws(full)
         # Rows on disk are read for every draw; the draws can grow later, and series need none.
         few = full.passes.stored is not None or without
-        count = plan.selection.draws or initial_draws(plan.size, few=few)
+        asked = None if is_in_the_loop(plan.method) else plan.selection.draws
+        count = asked or initial_draws(plan.size, few=few)
         more = settles and plan.selection.draws is None and not without
         with self.stages("reference", total=count) as tick:
 
@@ -205,8 +213,26 @@ class Pipeline:
             )
             return settling.instead_of(fit, rough=plan.reference == "laplace")
 
-    def coreset(self, full: FullData, reference: Reference) -> Coreset:
-        """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
+    def _own_draws(self, full: FullData, coreset: Coreset) -> Reference:
+        """A reference of the coreset posterior's draws, in place of one that does not exist."""
+        plan = self.plan
+        count = initial_draws(plan.size, few=full.passes.stored is not None)
+        with self.stages("reference", total=count) as tick:
+            found = draws_of(self.session, self.checked, coreset, 2 * count, plan.seed)
+            return from_rows(full, found, "draws", count, plan.seed, tick)
+
+    @property
+    def _refers_to_itself(self) -> bool:
+        """Whether the coreset posterior's own draws are the reference."""
+        return isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS
+
+    def coreset(
+        self, full: FullData, reference: Reference, chosen: Coreset | None = None
+    ) -> Coreset:
+        """Select rows and weights, and complete them by a quadratic if the plan asks for it.
+
+        Rows and weights may have been `chosen` already.
+        """
         plan, session = self.plan, self.session
         view, controlled = View(session, full, reference), None
         if self._controls:
@@ -215,7 +241,7 @@ class Pipeline:
                 expansion = self.expansion(view)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         if is_in_the_loop(plan.method):
-            coreset = self.select_in_the_loop(full)
+            coreset = chosen or self.select_in_the_loop(full)
         else:
             coreset = self.select(view, controlled)
         if controlled is not None:

@@ -7,6 +7,7 @@ callables they need; `stancoreset.model.in_the_loop` makes one from any Stan pro
 from __future__ import annotations
 
 from stancoreset.selection.in_the_loop.base import CoresetPosterior, Tangent, kl_gradient, tangent
+from stancoreset.selection.in_the_loop.chains import coreset_mcmc
 from stancoreset.selection.in_the_loop.greedy import sparse_vi
 from stancoreset.selection.in_the_loop.methods import METHODS, InTheLoopName
 from stancoreset.selection.in_the_loop.newton import quasi_newton
@@ -16,6 +17,7 @@ __all__ = [
     "CoresetPosterior",
     "InTheLoopName",
     "Tangent",
+    "coreset_mcmc",
     "kl_gradient",
     "quasi_newton",
     "sparse_vi",

@@ -4,7 +4,7 @@ A coreset posterior is an exponential family in its weights, π_w ∝ π₀ exp(
 
     ∂KL(π_w ‖ π)/∂w_n = −Cov_w(L_n, L − Σ_m w_m L_m)
 
-(Campbell & Beronov 2019, eq. 4; π the posterior of all rows, L its log likelihood). Both
+(Campbell & Beronov 2019, eq. 4; π the posterior of all rows, L its log likelihood). The
 methods estimate this covariance from draws of π_w itself and draw again after each change of
 the weights: they need no approximation of the full posterior in advance, and the
 draws follow the coreset posterior as it moves.
@@ -65,6 +65,8 @@ class CoresetPosterior:
     exact : bool
         Whether `target` is exact. Errors relative to an estimate include its noise and do not
         show convergence.
+    log_prior : callable, optional
+        draws → log prior density, (S,), up to a constant.
     """
 
     n_candidates: int
@@ -73,6 +75,7 @@ class CoresetPosterior:
     log_lik: Callable[[NDArray[Any], Columns | None], Float] = field(repr=False)
     target: Callable[[NDArray[Any], np.random.Generator], Float] = field(repr=False)
     exact: bool = True
+    log_prior: Callable[[NDArray[Any]], Float] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,215 @@
+"""Coreset MCMC: weights of uniform rows, trained by the draws of chains that follow them.
+
+Chen & Campbell (2023), Coreset Markov chain Monte Carlo (AISTATS 2024), with the tuning-free steps
+of Chen, Huggins & Campbell (2024). K chains stand at θ_1 … θ_K. Between two updates of the weights
+each moves by a few transitions that leave the current coreset posterior π_w invariant, and
+
+    g_t = −(K − 1)⁻¹ Σ_k f(θ_k) (N/S Σ_{s ∈ batch} f̄_s(θ_k) − Σ_m w_m f_m(θ_k)),
+
+with f_m(θ_k) = L_m(θ_k) − mean over chains, estimates ∂KL(π_w ‖ π)/∂w: without bias if the chains
+were at π_w and independent. They are not there at first, so the weights are held until a test finds
+the chains' log potentials stationary (the hot start). Nothing is computed under an approximation
+of the full posterior, and nothing needs a mode.
+
+At hand of the two papers were the abstracts, and the programs that the authors published for their
+experiments, from which gradient, projection max(0, ·), recursions and hot-start test are taken.
+Three things differ. Chains are moved by whatever `CoresetPosterior.draw` does, where the authors
+use slice and Gibbs samplers, and test them no earlier than after three iterations for each
+parameter. The initial distance r is a share of a uniform row's weight N/k, where theirs is 0.001
+of a unit of weight. And with an estimated target the result is the mean of the weights over the
+second half of the updates, where theirs are the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from stancoreset.checks import shown
+from stancoreset.errors import SolverError
+from stancoreset.selection.in_the_loop.base import (
+    Columns,
+    CoresetPosterior,
+    Float,
+    check_call,
+    check_positive,
+    tangent,
+)
+from stancoreset.selection.in_the_loop.descent import STEPS, Descent
+from stancoreset.selection.solvers import SolverResult, check_count
+
+__all__ = ["coreset_mcmc", "drift"]
+
+# The hot-start test: every so many iterations, on log potentials that drift by at most this many
+# standard deviations (both as in the authors' program).
+_BETWEEN_TESTS, _DRIFT = 30, 0.5
+# ‖b − F w‖ has stopped falling if a fifth of the updates leaves this share of it.
+_PROGRESS, _PARTS = 0.95, 5
+
+
+def coreset_mcmc(
+    model: CoresetPosterior,
+    size: int,
+    *,
+    draws: int = 10,
+    updates: int = 1000,
+    step: str = "hot_dog",
+    rate: float = 0.01,
+    hold: int = 300,
+    seed: int = 0,
+    callback: Callable[[int, float, int], object] | None = None,
+) -> SolverResult:
+    """Select a uniform subset of rows and train its weights on draws of moving chains.
+
+    Parameters
+    ----------
+    model : CoresetPosterior
+        Its ``draw`` may continue chains from their last states.
+    size : int
+        Number of rows k; all candidates if there are fewer.
+    draws : int
+        Number K of chains, each of which gives one draw for each update.
+    updates : int
+        Number of updates of the weights.
+    step : {"hot_dog", "adam"}
+        Rule for the weights; see `stancoreset.selection.in_the_loop.descent`.
+    rate : float
+        Hot DoG's initial distance r, which hardly matters, or ADAM's rate a, which does; both
+        as a share of N/k, the weight of a row at the start.
+    hold : int
+        Largest number of iterations of the chains before the first update; 0: no hot start.
+    seed : int
+    callback : callable, optional
+        Called with (update, relative error on the update's draws, number of rows).
+
+    Returns
+    -------
+    SolverResult
+        The last weights, or their mean over the second half of the updates if the target is an
+        estimate. ``trace`` and ``relative_error`` are measured on draws not yet used to fit the
+        weights, few as they are.
+
+    Raises
+    ------
+    SolverError
+        If an option is invalid or a log likelihood is not finite.
+
+    Notes
+    -----
+    The hot-start test compares the last two thirds of each chain's log potentials Σ w_m L_m + log
+    prior, of m values each: with their means μ₁, μ₂ and the residual standard deviations σ₁, σ₂
+    around straight lines, |μ₁ − μ₂| / max(σ₁, σ₂) must be at most ½ for the median chain.
+
+    Examples
+    --------
+    The mean of a Gaussian, whose coreset posteriors are Gaussian:
+
+    >>> y = np.random.default_rng(0).normal(size=(500, 2))
+    >>> def draw(columns, weights, count, rng):
+    ...     precision = 1 + weights.sum()
+    ...     noise = rng.normal(size=(count, 2)) / np.sqrt(precision)
+    ...     return weights @ y[columns] / precision + noise
+    >>> def log_lik(theta, columns):
+    ...     rows = y if columns is None else y[columns]
+    ...     return theta @ rows.T - 0.5 * np.sum(theta**2, axis=1, keepdims=True)
+    >>> def target(theta, rng):
+    ...     return log_lik(theta, None).sum(axis=1)
+    >>> model = CoresetPosterior(500, 500.0, draw, log_lik, target)
+    >>> result = coreset_mcmc(model, size=20, updates=500)
+    >>> bool(result.trace[0] > 0.1), result.relative_error < 0.02
+    (True, True)
+    """
+    began = perf_counter()
+    check_call(model, seed, callback)
+    size = min(check_count(size, "size"), model.n_candidates)
+    count = check_count(draws, "draws", 2)
+    updates = check_count(updates, "updates")
+    hold = check_count(hold, "hold", 0)
+    rate = check_positive(rate, "rate")
+    if not isinstance(step, str) or step not in STEPS:
+        raise SolverError(f"step={shown(step)}; expected one of {', '.join(map(repr, STEPS))}")
+
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
+    uniform = model.total_weight / size
+    weights = np.full(size, uniform)
+    _warm(model, columns, weights, count, hold, rng)
+
+    state = Descent(weights, rate * uniform)
+    trace, distances = [], []
+    mean, averaged = np.zeros(size), 0
+    for update in range(updates):
+        here = tangent(model, columns, weights, count, rng)
+        trace.append(here.relative_error)
+        distances.append(here.distance)
+        state, weights = STEPS[step](state, weights, here.gradient)
+        if callback is not None:
+            callback(update + 1, here.relative_error, size)
+        if not model.exact and update >= updates // 2:
+            averaged += 1
+            mean += (weights - mean) / averaged
+    if averaged:
+        weights = mean
+    here = tangent(model, columns, weights, count, rng)
+    kept = weights > 0
+    return SolverResult(
+        indices=columns[kept],
+        weights=weights[kept],
+        relative_error=here.relative_error,
+        trace=np.array([*trace, here.relative_error]),
+        n_iter=updates,
+        converged=_stands_still(distances),
+        sizes=np.full(updates + 1, size),
+        method="coreset_mcmc",
+        seconds=perf_counter() - began,
+    )
+
+
+def drift(potentials: Float) -> float:
+    """The statistic of the hot-start test, of the median chain; see `coreset_mcmc`.
+
+    `potentials` (T, K) are log potentials of K chains after each of T iterations, T ≥ 9. Chains
+    that have not moved are infinitely far from stationary.
+
+    >>> steady = np.random.default_rng(0).normal(size=(300, 4))
+    >>> drift(steady) < 0.5 < drift(steady + np.linspace(0, 9, 300)[:, None])
+    True
+    """
+    third = -(-len(potentials) // 3)
+    parts = potentials[-2 * third : -third], potentials[-third:]
+    times = np.column_stack([np.ones(third), np.arange(third)])
+    spread = np.zeros(potentials.shape[1])
+    for part in parts:
+        line = times @ np.linalg.lstsq(times, part, rcond=None)[0]
+        spread = np.maximum(spread, np.sqrt(np.sum((part - line) ** 2, axis=0) / (third - 2)))
+    moved = np.abs(parts[0].mean(axis=0) - parts[1].mean(axis=0))
+    still = spread <= np.finfo(float).eps * np.abs(potentials).max(axis=0)
+    return float(np.median(np.where(still, np.inf, moved / np.where(still, 1.0, spread))))
+
+
+def _warm(
+    model: CoresetPosterior,
+    columns: Columns,
+    weights: Float,
+    count: int,
+    hold: int,
+    rng: np.random.Generator,
+) -> None:
+    """Move the chains under the first weights until their log potentials are stationary."""
+    potentials = []
+    for iteration in range(1, hold + 1):
+        draws = model.draw(columns, weights, count, rng)
+        likelihood = model.log_lik(draws, columns) @ weights
+        prior = 0.0 if model.log_prior is None else model.log_prior(draws)
+        potentials.append(likelihood + prior)
+        if iteration % _BETWEEN_TESTS == 0 and drift(np.array(potentials)) <= _DRIFT:
+            return
+
+
+def _stands_still(distances: list[float]) -> bool:
+    """Whether the last fifth of the updates has hardly lowered ‖b − F w‖."""
+    part = max(1, len(distances) // _PARTS)
+    before, last = np.mean(distances[-2 * part : -part] or np.inf), np.mean(distances[-part:])
+    return bool(last >= _PROGRESS * before)
