@@ -842,7 +842,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         kinds |= {n: optional(k) for n, k in kinds.items() if n == "compression"}
         kinds |= {n: optional(whole(1)) for n in kinds if n == "gradient_batch"}
         found[f"solve by {method}"] = Case(solve(method), {}, kinds)
-    for method in (sc.in_the_loop.sparse_vi, sc.in_the_loop.quasi_newton):
+    for method in sc.in_the_loop.METHODS.values():
         options = inspect.signature(method).parameters
         kinds = {n: of_default(p.default) for n, p in options.items() if n != "model"}
         kinds |= {"draws": optional(whole(1)), "callback": CALLBACK, "size": whole(1)}
@@ -891,7 +891,7 @@ NAMES = sorted(
         *("regression", "Regression.rows", "Regression.write", "Regression.fit", "thin"),
         *("distribution_iht", "greedy_distribution", "project_distribution", "restricted"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
-        *("sparse_vi", "quasi_newton", "starts of a parameter"),
+        *("sparse_vi", "quasi_newton", "coreset_mcmc", "starts of a parameter"),
     ]
 )
 
@@ -1145,7 +1145,7 @@ def test_every_public_function_is_in_the_sweep(world):
     swept: dict[Any, set[str]] = defaultdict(set)
     for case in found.values():
         swept[case.call] |= {*case.kinds}
-    for method in (*sc.solvers.METHODS, "sparse_vi", "quasi_newton"):
+    for method in (*sc.solvers.METHODS, *sc.in_the_loop.METHODS):
         # They are called by a function here, which makes the checked problem as `solve` does.
         room = sc.solvers if method in sc.solvers.METHODS else sc.in_the_loop
         key = f"solve by {method}" if method in sc.solvers.METHODS else method

@@ -254,10 +254,10 @@ class NUTS:
     def require_engine(self, engine: str) -> None:
         """Refuse options that an engine does not support."""
         if engine == "cmdstan":
-            if self.iter_warmup == 0 and self.step_size is None:
+            if self.iter_warmup == 0:
                 raise OptionError(
                     "iter_warmup is 0, but CmdStan adapts its steps in warm-up; expected a whole "
-                    "number of at least 1, or a step_size"
+                    "number of at least 1"
                 )
             return
         for member in fields(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stancoreset.experiments import (
     constrained,
+    coreset_mcmc,
     distributions,
     fisher,
     giga,
@@ -14,6 +15,7 @@ from stancoreset.experiments import (
     prototypes,
     regression,
     sparse_linear,
+    subsampling,
     vectors,
 )
 from stancoreset.experiments.base import Experiment
@@ -45,5 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         giga.VARIANCE,
         giga.GIGA_BOUND,
         sparse_linear.SPARSE_LINEAR,
+        coreset_mcmc.IN_THE_LOOP,
+        subsampling.SUBSAMPLING,
     )
 }

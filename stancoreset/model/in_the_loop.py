@@ -47,6 +47,8 @@ _DEFAULT_SAMPLER = {"coreset_mcmc": "chains"}
 _WARMUP = {"laplace": 100, "nuts": 100, "chains": 300}
 # Chains warm up again if a smaller share of their last proposals was accepted.
 _STUCK = 0.3
+# Iterations of warm-up with a known metric, where each move has to adapt its step size.
+_READAPTING = 25
 # Chains whose draws take the place of a reference, and their target acceptance.
 _OWN_CHAINS, _OWN_DELTA = 4, 0.95
 # Parameters of a method that are not options.
@@ -318,9 +320,11 @@ class EnginePosterior(Closing):
             warm = _Chains(result.unconstrained[:, -1], metric, step, 1.0)
         chains = len(warm.states)
         turns = -(-count // chains)
+        # CmdStan adapts the step size anew in each of its runs.
+        adapted = 0 if self.session.evaluating.in_process else _READAPTING
         result = bound.sample(
             chains=chains,
-            iter_warmup=0,
+            iter_warmup=adapted,
             iter_sampling=turns * self.transitions,
             thin=self.transitions,
             seed=_seed(rng),

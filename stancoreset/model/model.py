@@ -260,9 +260,10 @@ class CoresetModel(Closing):
         method : str
             Selection algorithm: one of ``stancoreset.selection.solvers.METHODS``, which work on a
             projection; ``"auto"``, the best of several with a control variate; or one of
-            ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"`` and
-            ``"sparse_vi"``, which draw from the coreset's own posterior as it grows, so that the
-            reference only starts the chains. ``"gaussian"`` selects no rows and runs no NUTS: its
+            ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"``, ``"sparse_vi"`` and
+            ``"coreset_mcmc"``, which draw from the coreset's own posterior as it changes, so that
+            the reference only starts the chains; without one, the last of them goes on, and the
+            coreset posterior's own draws take its place. ``"gaussian"`` selects no rows and runs no NUTS: its
             draws are those of the reference, ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``,
             as many as NUTS would make, and the same certificate weights them on the full data. This
             is the shortest way to a certified answer where the posterior is nearly Gaussian; the
@@ -317,8 +318,8 @@ class CoresetModel(Closing):
             times the stages.
 
             All other options are passed to the selection algorithm; methods in the loop also take
-            ``sampler`` (``"laplace"`` or ``"nuts"``), ``subsample`` and ``warmup``, see
-            `stancoreset.model.in_the_loop.select_in_the_loop`.
+            ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``, ``warmup`` and
+            ``transitions``, see `stancoreset.model.in_the_loop.select_in_the_loop`.
 
         Returns
         -------

@@ -125,7 +125,7 @@ class Pipeline:
 
     `checked` are the full data, `folder` keeps finished steps, `extra` are candidate rows in
     addition to the random ones, and `earlier` are references of earlier rounds, whose modes the
-    certificate still checks.
+    certificate still checks. `chosen` are rows and weights that were selected before the reference.
     """
 
     session: Session
@@ -136,6 +136,7 @@ class Pipeline:
     provenance: Mapping[str, Any]
     extra: np.ndarray | None = field(default=None, repr=False)
     earlier: tuple[Reference, ...] = field(default=(), repr=False)
+    chosen: Coreset | None = field(default=None, repr=False)
 
     def attempt(
         self, full: FullData, number: int, change: Change, like: Attempt | None = None
@@ -146,20 +147,17 @@ class Pipeline:
         """
         started = time.perf_counter()
         folder = self.folder
-        reference, chosen = folder.found("reference"), None
+        reference, here = folder.found("reference"), self
         if reference is None:
             if self._refers_to_itself:
-                chosen = self.select_in_the_loop(full)
-                reference = self._own_draws(full, chosen)
+                here = replace(self, chosen=self.select_in_the_loop(full))
+                reference = here._own_draws(full)
             else:
                 reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
         coreset = None if self.plan.is_gaussian else folder.found("coreset")
         if coreset is None and not self.plan.is_gaussian:
-            if like is None:
-                coreset = self._described(self.coreset(full, reference, chosen))
-            else:
-                coreset = like.coreset
+            coreset = like.coreset if like else self._described(here.coreset(full, reference))
             self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
@@ -213,12 +211,13 @@ class Pipeline:
             )
             return settling.instead_of(fit, rough=plan.reference == "laplace")
 
-    def _own_draws(self, full: FullData, coreset: Coreset) -> Reference:
-        """A reference of the coreset posterior's draws, in place of one that does not exist."""
+    def _own_draws(self, full: FullData) -> Reference:
+        """A reference of the chosen rows' posterior, in place of one that does not exist."""
         plan = self.plan
+        assert self.chosen is not None
         count = initial_draws(plan.size, few=full.passes.stored is not None)
         with self.stages("reference", total=count) as tick:
-            found = draws_of(self.session, self.checked, coreset, 2 * count, plan.seed)
+            found = draws_of(self.session, self.checked, self.chosen, 2 * count, plan.seed)
             return from_rows(full, found, "draws", count, plan.seed, tick)
 
     @property
@@ -226,13 +225,8 @@ class Pipeline:
         """Whether the coreset posterior's own draws are the reference."""
         return isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS
 
-    def coreset(
-        self, full: FullData, reference: Reference, chosen: Coreset | None = None
-    ) -> Coreset:
-        """Select rows and weights, and complete them by a quadratic if the plan asks for it.
-
-        Rows and weights may have been `chosen` already.
-        """
+    def coreset(self, full: FullData, reference: Reference) -> Coreset:
+        """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
         view, controlled = View(session, full, reference), None
         if self._controls:
@@ -241,7 +235,7 @@ class Pipeline:
                 expansion = self.expansion(view)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         if is_in_the_loop(plan.method):
-            coreset = chosen or self.select_in_the_loop(full)
+            coreset = self.chosen or self.select_in_the_loop(full)
         else:
             coreset = self.select(view, controlled)
         if controlled is not None:

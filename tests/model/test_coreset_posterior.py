@@ -11,7 +11,7 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.errors import OptionError, SolverError
+from stancoreset.errors import OptionError, ReferenceFitError, SolverError
 from stancoreset.model.in_the_loop import EnginePosterior, follow_mode, select_in_the_loop
 from stancoreset.reference.base import GaussianFit
 
@@ -150,6 +150,7 @@ def uniform(model):
         ("quasi_newton", {}),
         ("quasi_newton", {"sampler": "nuts", "warmup": 50}),
         ("sparse_vi", {"update": "newton", "steps": 2, "candidates": 300, "draws": 60}),
+        ("coreset_mcmc", {"updates": 120, "draws": 6}),
     ],
 )
 def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):
@@ -225,10 +226,125 @@ def test_an_improper_prior_cannot_be_drawn_from():
     assert fit.certificate.verdict in ("certified", "corrected")
 
 
+# Without a mode -------------------------------------------------------------------------
+
+# As tau falls to 0 with all a at 0, the density rises without end; nearly no mass is there.
+NO_MODE = """
+data {
+  int<lower=1> N;
+  int<lower=1> J;
+  array[N] int<lower=1, upper=J> g;
+  vector[N] y;
+}
+parameters {
+  vector[J] a;
+  real<lower=0> tau;
+  real<lower=0> sigma;
+}
+model {
+  tau ~ normal(0, 1);
+  sigma ~ normal(0, 2);
+  a ~ normal(0, tau);
+  y ~ normal(a[g], sigma);
+}
+"""
+
+
+def no_mode_data(n=2_000, groups=5):
+    rng = np.random.default_rng(0)
+    g = rng.integers(1, groups + 1, n)
+    a = rng.normal(size=groups) * 0.5
+    return {"N": n, "J": groups, "g": g, "y": a[g - 1] + rng.normal(size=n) * 1.3}
+
+
+def no_mode_posterior(data):
+    """Means and standard deviations of a, tau and sigma, by quadrature over tau and sigma.
+
+    Given them, a_j is Gaussian and the mean of its rows N(0, tau² + sigma²/n_j).
+    """
+    g, y = data["g"] - 1, data["y"]
+    count = np.bincount(g)
+    mean = np.bincount(g, y) / count
+    within = np.sum((y - mean[g]) ** 2)
+    tau, sigma = np.meshgrid(
+        np.exp(np.linspace(-7, 2, 400)), np.linspace(1.1, 1.5, 200), indexing="ij"
+    )
+    noise = sigma[..., None] ** 2 / count
+    spread = tau[..., None] ** 2 + noise
+    log_p = -0.5 * tau**2 - sigma**2 / 8 + np.log(tau)  # of log tau, evenly spaced
+    log_p -= (len(y) - len(count)) * np.log(sigma) + within / (2 * sigma**2)
+    log_p -= 0.5 * np.sum(np.log(spread) + mean**2 / spread, axis=-1)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    shrunk = mean * tau[..., None] ** 2 / spread
+    left = tau[..., None] ** 2 * noise / spread
+
+    def moments(first, second):
+        m = np.tensordot(p, first, 2)
+        return m, np.sqrt(np.tensordot(p, second, 2) - m**2)
+
+    return {
+        "a": moments(shrunk, shrunk**2 + left),
+        "tau": moments(tau, tau**2),
+        "sigma": moments(sigma, sigma**2),
+    }
+
+
+@pytest.mark.fit
+def test_a_posterior_without_a_mode():
+    """Where a Laplace fit has no mode to be at, chains that follow the coreset need none."""
+    data = no_mode_data()
+    with sc.CoresetModel(stan_code=NO_MODE, engine="stanli") as model:
+        with pytest.raises(ReferenceFitError):
+            model.reference(data, seed=reseeded(1))
+        fit = model.fit(
+            data, size=60, method="coreset_mcmc", updates=150, seed=reseeded(1), **QUICK
+        )
+    assert fit.rounds[0].reference == "own draws"
+    assert "own draws as reference, because" in fit.rounds[0].action
+    assert fit.certificate.verdict in ("certified", "corrected")
+    ours = of_draws(fit.corrected(), "a", "tau", "sigma")
+    assert_agree(ours, exactly(**no_mode_posterior(data)), within=0.1)
+
+
+def test_chains_move_under_any_number_of_draws(model):
+    """Ten chains give ten draws a move, and several moves where more draws are asked for."""
+    columns, weights = np.arange(200), np.full(200, 20.0)
+    with posterior(model, sampler="chains", transitions=1) as engine:
+        rng = np.random.default_rng(reseeded(0))
+        first = engine.draw(columns, weights, 10, rng)
+        second = engine.draw(columns, weights, 10, rng)
+        many = engine.draw(columns, weights, 2_005, rng)
+        log_prior = engine.model().log_prior(first)
+    assert first.shape == second.shape == (10, 3)
+    assert not np.any(np.all(first == second, axis=1))
+    assert many.shape == (2_005, 3)
+    mean, cov = laplace_by_hand(engine.rows[columns], weights)
+    known = exactly(theta=(mean, np.sqrt(np.diag(cov))))
+    assert_agree(of_draws({"theta": many[None]}), known, within=0.2)
+    by_hand = -0.5 * np.sum((first / [5, 2.5, 2.5]) ** 2, axis=1)
+    np.testing.assert_allclose(np.ptp(log_prior - by_hand), 0, atol=1e-9)
+
+
+def test_chains_that_are_stuck_warm_up_again(model):
+    """From a posterior of weight 0.01 to one of weight 10⁴ a row, a thousand times as narrow."""
+    columns, rng = np.arange(200), np.random.default_rng(0)
+    with posterior(model, sampler="chains") as engine:
+        engine.draw(columns, np.full(200, 0.01), 4, rng)
+        wide = engine._chains.step_size * engine._chains.inv_metric.mean() ** 0.5
+        for _ in range(3):
+            engine.draw(columns, np.full(200, 1e4), 4, rng)
+        narrow = engine._chains.step_size * engine._chains.inv_metric.mean() ** 0.5
+        assert engine._chains.acceptance > 0.5
+    assert narrow < 0.01 * wide
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"sampler": "gibbs"}, OptionError, "sampler is 'gibbs', expected one of laplace, nuts"),
+        ({"sampler": "chains"}, OptionError, "needs many draws of each posterior at once"),
+        ({"transitions": 0}, OptionError, "transitions is 0"),
         ({"subsample": 0}, OptionError, "subsample is 0, expected a number from 1 to 2000"),
         ({"subsample": 2_001}, OptionError, "subsample is 2001"),
         ({"warmup": 0}, OptionError, "warmup is 0"),

@@ -1,4 +1,4 @@
-"""sparse_vi and quasi_newton where every coreset posterior, and its KL, is a closed form."""
+"""Methods in the loop where every coreset posterior, and its KL, is a closed form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop import (
     METHODS,
     CoresetPosterior,
+    coreset_mcmc,
     kl_gradient,
     quasi_newton,
     sparse_vi,
     tangent,
 )
 from stancoreset.selection.in_the_loop.base import advance
+from stancoreset.selection.in_the_loop.chains import drift
+from stancoreset.selection.in_the_loop.descent import Descent, adam, hot_dog
 from stancoreset.selection.in_the_loop.greedy import gradient_step
 from stancoreset.selection.in_the_loop.newton import newton_step
 
@@ -68,6 +71,7 @@ RUNS = {
     "quasi_newton": {},
     "sparse_vi": {},
     "sparse_vi, newton": {"update": "newton", "steps": 4},
+    "coreset_mcmc": {"updates": 100},
 }
 
 
@@ -294,8 +298,146 @@ def test_duplicates_and_rows_that_say_nothing():
     for name in RUNS:
         result = run(name, replace(dumb, log_lik=log_lik), 12, seed=1)
         assert np.isfinite(result.weights).all()
-        if name != "quasi_newton":
+        if name.startswith("sparse_vi"):
             assert (result.indices < 40).all()
+
+
+# Coreset MCMC ---------------------------------------------------------------------------
+
+
+def by_hand(gradients, start, r):
+    """Hot DoG's recursions, a coordinate and a step at a time; `gradients` of the weights."""
+    b1, b2, eps, path = 0.9, 0.999, 1e-8, [list(start)]
+    m, v, d = ([0.0] * len(start) for _ in range(3))
+    for t in range(1, 26):
+        now, new = path[-1], []
+        g = gradients(np.array(now))
+        for i in range(len(start)):
+            m[i] = b1 * m[i] + (1 - b1) * g[i]
+            v[i] = b2 * v[i] + (1 - b2) * g[i] ** 2
+            distance = r
+            if t > 1:
+                d[i] = b1 * d[i] + (1 - b1) * max(abs(now[i] - start[i]), d[i])
+                distance = d[i] / (1 - b1**t)
+            size = distance / ((t * v[i] / (1 - b2**t)) ** 0.5 + eps)
+            new.append(max(0.0, now[i] - size * m[i] / (1 - b1**t)))
+        path.append(new)
+    return np.array(path)
+
+
+CURVATURE, LOWEST = np.array([1e-3, 1.0, 40.0]), np.array([30.0, 0.0, 55.0])
+
+
+def quadratic(weights):
+    """Gradient of a quadratic; the second coordinate's minimum is on the bound."""
+    return CURVATURE * (weights - LOWEST) + np.array([0.0, 3.0, 0.0])
+
+
+def test_hot_dog_follows_its_recursions():
+    start = np.array([50.0, 4.0, 50.0])
+    state, weights, path = Descent(start, rate=0.2), start, [start]
+    for _ in range(25):
+        state, weights = hot_dog(state, weights, quadratic(weights))
+        path.append(weights)
+    np.testing.assert_allclose(path, by_hand(quadratic, start, 0.2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 1e-2, 1.0, 1e2])
+def test_hot_dog_needs_no_learning_rate(rate):
+    """Over six orders of magnitude of r; ADAM, at rates of the same range, does need one."""
+    start = np.array([50.0, 4.0, 50.0])
+    state, weights = Descent(start, rate=rate), start
+    for _ in range(6_000):
+        state, weights = hot_dog(state, weights, quadratic(weights))
+    np.testing.assert_allclose(weights, LOWEST, atol=0.5)
+    if rate == 1e-2:
+        state, weights = Descent(start, rate=rate), start
+        for _ in range(6_000):
+            state, weights = adam(state, weights, quadratic(weights))
+        assert abs(weights[0] - 30) > 15
+
+
+def test_adam_is_that_of_the_paper():
+    """Of the first step only the sign of the gradient remains; of the second, by hand."""
+    start, first, second = np.array([5.0, 5.0]), np.array([4.0, -0.1]), np.array([2.0, 0.3])
+    state, weights = adam(Descent(start, rate=0.5), start, first)
+    np.testing.assert_allclose(weights, [4.5, 5.5])
+    _, after = adam(state, weights, second)
+    mean = (0.09 * first + 0.1 * second) / 0.19
+    square = (0.000999 * first**2 + 0.001 * second**2) / (1 - 0.999**2)
+    np.testing.assert_allclose(weights - after, 0.5 / np.sqrt(2) * mean / np.sqrt(square))
+
+
+def moving(gaussian, far=30.0, beta=0.8):
+    """Chains that start far away and move towards π_w, which they leave invariant."""
+    last = []
+
+    def draw(columns, weights, count, rng):
+        if not last or len(last[0]) != count:
+            last[:] = [far + np.zeros((count, gaussian.y.shape[1]))]
+        fresh = gaussian.draw(columns, weights, count, rng)
+        mean = weights @ gaussian.y[columns] / (1 + weights.sum())
+        step = np.sqrt(beta) * (last[0] - mean) + np.sqrt(1 - beta) * (fresh - mean)
+        last[:] = [mean + step]
+        return last[0]
+
+    return replace(gaussian.model, draw=draw)
+
+
+def test_correlated_chains_train_the_weights():
+    kls = []
+    for seed in range(3):
+        result = coreset_mcmc(moving(GAUSSIAN), 40, updates=800, seed=seed)
+        kls.append(GAUSSIAN.kl(result.indices, result.weights))
+        assert len(result.trace) == 801
+    uniform = np.median([GAUSSIAN.uniform_kl(40, seed) for seed in range(3)])
+    print(f"coreset_mcmc: KL {np.median(kls):.3g}, uniform {uniform:.3g}")
+    assert np.median(kls) < 0.01 * uniform
+
+
+def test_the_mean_of_the_weights_averages_over_subsamples():
+    noisy = replace(GAUSSIAN.model, target=GAUSSIAN.subsampled, exact=False)
+    result = coreset_mcmc(noisy, 40, updates=800, seed=1)
+    assert GAUSSIAN.kl(result.indices, result.weights) < 0.02 * GAUSSIAN.uniform_kl(40, 1)
+
+
+def test_weights_wait_for_the_chains():
+    """The first update is at stationary chains, or after as many iterations as are allowed."""
+    calls = []
+
+    def watched(model):
+        def draw(columns, weights, count, rng):
+            calls.append(weights.copy())
+            return model.draw(columns, weights, count, rng)
+
+        return replace(model, draw=draw)
+
+    coreset_mcmc(watched(moving(GAUSSIAN)), 20, updates=2, seed=0)
+    held = len(calls) - 3
+    assert held % 30 == 0
+    assert 30 < held < 300  # 30 iterations from so far away are not enough
+    assert all((weights == 100).all() for weights in calls[: held + 1])
+    calls.clear()
+    coreset_mcmc(watched(moving(GAUSSIAN)), 20, updates=2, seed=0, hold=0)
+    assert len(calls) == 3
+
+
+def test_drift_by_hand():
+    """Two chains of nine values: means of the last two thirds, residuals around their lines."""
+    one = np.array([9.0, 9, 9, 1, 2, 1, 5, 6, 5])  # residuals −⅓, ⅔, −⅓: variance 2/3
+    two = np.array([0.0, 0, 0, 0, 1, 0, 0, 1, 0])
+    first = 4 / np.sqrt(2 / 3)
+    assert drift(one[:, None]) == pytest.approx(first)
+    assert drift(np.column_stack([one, two])) == pytest.approx(first / 2)
+    assert drift(np.ones((9, 3))) == np.inf
+
+
+def test_coreset_mcmc_calls_back():
+    seen = []
+    result = coreset_mcmc(GAUSSIAN.model, 6, updates=5, seed=0, callback=lambda *a: seen.append(a))
+    assert [a[0] for a in seen] == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal([a[1] for a in seen], result.trace[:-1])
+    assert {a[2] for a in seen} == {6}
 
 
 # Bad input ------------------------------------------------------------------------------
@@ -319,6 +461,12 @@ def test_duplicates_and_rows_that_say_nothing():
         ("sparse_vi", {"update": "adam"}, "update='adam'"),
         ("sparse_vi", {"path": (3, 2)}, "path=\\(3, 2\\)"),
         ("sparse_vi", {"path": (10**9,)}, "none above size="),
+        ("coreset_mcmc", {"draws": 1}, "draws=1"),
+        ("coreset_mcmc", {"updates": 0}, "updates=0"),
+        ("coreset_mcmc", {"hold": -1}, "hold=-1"),
+        ("coreset_mcmc", {"rate": 0.0}, "rate=0.0"),
+        ("coreset_mcmc", {"rate": np.inf}, "rate=inf"),
+        ("coreset_mcmc", {"step": "sgd"}, "step='sgd'; expected one of 'hot_dog', 'adam'"),
     ],
 )
 def test_options_that_make_no_sense(name, options, message):

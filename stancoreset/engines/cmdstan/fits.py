@@ -201,7 +201,7 @@ def _nuts_arguments(nuts: NUTS, chain: int, metric_file: Path | None) -> list[st
     return [
         *method,
         "adapt",
-        f"engaged={int(nuts.warmup > 0)}",  # none without warm-up
+        "engaged=1",
         *(f"{name}={value}" for name, value in given.items() if value is not None),
     ]
 

@@ -30,6 +30,7 @@ __all__ = [
     "centred",
     "check_call",
     "check_positive",
+    "finite",
     "kl_gradient",
     "tangent",
 ]
@@ -122,7 +123,7 @@ def tangent(
     A `SolverError` is raised if one is not finite at a draw, or the full one does not vary.
     """
     draws = model.draw(columns, weights, count, rng)
-    target = centred(_finite(model.target(draws, rng), "all rows", len(columns)))
+    target = centred(finite(model.target(draws, rng), "all rows", len(columns)))
     if not np.any(target):
         raise SolverError(
             "the log likelihood of all rows is the same at every draw of the coreset posterior: "
@@ -130,7 +131,7 @@ def tangent(
         )
     features = np.zeros((len(target), 0))
     if len(columns):
-        features = centred(_finite(model.log_lik(draws, columns), "a row", len(columns)))
+        features = centred(finite(model.log_lik(draws, columns), "a row", len(columns)))
     return Tangent(draws, features, target, target - features @ weights)
 
 
@@ -207,10 +208,11 @@ def check_positive(value: float, name: str) -> float:
     return float(value)
 
 
-def _finite(values: Float, whose: str, size: int) -> Float:
-    finite = np.isfinite(values)
-    if not finite.all():
-        bad = int(np.count_nonzero(~finite.reshape(len(values), -1).all(axis=1)))
+def finite(values: Float, whose: str, size: int) -> Float:
+    """Return log likelihoods at draws, (S, …), or raise a `SolverError` that counts bad draws."""
+    usable = np.isfinite(values)
+    if not usable.all():
+        bad = int(np.count_nonzero(~usable.reshape(len(values), -1).all(axis=1)))
         raise SolverError(
             f"the log likelihood of {whose} is not finite at {bad} of {len(values)} draws of the "
             f"posterior of {size} rows: that posterior reaches where the model has no density; "

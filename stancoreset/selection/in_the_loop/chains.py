@@ -35,6 +35,7 @@ from stancoreset.selection.in_the_loop.base import (
     Float,
     check_call,
     check_positive,
+    finite,
     tangent,
 )
 from stancoreset.selection.in_the_loop.descent import STEPS, Descent
@@ -42,6 +43,8 @@ from stancoreset.selection.solvers import SolverResult, check_count
 
 __all__ = ["coreset_mcmc", "drift"]
 
+# Default number of chains.
+_CHAINS = 10
 # The hot-start test: every so many iterations, on log potentials that drift by at most this many
 # standard deviations (both as in the authors' program).
 _BETWEEN_TESTS, _DRIFT = 30, 0.5
@@ -53,7 +56,7 @@ def coreset_mcmc(
     model: CoresetPosterior,
     size: int,
     *,
-    draws: int = 10,
+    draws: int | None = None,
     updates: int = 1000,
     step: str = "hot_dog",
     rate: float = 0.01,
@@ -69,8 +72,8 @@ def coreset_mcmc(
         Its ``draw`` may continue chains from their last states.
     size : int
         Number of rows k; all candidates if there are fewer.
-    draws : int
-        Number K of chains, each of which gives one draw for each update.
+    draws : int, optional
+        Number K of chains, each of which gives one draw for each update; default: 10.
     updates : int
         Number of updates of the weights.
     step : {"hot_dog", "adam"}
@@ -124,7 +127,7 @@ def coreset_mcmc(
     began = perf_counter()
     check_call(model, seed, callback)
     size = min(check_count(size, "size"), model.n_candidates)
-    count = check_count(draws, "draws", 2)
+    count = _CHAINS if draws is None else check_count(draws, "draws", 2)
     updates = check_count(updates, "updates")
     hold = check_count(hold, "hold", 0)
     rate = check_positive(rate, "rate")
@@ -201,7 +204,7 @@ def _warm(
     potentials = []
     for iteration in range(1, hold + 1):
         draws = model.draw(columns, weights, count, rng)
-        likelihood = model.log_lik(draws, columns) @ weights
+        likelihood = finite(model.log_lik(draws, columns), "a row", len(columns)) @ weights
         prior = 0.0 if model.log_prior is None else model.log_prior(draws)
         potentials.append(likelihood + prior)
         if iteration % _BETWEEN_TESTS == 0 and drift(np.array(potentials)) <= _DRIFT:

@@ -47,15 +47,15 @@ class Descent:
     count : int
         t.
     momentum, square, distance : (k,)
-        m_t, v_t and d_t.
+        m_t, v_t and d_t; 0 for t = 0.
     """
 
     start: Float = field(repr=False)
     rate: float
     count: int = 0
-    momentum: Float = field(default=0.0, repr=False)  # type: ignore[assignment]
-    square: Float = field(default=0.0, repr=False)  # type: ignore[assignment]
-    distance: Float = field(default=0.0, repr=False)  # type: ignore[assignment]
+    momentum: Float | float = field(default=0.0, repr=False)
+    square: Float | float = field(default=0.0, repr=False)
+    distance: Float | float = field(default=0.0, repr=False)
 
     def after(self, gradient: Float) -> Descent:
         """The state with one gradient more, its distance not yet updated."""
@@ -69,12 +69,12 @@ class Descent:
     @property
     def direction(self) -> Float:
         """m̂_t."""
-        return self.momentum / (1 - _BETA1**self.count)
+        return np.asarray(self.momentum / (1 - _BETA1**self.count))
 
     @property
     def mean_square(self) -> Float:
         """v̂_t."""
-        return self.square / (1 - _BETA2**self.count)
+        return np.asarray(self.square / (1 - _BETA2**self.count))
 
 
 def adam(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, Float]:
@@ -100,7 +100,7 @@ def hot_dog(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, F
     """
     state = state.after(gradient)
     if state.count == 1:
-        distance = np.full(len(weights), state.rate)
+        distance: Float | float = state.rate
     else:
         away = np.maximum(np.abs(weights - state.start), state.distance)
         state = replace(state, distance=_BETA1 * state.distance + (1 - _BETA1) * away)
