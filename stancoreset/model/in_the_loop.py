@@ -3,7 +3,7 @@
 Every change of the weights gives a new posterior to draw from: by its Laplace fit (Newton steps
 from the previous mode, exact gradients of k rows, however large the data), by a short NUTS run
 that starts where the last one ended, or by chains that never end: `coreset_mcmc`'s, each of which
-makes a few transitions from its last state.
+makes a transition or a few from its last state.
 
 These transitions are NUTS' too, with the step size and metric of one warm-up under the first
 weights. Slice samplers, as the paper has them, need some twenty densities for each coordinate, one
@@ -75,7 +75,7 @@ def select_in_the_loop(
     sampler: str | None = None,
     subsample: int | None = None,
     warmup: int | None = None,
-    transitions: int = 2,
+    transitions: int = 1,
     progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> Coreset:
@@ -103,7 +103,7 @@ def select_in_the_loop(
     warmup : int, optional
         Warm-up iterations of each NUTS run; default: 100, or 300 for chains, which warm up once.
     transitions : int
-        NUTS transitions of each of the chains for one draw.
+        NUTS transitions of each of the chains for one draw; one nearly forgets where it began.
     progress : callable, optional
         Called with the number of rounds done since the last call.
     **options
@@ -227,7 +227,7 @@ class EnginePosterior(Closing):
     sampler: str = "laplace"
     subsample: int | None = None
     warmup: int | None = None
-    transitions: int = 2
+    transitions: int = 1
 
     def __post_init__(self) -> None:
         n_obs = self.full.n_obs

@@ -591,6 +591,8 @@ TINY = {
     "variance": ["--rows", "10", "--sizes", "1", "3"],
     "giga-bound": ["--rows", "40", "--sizes", "1", "5"],
     "sparse-linear": ["--rows", "12", "--sizes", "1", "3", "6"],
+    "in-the-loop": ["--rows", "40", "--sizes", "3", "6", "--draws", "20", "--updates", "1"],
+    "subsampling": ["--rows", "60", "--sizes", "2", "5", "12"],
 }
 #: Two of an experiment's algorithms, if not these.
 TWO = {
@@ -605,10 +607,12 @@ TWO = {
     "variance": ["frank_wolfe", "giga"],
     "giga-bound": ["giga", "theorem 3.1"],
     "sparse-linear": ["hybrid (class 2)", "Lanczos"],
+    "in-the-loop": ["pursuit", "Coreset MCMC, Hot DoG"],
+    "subsampling": ["uniform", "lemma 3.1"],
 }
 QUICK = {"gaussian", "logistic", "sparse-distributions", "compression"}
 QUICK |= {"pg-svi-gp", "constrained", "isometry", "gaussian-map", "variance", "giga-bound"}
-QUICK |= {"sparse-linear", "prototypes"}
+QUICK |= {"sparse-linear", "prototypes", "in-the-loop", "subsampling"}
 
 
 @pytest.mark.parametrize(

@@ -347,12 +347,12 @@ def test_hot_dog_needs_no_learning_rate(rate):
     """Over six orders of magnitude of r; ADAM, at rates of the same range, does need one."""
     start = np.array([50.0, 4.0, 50.0])
     state, weights = Descent(start, rate=rate), start
-    for _ in range(6_000):
+    for _ in range(3_000):
         state, weights = hot_dog(state, weights, quadratic(weights))
     np.testing.assert_allclose(weights, LOWEST, atol=0.5)
     if rate == 1e-2:
         state, weights = Descent(start, rate=rate), start
-        for _ in range(6_000):
+        for _ in range(3_000):
             state, weights = adam(state, weights, quadratic(weights))
         assert abs(weights[0] - 30) > 15
 
@@ -385,19 +385,16 @@ def moving(gaussian, far=30.0, beta=0.8):
 
 
 def test_correlated_chains_train_the_weights():
-    kls = []
-    for seed in range(3):
-        result = coreset_mcmc(moving(GAUSSIAN), 40, updates=800, seed=seed)
-        kls.append(GAUSSIAN.kl(result.indices, result.weights))
-        assert len(result.trace) == 801
-    uniform = np.median([GAUSSIAN.uniform_kl(40, seed) for seed in range(3)])
-    print(f"coreset_mcmc: KL {np.median(kls):.3g}, uniform {uniform:.3g}")
-    assert np.median(kls) < 0.01 * uniform
+    result = coreset_mcmc(moving(GAUSSIAN), 40, updates=600, seed=0)
+    kl, uniform = GAUSSIAN.kl(result.indices, result.weights), GAUSSIAN.uniform_kl(40, 0)
+    print(f"coreset_mcmc: KL {kl:.3g}, uniform {uniform:.3g}")
+    assert len(result.trace) == 601
+    assert kl < 0.01 * uniform
 
 
 def test_the_mean_of_the_weights_averages_over_subsamples():
     noisy = replace(GAUSSIAN.model, target=GAUSSIAN.subsampled, exact=False)
-    result = coreset_mcmc(noisy, 40, updates=800, seed=1)
+    result = coreset_mcmc(noisy, 40, updates=600, seed=1)
     assert GAUSSIAN.kl(result.indices, result.weights) < 0.02 * GAUSSIAN.uniform_kl(40, 1)
 
 
