@@ -209,8 +209,8 @@ def _select(
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(counted.rows, size, replace=False))
         weights = np.full(size, counted.rows / size)
-        nothing = np.zeros(0)
-        return SolverResult(chosen, weights, np.nan, nothing, 0, True, nothing, "uniform", 0.0)
+        none = np.zeros(0, dtype=np.int64)
+        return SolverResult(chosen, weights, np.nan, np.zeros(0), 0, True, none, "uniform", 0.0)
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal((draws, len(full.mean)))
     phi = counted.log_lik(full.mean + noise @ np.linalg.cholesky(full.cov).T)
@@ -233,7 +233,7 @@ IN_THE_LOOP = Experiment(
     trial=_trial,
     algorithms=_algorithms,
     paper=Settings(
-        trials=5, sizes=(20, 50, 100), rows=10_000, draws=500, iterations=2_000, updates=10
+        trials=5, sizes=(20, 50, 100), rows=2_000, draws=500, iterations=1_000, updates=10
     ),
     quick=Settings(trials=1, sizes=(20, 50), rows=1_000, draws=200, iterations=500, updates=4),
     metrics=(

@@ -262,12 +262,13 @@ class CoresetModel(Closing):
             projection; ``"auto"``, the best of several with a control variate; or one of
             ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"``, ``"sparse_vi"`` and
             ``"coreset_mcmc"``, which draw from the coreset's own posterior as it changes, so that
-            the reference only starts the chains; without one, the last of them goes on, and the
-            coreset posterior's own draws take its place. ``"gaussian"`` selects no rows and runs no NUTS: its
-            draws are those of the reference, ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``,
-            as many as NUTS would make, and the same certificate weights them on the full data. This
-            is the shortest way to a certified answer where the posterior is nearly Gaussian; the
-            report of an ordinary fit says so. Such a fit has no `coreset`.
+            the reference only starts the chains. If there is none, ``"coreset_mcmc"`` and methods
+            with ``sampler="nuts"`` go on, and the coreset posterior's own draws take its place.
+            ``"gaussian"`` selects no rows and runs no NUTS: its draws are those of the reference,
+            ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``, as many as NUTS would make, and
+            the same certificate weights them on the full data. This is the shortest way to a
+            certified answer where the posterior is nearly Gaussian; the report of an ordinary fit
+            says so. Such a fit has no `coreset`.
         reference : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, draws
             Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
             evidence lower bound, which is nearer to a posterior of few rows for each parameter;

@@ -246,7 +246,8 @@ class Rounds:
     def _instead(self, change: Change, error: StancoresetError) -> Change:
         """The replacement of a first pass whose Gaussian does not exist; raise any other error."""
         plan = self.pipeline.plan
-        if isinstance(error, ReferenceFitError) and plan.selects_without_mode:
+        lost = isinstance(error, ReferenceFitError) and change.reference != OWN_DRAWS
+        if lost and plan.selects_without_mode:
             why = str(error).partition("; ")[0]
             return Change(f"the coreset's own draws as reference, because {why}", OWN_DRAWS, {})
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
