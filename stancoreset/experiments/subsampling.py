@@ -26,7 +26,7 @@ and 4.2 limit the weights, not the rows: from some M > d rows on they are nearly
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +47,8 @@ Float = NDArray[np.float64]
 DIMENSION = 10
 #: Divergences below this are rounding.
 FLOOR = 1e-10
+#: Sums of weights that are tried before the search for the best.
+_TRIED = 40
 _UNIFORM, _SCALED, _TRAINED = "uniform", "uniform, best scale", "uniform rows, best weights"
 _EXPECTED, _LEMMA = "expected", "lemma 3.1"
 _LINES = {
@@ -84,41 +86,50 @@ def expected_kl(x: Float, size: int) -> float:
 
 
 def best_scale(model: LocationModel, weights: Float) -> float:
-    """The smaller divergence at the best α ≥ 0 for weights α w (N,)."""
-    from scipy.optimize import minimize_scalar
-
+    """KL(α w) at the best α ≥ 0, for weights w (N,)."""
     full = model.posterior(np.ones(len(model.x)))
 
     def smaller(log_scale: float) -> float:
         return _smaller(model, full, np.exp(log_scale) * weights)
 
-    # KL falls to one minimum and rises again: no scale below 1/N or above 10 is better.
-    bounds = (-np.log(len(model.x)) - 1.0, np.log(10.0))
-    return float(minimize_scalar(smaller, bounds=bounds, method="bounded").fun)
+    return smaller(_lowest(smaller, np.log(len(model.x)) * np.linspace(-1.0, 0.5, _TRIED)))
 
 
 def best_weights(model: LocationModel, rows: NDArray[np.int64]) -> Float:
-    """The weights (N,) of these rows whose posterior has the least KL(π_w ‖ π).
+    """The weights (N,) of these rows with the least KL(w).
 
-    For a fixed sum W of the weights KL(π_w ‖ π) is a constant and ½ (1 + N) ‖μ_w − μ‖², which
-    non-negative least squares minimise; W itself is then found by bounded search.
+    For a fixed sum W of the weights, both divergences rise with ‖μ_w − μ‖² alone, which
+    non-negative least squares minimise; W is found by search.
     """
-    from scipy.optimize import minimize_scalar, nnls
+    from scipy.optimize import nnls
 
     x, full = model.x[rows], model.posterior(np.ones(len(model.x)))
     count = len(model.x)
+    heavy = 1e4 * np.sqrt(np.mean(x**2))  # holds the sum where it is asked to be
 
-    def of_sum(total: float) -> tuple[float, Float]:
-        heavy = 1e4 * np.sqrt(np.mean(x**2))  # holds the sum where it is asked to be
-        left = np.vstack([x.T / (1 + total), np.full(len(rows), heavy / (1 + total))])
-        weights = nnls(left, np.append(full.mean, heavy * total / (1 + total)))[0]
+    def of_sum(total: float) -> Float:
+        left = np.vstack([x.T / (1 + total), np.full(len(rows), heavy / total)])
         dense = np.zeros(count)
-        dense[rows] = weights
-        return model.divergences(full, model.posterior(dense))["reverse_kl"], dense
+        dense[rows] = nnls(left, np.append(full.mean, heavy))[0]
+        return dense
 
-    bounds = (-np.log(count), np.log(2.0 * count))
-    found = minimize_scalar(lambda t: of_sum(float(np.exp(t)))[0], bounds=bounds, method="bounded")
-    return min((of_sum(float(np.exp(found.x))), of_sum(float(count))), key=lambda pair: pair[0])[1]
+    whole = of_sum(count)
+    if _smaller(model, full, whole) < FLOOR:
+        return whole
+    logs = np.log(count) * np.linspace(-0.2, 1.1, _TRIED)
+    return of_sum(float(np.exp(_lowest(lambda t: _smaller(model, full, of_sum(np.exp(t))), logs))))
+
+
+def _lowest(function: Callable[[float], float], tried: Float) -> float:
+    """Where a function of one number is lowest: the best of those tried, and a search around it.
+
+    KL(w) is the smaller one of two divergences, and may have two minima.
+    """
+    from scipy.optimize import minimize_scalar
+
+    best = int(np.argmin([function(t) for t in tried]))
+    around = tried[max(0, best - 1)], tried[min(len(tried) - 1, best + 1)]
+    return float(minimize_scalar(function, bounds=around, method="bounded").x)
 
 
 def _smaller(model: LocationModel, full: Gaussian, weights: Float) -> float:
