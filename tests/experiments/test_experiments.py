@@ -612,7 +612,7 @@ TWO = {
 }
 QUICK = {"gaussian", "logistic", "sparse-distributions", "compression"}
 QUICK |= {"pg-svi-gp", "constrained", "isometry", "gaussian-map", "variance", "giga-bound"}
-QUICK |= {"sparse-linear", "prototypes", "in-the-loop", "subsampling"}
+QUICK |= {"sparse-linear", "prototypes", "subsampling"}
 
 
 @pytest.mark.parametrize(
