@@ -66,7 +66,7 @@ def test_best_scale_by_brute_force():
     assert min(tried) < 0.9 * min(weighted(model, range(4), 10.0))
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, 3])
 def test_best_weights_by_another_optimiser(size):
     model = LocationModel(np.random.default_rng(4).normal(size=(40, 3)) + 1)
     rows = np.arange(5, 5 + size)
