@@ -151,7 +151,7 @@ def _algorithms(settings: Settings) -> list[Algorithm]:
         *(
             Algorithm(
                 "coreset_mcmc",
-                {**updates, "step": "adam", "rate": rate},
+                {**updates, "update": "adam", "rate": rate},
                 f"Coreset MCMC, ADAM {rate:g}",
             )
             for rate in RATES

@@ -51,6 +51,7 @@ class MethodOptions(TypedDict, total=False):
     compression: float | None
     gradient_batch: int | None
     groups: Any
+    hold: int
     iterations: int
     line_search: int
     max_iter: int
@@ -60,6 +61,7 @@ class MethodOptions(TypedDict, total=False):
     polish: int
     pool: int
     printed: bool
+    rate: float
     regularization: float
     rescale: bool
     reweight: bool
@@ -72,15 +74,17 @@ class MethodOptions(TypedDict, total=False):
     subsample_weights: bool
     swap_limit: int
     tol: float
+    transitions: int
     update: str
-    warmup: int
+    updates: int
+    warmup: int | None
     weights_sum: float | None
 
 
 class MergeOptions(NUTSOptions, MethodOptions, total=False):
     """Options of `CoresetModel.merge` that are not arguments."""
 
-    sampler: NUTS | Literal["laplace", "nuts"] | None
+    sampler: NUTS | Literal["laplace", "nuts", "chains"] | None
     selection: Selection | None
     control_variate: bool
     engine_output_dir: str | Path | None

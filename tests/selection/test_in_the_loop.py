@@ -463,7 +463,7 @@ def test_coreset_mcmc_calls_back():
         ("coreset_mcmc", {"hold": -1}, "hold=-1"),
         ("coreset_mcmc", {"rate": 0.0}, "rate=0.0"),
         ("coreset_mcmc", {"rate": np.inf}, "rate=inf"),
-        ("coreset_mcmc", {"step": "sgd"}, "step='sgd'; expected one of 'hot_dog', 'adam'"),
+        ("coreset_mcmc", {"update": "sgd"}, "update='sgd'; expected one of 'hot_dog', 'adam'"),
     ],
 )
 def test_options_that_make_no_sense(name, options, message):

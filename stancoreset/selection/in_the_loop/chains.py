@@ -58,7 +58,7 @@ def coreset_mcmc(
     *,
     draws: int | None = None,
     updates: int = 1000,
-    step: str = "hot_dog",
+    update: str = "hot_dog",
     rate: float = 0.01,
     hold: int = 300,
     seed: int = 0,
@@ -76,7 +76,7 @@ def coreset_mcmc(
         Number K of chains, each of which gives one draw for each update; default: 10.
     updates : int
         Number of updates of the weights.
-    step : {"hot_dog", "adam"}
+    update : {"hot_dog", "adam"}
         Rule for the weights; see `stancoreset.selection.in_the_loop.descent`.
     rate : float
         Hot DoG's initial distance r, which hardly matters, or ADAM's rate a, which does; both
@@ -131,8 +131,8 @@ def coreset_mcmc(
     updates = check_count(updates, "updates")
     hold = check_count(hold, "hold", 0)
     rate = check_positive(rate, "rate")
-    if not isinstance(step, str) or step not in STEPS:
-        raise SolverError(f"step={shown(step)}; expected one of {', '.join(map(repr, STEPS))}")
+    if not isinstance(update, str) or update not in STEPS:
+        raise SolverError(f"update={shown(update)}; expected one of {', '.join(map(repr, STEPS))}")
 
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
@@ -143,14 +143,14 @@ def coreset_mcmc(
     state = Descent(weights, rate * uniform)
     trace, distances = [], []
     mean, averaged = np.zeros(size), 0
-    for update in range(updates):
+    for done in range(updates):
         here = tangent(model, columns, weights, count, rng)
         trace.append(here.relative_error)
         distances.append(here.distance)
-        state, weights = STEPS[step](state, weights, here.gradient)
+        state, weights = STEPS[update](state, weights, here.gradient)
         if callback is not None:
-            callback(update + 1, here.relative_error, size)
-        if not model.exact and update >= updates // 2:
+            callback(done + 1, here.relative_error, size)
+        if not model.exact and done >= updates // 2:
             averaged += 1
             mean += (weights - mean) / averaged
     if averaged:
