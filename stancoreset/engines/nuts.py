@@ -12,10 +12,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from stancoreset.checks import is_number, near_misses, shown
+from stancoreset.checks import check_ranges, is_number, near_misses, option, shown
 from stancoreset.engines.base import Float
 from stancoreset.errors import OptionError
-from stancoreset.options import check_ranges, option
 
 __all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
 

@@ -15,11 +15,15 @@ from stancoreset.checks import (
     check_is,
     check_labels,
     check_path,
+    check_ranges,
     check_seed,
     check_text,
     check_whole,
+    group,
     is_whole,
     near_misses,
+    option,
+    options_of,
     shown,
 )
 from stancoreset.engines import NUTS, check_inits, fresh_seed, recorded_inits, refuse
@@ -27,7 +31,6 @@ from stancoreset.errors import OptionError, SolverError
 from stancoreset.model.in_the_loop import check_options, needs_mode
 from stancoreset.model.refinement import MAX_ROUNDS
 from stancoreset.model.sizes import AUTO
-from stancoreset.options import check_ranges, group, option, options_of
 from stancoreset.posterior import LEAST_DRAWS
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
