@@ -332,26 +332,22 @@ class CoresetModel(Closing):
             Each message names the cause and the remedy.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(options.pop("stages", None), show_progress)
-        stages.begin()
-        with stages("import"):
-            import_all()
-        plan = Plan.of(
-            {
-                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
-                "size": size,
-                "method": method,
-                "reference": reference,
-                "max_rounds": max_rounds,
-                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
-                "inits": inits,
-                "coords": coords,
-                "dims": dims,
-                **options,
-            }
+        stages = _begun(options.pop("stages", None), show_progress)
+        plan = self._planned(
+            Plan.of,
+            chains=chains,
+            iter_warmup=iter_warmup,
+            iter_sampling=iter_sampling,
+            size=size,
+            method=method,
+            reference=reference,
+            max_rounds=max_rounds,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
+            coords=coords,
+            dims=dims,
+            **options,
         )
-        plan.nuts.require_engine(self.engine.name)
-        plan.require(sys.maxsize)  # before data are read, which may take long
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
@@ -442,25 +438,21 @@ class CoresetModel(Closing):
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = Stages.given(options.pop("stages", None), show_progress)
-        stages.begin()
-        with stages("import"):
-            import_all()
-        plan = Plan.of_merge(
-            {
-                **_given(chains=chains, iter_warmup=iter_warmup, iter_sampling=iter_sampling),
-                "size": size,
-                "method": method,
-                "max_rounds": max_rounds,
-                "seed": recorded_seed(output_dir) if seed is None and resume else seed,
-                "inits": inits,
-                "coords": coords,
-                "dims": dims,
-                **options,
-            }
+        stages = _begun(options.pop("stages", None), show_progress)
+        plan = self._planned(
+            Plan.of_merge,
+            chains=chains,
+            iter_warmup=iter_warmup,
+            iter_sampling=iter_sampling,
+            size=size,
+            method=method,
+            max_rounds=max_rounds,
+            seed=recorded_seed(output_dir) if seed is None and resume else seed,
+            inits=inits,
+            coords=coords,
+            dims=dims,
+            **options,
         )
-        plan.nuts.require_engine(self.engine.name)
-        plan.require(sys.maxsize)  # before data are read, which may take long
         return merge_parts(
             self._session,
             parts,
@@ -470,6 +462,16 @@ class CoresetModel(Closing):
             resume=resume,
             overwrite=overwrite,
         )
+
+    def _planned(self, plan_of: Callable[[dict[str, Any]], Plan], **asked: Any) -> Plan:
+        """A plan that this model's engine can carry out, checked before data are read."""
+        for name in ("chains", "iter_warmup", "iter_sampling"):
+            if asked[name] is None:  # it may stand in `sampler`
+                del asked[name]
+        plan = plan_of(asked)
+        plan.nuts.require_engine(self.engine.name)
+        plan.require(sys.maxsize)  # reading the data may take long
+        return plan
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
         """Add its coreset's rows to a fit of an earlier version; fits of this one have them.
@@ -1238,9 +1240,13 @@ class CoresetModel(Closing):
         )
 
 
-def _given(**values: object) -> dict[str, object]:
-    """The arguments that have a value."""
-    return {name: value for name, value in values.items() if value is not None}
+def _begun(stages: object, show_progress: bool | None) -> Stages:
+    """Stages whose first one, the imports, is done."""
+    begun = Stages.given(stages, show_progress)
+    begun.begin()
+    with begun("import"):
+        import_all()
+    return begun
 
 
 def _check_near(near: object) -> None:
