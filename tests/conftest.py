@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import logging
 import os
 import signal
@@ -123,17 +124,20 @@ def _stanc_remembers(pytestconfig: pytest.Config) -> Iterator[None]:
     with suppress(OSError):
         kept.mkdir(parents=True, exist_ok=True)
 
-    def remembered(binary: Path, options: tuple[str, ...], code: str, filename: str) -> str:
+    def remembered(
+        binary: Path, options: tuple[str, ...], code: str, filename: str
+    ) -> tuple[str, str]:
         if "#include" in code:  # whose files may have changed
             return run(binary, options, code, filename)
         stated = _digest(binary, binary.stat().st_mtime_ns)
         asked = repr((stated, caller, options, code, filename))
         path = kept / hashlib.sha256(asked.encode()).hexdigest()
         with suppress(OSError, zlib.error):  # a file cut short fails its checksum
-            return zlib.decompress(path.read_bytes()).decode()
+            printed, warnings = json.loads(zlib.decompress(path.read_bytes()))
+            return printed, warnings
         said = run(binary, options, code, filename)
         with suppress(OSError):
-            path.write_bytes(zlib.compress(said.encode(), 1))
+            path.write_bytes(zlib.compress(json.dumps(said).encode(), 1))
         return said
 
     with pytest.MonkeyPatch.context() as patch:

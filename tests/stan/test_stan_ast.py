@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ready_programs import MODELS, NAMES
 
 from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
 from stancoreset.stan.syntax import nodes, printer, stanc
@@ -88,6 +89,15 @@ generated quantities {
 """
 
 
+def unplaced(node):
+    """The tree without lines, numbers and the text that it was read from."""
+    if not isinstance(node, nodes.Node):
+        return tuple(map(unplaced, node)) if isinstance(node, tuple) else node
+    new = {f.name: unplaced(getattr(node, f.name)) for f in dataclasses.fields(node)}
+    unknown = {"line": 0, "number": 0, "code": "", "source": ""}
+    return dataclasses.replace(node, **new | {k: v for k, v in unknown.items() if k in new})
+
+
 def test_program_survives_printing_and_reparsing():
     tree = ast.parse(EVERYTHING)
     again = ast.parse(printer.program(tree))
@@ -104,20 +114,35 @@ def test_printer_adds_the_parentheses_that_a_tree_needs():
     def strip(node):
         return nodes.transform(node, lambda e: strip(e.arg) if isinstance(e, nodes.Paren) else None)
 
-    def unplaced(node):
-        """The tree without lines and numbers."""
-        if not isinstance(node, nodes.Node):
-            return tuple(map(unplaced, node)) if isinstance(node, tuple) else node
-        new = {f.name: unplaced(getattr(node, f.name)) for f in dataclasses.fields(node)}
-        return dataclasses.replace(
-            node, **new | ({"line": 0, "number": 0} if "line" in new else {})
-        )
-
     bare = strip(ast.parse(EVERYTHING))
     assert not any(isinstance(x, nodes.Paren) for x in nodes.walk(bare))
     again = strip(ast.parse(printer.program(bare)))
     assert unplaced(again.model) == unplaced(bare.model)
     assert unplaced(again.functions) == unplaced(bare.functions)
+
+
+UNWARNED = EVERYTHING.replace("  real ahead(real x);\n", "")
+
+
+@pytest.mark.parametrize("name", ["everything", *NAMES])
+def test_a_text_without_old_spellings_has_the_tree_of_its_canonical_form(name):
+    code = UNWARNED if name == "everything" else (MODELS / f"{name}.stan").read_text()
+    flat = stanc.canonical(code)
+    assert stanc.is_canonical(code)
+    assert flat != code
+    assert unplaced(ast.parse(code)) == unplaced(ast.parse(flat))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "parameters { real x; } model { target += -fabs(x); }",  # which Stan has no more
+        "parameters { cov_matrix[2] m; } model { m ~ lkj_cov([1, 1]', [1, 1]', 1); }",
+        "#include priors.stan\nparameters { real x; } model { x ~ normal(0, 1); }",
+    ],
+)
+def test_other_texts_are_not_read_as_they_are(code):
+    assert not stanc.is_canonical(code)
 
 
 def test_statements_know_their_source_line():

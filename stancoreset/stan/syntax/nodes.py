@@ -448,8 +448,8 @@ Stmt = Statement
 class Program(Node):
     """A whole program, block by block.
 
-    `code` is the canonical text (formatted, no comments, includes expanded) that the tree
-    was read from; `source` is the text as the user wrote it, which the lines refer to.
+    `source` is the text as the user wrote it, which the lines refer to; `code` is the text that the
+    tree was read from: the same, or its canonical form without includes and deprecations.
     """
 
     functions: tuple[FunDef, ...] = ()

@@ -140,7 +140,9 @@ def parse(
     >>> [d.name for d in p.data], p.model[0].distribution
     (['N', 'y'], 'normal')
     """
-    flat = stanc.canonical(code, include_paths=include_paths, filename=filename)
+    flat = code
+    if not stanc.is_canonical(code):
+        flat = stanc.canonical(code, include_paths=include_paths, filename=filename)
     return _parse_flat(code, flat, tuple(str(p) for p in include_paths))
 
 

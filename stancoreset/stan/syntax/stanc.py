@@ -17,7 +17,15 @@ from pathlib import Path
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
 from stancoreset.files import temporary_folder
 
-__all__ = ["auto_format", "canonical", "check", "decorated_ast", "find_stanc", "version"]
+__all__ = [
+    "auto_format",
+    "canonical",
+    "check",
+    "decorated_ast",
+    "find_stanc",
+    "is_canonical",
+    "version",
+]
 
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
@@ -65,7 +73,8 @@ def _candidates() -> list[Path]:
 
 
 @lru_cache(maxsize=512)
-def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> str:
+def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> tuple[str, str]:
+    """What stanc prints, and its warnings."""
     with temporary_folder() as folder:
         # stanc insists on the suffix; its messages name `filename` instead.
         path = Path(folder, "model.stan")
@@ -82,12 +91,15 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
         hints = {"include file": _HOW_TO_INCLUDE, "old array syntax": _OLD_ARRAYS}
         raise CompileError(said + "".join(hint for cause, hint in hints.items() if cause in said))
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 def _run(
-    options: Sequence[str], code: str, include_paths: Sequence[str | Path], filename: str
-) -> str:
+    options: Sequence[str],
+    code: str,
+    include_paths: Sequence[str | Path] = (),
+    filename: str = "model.stan",
+) -> tuple[str, str]:
     options = list(options)
     if include_paths:
         folders = ",".join(str(Path(p).resolve()) for p in include_paths)
@@ -111,21 +123,41 @@ def auto_format(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> str:
     """The program as Stan's formatter lays it out (comments kept, 78 columns)."""
-    return _run(["--auto-format"], code, include_paths, filename)
+    return _run(["--auto-format"], code, include_paths, filename)[0]
 
 
 def canonical(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> str:
     """The program formatted, without comments, deprecations and includes, with all braces."""
-    return _run(["--auto-format", _CANONICAL], code, include_paths, filename)
+    return _run(["--auto-format", _CANONICAL], code, include_paths, filename)[0]
 
 
 def decorated_ast(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> str:
     """The typed syntax tree as stanc prints it, an S-expression."""
-    return _run(["--debug-decorated-ast"], code, include_paths, filename)
+    return _run(["--debug-decorated-ast"], code, include_paths, filename)[0]
+
+
+def is_canonical(code: str) -> bool:
+    """Whether the tree of the text itself is that of its canonical form.
+
+    It is if the text includes no file, and stanc accepts it without a warning: what is deprecated
+    it warns of, and what it has removed it refuses.
+
+    >>> is_canonical("parameters { real x; } model { x ~ std_normal(); }")
+    True
+    >>> is_canonical("parameters { real x; } model { target += -fabs(x); }")
+    False
+    """
+    if "#include" in code:
+        return False
+    try:
+        _, warnings = _run(["--debug-decorated-ast"], code)
+    except CompileError:
+        return False
+    return not warnings
 
 
 def version() -> tuple[int, ...]:
