@@ -851,6 +851,11 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
     return found
 
 
+@pytest.fixture(scope="module")
+def calls(world: Mapping[str, Any]) -> Mapping[str, Case]:
+    return cases(world)
+
+
 def of_default(default: Any) -> Legit:
     """What may stand in place of a default of its type."""
     if isinstance(default, bool):
@@ -922,11 +927,10 @@ def adopted_or_refused(reached: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_values_of_wrong_types(name, world, nothing_computed, tmp_path, monkeypatch):
+def test_values_of_wrong_types(name, calls, nothing_computed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = cases(world)
-    assert sorted(found) == NAMES
-    case, wrong = found[name], []
+    assert sorted(calls) == NAMES
+    case, wrong = calls[name], []
     for argument, legit in case.kinds.items():
         for label, value in catalogue_of(tmp_path).items():
             if legit in (CALLBACK, CALLED) and callable(value):
@@ -1118,12 +1122,11 @@ def test_options_of_the_command_line(
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_public_function_is_in_the_sweep(world):
+def test_every_public_function_is_in_the_sweep(calls):
     """By what is exported, and by every argument in the signatures."""
-    found = cases(world)
-    called = {getattr(case.call, "__name__", "") for case in found.values()}
+    called = {getattr(case.call, "__name__", "") for case in calls.values()}
     called |= {
-        *found,
+        *calls,
         "Certificate",
         "Design",
         "Information",
@@ -1143,13 +1146,13 @@ def test_every_public_function_is_in_the_sweep(world):
             if callable(thing) and name not in (*sc.solvers.METHODS, *LEAVES):
                 assert name in called, f"{room.__name__}.{name}"
     swept: dict[Any, set[str]] = defaultdict(set)
-    for case in found.values():
+    for case in calls.values():
         swept[case.call] |= {*case.kinds}
     for method in (*sc.solvers.METHODS, *sc.in_the_loop.METHODS):
         # They are called by a function here, which makes the checked problem as `solve` does.
         room = sc.solvers if method in sc.solvers.METHODS else sc.in_the_loop
         key = f"solve by {method}" if method in sc.solvers.METHODS else method
-        swept[getattr(room, method)] = {*found[key].kinds, "problem"}
+        swept[getattr(room, method)] = {*calls[key].kinds, "problem"}
     for call, names in swept.items():
         if call.__name__ == "<lambda>":
             continue
@@ -1158,7 +1161,7 @@ def test_every_public_function_is_in_the_sweep(world):
             if parameter.kind is not parameter.VAR_KEYWORD:
                 assert name in names, f"{call.__name__}({name}=)"
     for name in ("fit", "merge", "sample"):
-        assert {*OptionsOfNUTS.names()} <= {*NUTS} <= {*found[name].kinds}
+        assert {*OptionsOfNUTS.names()} <= {*NUTS} <= {*calls[name].kinds}
 
 
 LEAVES = (
