@@ -242,7 +242,7 @@ def used(path: Path) -> None:
     _ = str(fit.certificate), fit.report(), fit.seconds, report._rounds(fit), report._passes(fit)
 
 
-@pytest.mark.parametrize("values", [2, pytest.param(len(WRONG) + 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("values", [1, pytest.param(len(WRONG) + 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("file", ["report.json", "coreset.json", "coreset_data.json"])
 def test_members_of_the_wrong_type_and_without_them(whole, tmp_path, file, values):
     """Without checksums: a member that is read must be of its type, and the others may be any.

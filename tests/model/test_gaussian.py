@@ -304,6 +304,7 @@ def test_too_few_draws_have_no_evidence(model, data):
     assert fit.evidence is None
 
 
+@pytest.mark.fit
 def test_a_fit_with_rows_at_a_laplace_reference_has_no_evidence():
     fit = sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli").fit(
         normal_data(600), size=20, seed=1, chains=1, iter_sampling=200, max_rounds=1

@@ -94,6 +94,7 @@ def test_fits_are_joined_as_their_coresets(parts):
     assert joined.describe() == expected.describe()
 
 
+@pytest.mark.fit
 def test_the_union_keeps_rows_and_weights(parts, data):
     union = sc.merge([fit.coreset for _, fit in parts])
     assert union.n_obs == 12_000
