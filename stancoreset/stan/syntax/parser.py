@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from stancoreset.errors import ProgramError
 from stancoreset.stan.syntax import nodes as n
@@ -200,8 +200,10 @@ class _Reader:
 
     def block(self, sexp: Sexp) -> n.Block:
         """The body of a loop or branch, with braces even where stanc has none."""
-        inner = self.one(sexp)
-        return inner if isinstance(inner, n.Block) else _braces((inner,))
+        if record(sexp, "stmt")[0][0] == "Block":
+            return cast(n.Block, self.one(sexp))
+        number, line = self.place()
+        return n.Block(tuple(self.statement(sexp)), number=number, line=line)
 
     def statement(self, sexp: Sexp) -> Iterator[n.Stmt]:
         match record(sexp, "stmt")[0]:
@@ -279,10 +281,10 @@ class _Reader:
     def conditional(self, condition: Sexp, yes: Sexp, no: Sexp) -> n.If:
         test = self.expr(condition)
         first = self.block(yes)
-        last = self.one(no[0]) if no else None
-        if last is not None and not isinstance(last, n.If | n.Block):
-            last = _braces((last,))
-        return n.If(test, first, last)
+        if not no:
+            return n.If(test, first)
+        chained = record(no[0], "stmt")[0][0] == "IfThenElse"
+        return n.If(test, first, self.one(no[0]) if chained else self.block(no[0]))
 
     def printable(self, sexp: Sexp) -> n.Expr | str:
         match sexp:
