@@ -463,7 +463,7 @@ class CoresetModel(Closing):
             overwrite=overwrite,
         )
 
-    def _planned(self, plan_of: Callable[[dict[str, Any]], Plan], **asked: Any) -> Plan:
+    def _planned(self, plan_of: Callable[[dict[str, Any]], Plan], /, **asked: Any) -> Plan:
         """A plan that this model's engine can carry out, checked before data are read."""
         for name in ("chains", "iter_warmup", "iter_sampling"):
             if asked[name] is None:  # it may stand in `sampler`
