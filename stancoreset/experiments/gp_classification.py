@@ -17,10 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import expit
 
 from stancoreset.reference import Expectation, GaussianFit, ascend_bound
-from stancoreset.reference.expected import BERNOULLI_LOGIT
+from stancoreset.reference.expected import BERNOULLI_LOGIT, one_predictor
 
 __all__ = ["Classification", "by_quadrature", "classification", "prior"]
 
@@ -28,17 +27,6 @@ Float = NDArray[np.float64]
 
 #: Share of the prior variance that is added to the diagonal of K, whose factor exists with it.
 NUGGET = 1e-6
-
-
-#: Standard normal nodes and weights of the trapezoidal rule. The logistic's poles are π/s from the
-#: real line if z has standard deviation s, so that the error is about exp(−2π²/(s · 0.04)): below
-#: 1e-12 up to s = 17. The rule is the same for all rows and q, so that bounds can be compared.
-_NODES = np.linspace(-8.0, 8.0, 401)
-_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
-
-
-def _at_nodes(mean: Float, variance: Float) -> Float:
-    return mean + np.multiply.outer(_NODES, np.sqrt(variance))
 
 
 def by_quadrature(y: Float, mean: Float, variance: Float) -> tuple[Float, Float, Float]:
@@ -51,8 +39,8 @@ def by_quadrature(y: Float, mean: Float, variance: Float) -> tuple[Float, Float,
     >>> bool(np.isclose(value[0], -np.log(2))), alpha.round(12).tolist(), gamma.round(12).tolist()
     (True, [-0.5], [0.25])
     """
-    value, slope, bend, _ = BERNOULLI_LOGIT.evaluate(_at_nodes(mean, variance), y)
-    return _WEIGHTS @ value, -(_WEIGHTS @ slope), -(_WEIGHTS @ bend)
+    value, slope, bend = one_predictor(BERNOULLI_LOGIT, mean, np.sqrt(variance), y, orders=2)[0]
+    return value, -slope, -bend
 
 
 @dataclass(frozen=True)
@@ -103,9 +91,10 @@ class Classification:
         mean, spread = self._test_factor @ q.mean, self._test_factor @ q.chol
         left = self.kernel[0, 0] - np.sum(self._test_factor**2, axis=1)
         variance = np.maximum(left, 0.0) + np.sum(spread**2, axis=1)
-        # P(y = 1) where y is 1, and P(y = 0) = P(−z gives 1) where it is 0.
-        probability = _WEIGHTS @ expit(_at_nodes(np.where(self.y_test > 0, mean, -mean), variance))
-        return float(-np.mean(np.log2(probability)))
+        # P(y = 1) = E σ(z), the α of an outcome of zero, and P(y = 0) = E σ(−z).
+        sign = np.where(self.y_test > 0, 1.0, -1.0)
+        _, alpha, _ = by_quadrature(np.zeros(len(sign)), sign * mean, variance)
+        return float(-np.mean(np.log2(alpha)))
 
 
 def prior(size: int) -> GaussianFit:

@@ -27,10 +27,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.special import expit
 
 from stancoreset.experiments.gp_classification import Classification, by_quadrature
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import BERNOULLI_LOGIT
 
 __all__ = [
     "Adaptive",
@@ -65,8 +65,9 @@ def by_draws(draws: int, rng: np.random.Generator) -> Derivatives:
 
     def average(y: Float, mean: Float, variance: Float) -> tuple[Float, Float, Float]:
         z = mean + np.sqrt(variance) * rng.standard_normal((draws, len(mean)))
-        value, first, second = BERNOULLI_LOGIT.evaluate(z, y)[:3]
-        return value.mean(axis=0), -first.mean(axis=0), -second.mean(axis=0)
+        p = expit(z)
+        value = y * z - np.logaddexp(0.0, z)
+        return value.mean(axis=0), (p - y).mean(axis=0), (p * (1.0 - p)).mean(axis=0)
 
     return average
 

@@ -12,7 +12,8 @@ mode of a skewed posterior lies beside its mass. A natural-gradient step of leng
     P ← (1 − ρ) P − ρ E_q[∇² log p]      m ← m + ρ P⁻¹ E_q[∇ log p],      P = V⁻¹
 
 is Newton's if ρ = 1. In the proximal form of Khan et al. ρ = β / (1 + β), so that β ≤ 1 is ρ ≤ ½.
-Steps are halved until the bound does not fall.
+Steps are halved until the bound does not fall. Where they have not ended soon, because one answers
+the other, combinations of the last ones (Anderson 1965) are tried first.
 
 Expectations of rows of a generalised linear model are one-dimensional integrals, taken by
 quadrature in one pass over the rows (`stancoreset.reference.expected`). All others are averages
@@ -27,7 +28,8 @@ References
 ----------
 Khan, Babanezhad, Lin, Schmidt & Sugiyama (2016), "Faster stochastic variational inference using
 proximal-gradient methods with general divergence functions", UAI; Khan & Lin (2017),
-"Conjugate-computation variational inference", AISTATS.
+"Conjugate-computation variational inference", AISTATS; Anderson (1965), "Iterative procedures for
+nonlinear integral equations", Journal of the ACM 12.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ _log = logging.getLogger(__name__)
 _STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
 # Largest number of steps, and the shortest.
 _STEPS, _SHORTEST = 200, 1e-6
+# Steps after which combinations are tried, and of how many of the last ones.
+_PLAIN, _COMBINED = 12, 8
 # Rounding error of a bound, relative.
 _ROUNDING = 1e-11
 # Pairs of points: at least, at most, and so many that rows times points are about this number.
@@ -211,6 +215,7 @@ def ascend_bound(
         If the climb does not end.
     """
     q, here, length = start, expecting(start), longest
+    path: list[tuple[GaussianFit, Expectation]] = []
     for number in range(_STEPS):
         left = here.left(q)
         _log.debug("step %d: bound %.10g, left %.3g", number, here.bound(q), left)
@@ -218,6 +223,14 @@ def ascend_bound(
             return q
         if length < _SHORTEST:
             break
+        path = [*path[1 - _COMBINED :], (q, here)]
+        if number >= _PLAIN:
+            reached = _tried(expecting, _combined(path))
+            if reached is not None and not _falls(q, here, *reached):
+                ahead, there = reached
+                if there.left(ahead) < left:
+                    q, here = reached
+                    continue
         reached = _tried(expecting, here.step(q, length))
         if reached is not None and not _falls(q, here, *reached):
             q, here = reached
@@ -228,6 +241,36 @@ def ascend_bound(
         f"the Gaussian variational fit did not settle: after {number + 1} steps it is {left:.3g} "
         f"posterior standard deviations from stationary, expected at most {goal:g}; {_ADVICE}"
     )
+
+
+def _combined(path: list[tuple[GaussianFit, Expectation]]) -> GaussianFit | None:
+    """Where the last Gaussians' steps of length one lead together; None if not to a Gaussian.
+
+    In natural parameters (P, P m) a step of length one ends at E_q[∇ log p] − E_q[∇² log p] m and
+    −E_q[∇² log p]. The end is combined from theirs, with weights of sum one for which the steps,
+    measured in standard deviations of the last Gaussian, nearly cancel.
+    """
+    (last, _), size = path[-1], len(path[-1][0].mean)
+    slopes, bends, steps = [], [], []
+    for q, here in path:
+        away = last.mean - q.mean
+        slope = last.chol.T @ (here.gradient + here.hessian @ away)
+        bend = last.chol.T @ here.hessian @ last.chol
+        own = np.linalg.solve(q.chol, last.chol)
+        move = slope + own.T @ np.linalg.solve(q.chol, away)
+        slopes.append(slope)
+        bends.append(bend)
+        steps.append(np.concatenate([move, (bend + own.T @ own).ravel()]))
+    changes = np.stack([step - steps[-1] for step in steps[:-1]], axis=1)
+    weights = np.linalg.lstsq(changes, -steps[-1], rcond=1e-10)[0]
+    weights = np.append(weights, 1.0 - weights.sum())
+    together = Expectation(
+        0.0, np.tensordot(weights, slopes, axes=1), np.tensordot(weights, bends, axes=1)
+    )
+    unit = together.step(GaussianFit(np.zeros(size), np.eye(size)), 1.0)
+    if unit is None:
+        return None
+    return GaussianFit(last.mean + last.chol @ unit.mean, last.chol @ unit.chol)
 
 
 def _tried(expecting: Expecting, q: GaussianFit | None) -> tuple[GaussianFit, Expectation] | None:

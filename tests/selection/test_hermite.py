@@ -17,7 +17,6 @@ import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected import (
-    RowFunction,
     expected_rows,
     of_coefficients,
     one_predictor,
@@ -106,7 +105,7 @@ def test_coefficients_of_the_poisson_have_a_closed_form(scale):
 
 
 @pytest.mark.filterwarnings("ignore:The occurrence of roundoff")
-@pytest.mark.parametrize(("scale", "within"), [(0.01, 1e-7), (0.4, 1e-7), (1.5, 1e-7), (6.0, 1e-3)])
+@pytest.mark.parametrize(("scale", "within"), [(0.01, 1e-7), (0.4, 1e-7), (1.5, 1e-7), (6.0, 1e-7)])
 @pytest.mark.parametrize("mean", [-3.0, 0.0, 1.2])
 def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, within):
     mu, s, y = np.array([mean]), np.array([scale]), np.array([1.0])
@@ -121,20 +120,12 @@ def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, wi
     np.testing.assert_allclose(scaled, expected, rtol=within, atol=1e-11)
 
 
-def test_derivatives_are_a_matter_of_precision_only():
-    mean, scale, y = np.array([-0.7, 0.4]), np.array([0.5, 1.0]), np.array([0.0, 1.0])
-    power = scale ** np.minimum(np.arange(7), 3)[:, None]
-    by_derivatives = one_predictor(LOGISTIC, mean, scale, y, MAX_ORDER)[0] * power
-    values = RowFunction(lambda eta, y: LOGISTIC.evaluate(eta, y)[:1])
-    plain, known = one_predictor(values, mean, scale, y, MAX_ORDER)
-    assert known == 0
-    np.testing.assert_allclose(plain, by_derivatives, rtol=1e-6, atol=1e-11)
-
-
-def test_derivatives_of_every_family_are_derivatives():
-    eta, y, h = np.linspace(-2, 2, 9)[None], np.array([[1.0]]), 1e-5
+def test_expected_derivatives_of_every_family_are_derivatives_in_the_mean():
+    mean, y, h = np.linspace(-2, 2, 9), np.ones(9), 1e-5
     for function in (LOGISTIC, POISSON, NORMAL):
-        ahead, behind, here = (function.evaluate(eta + d, y) for d in (h, -h, 0.0))
+        ahead, behind, here = (
+            one_predictor(function, mean + d, np.full(9, 0.4), y, 3)[0] for d in (h, -h, 0.0)
+        )
         for order in range(3):
             slope = (ahead[order] - behind[order]) / (2 * h)
             np.testing.assert_allclose(here[order + 1], slope, rtol=1e-7, atol=1e-9)
@@ -146,7 +137,11 @@ def test_values_of_every_family_equal_the_kernel():
     for family, scale in (("bernoulli_logit", None), ("poisson_log", None), ("normal", 0.8)):
         glm = kernel(2, family, scale)
         expected = glm.log_lik(rows, draws)
-        found = row_function(glm).evaluate(rows.predictor(draws.T), rows.y[:, None])[0].T
+        # A predictor that does not vary has the value itself for an expectation.
+        found = [
+            one_predictor(row_function(glm), rows.predictor(draw), np.zeros(20), rows.y, 0)[0][0]
+            for draw in draws
+        ]
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

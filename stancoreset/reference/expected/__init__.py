@@ -1,14 +1,21 @@
-"""Expectations of rows' log likelihoods and their derivatives under a Gaussian, by quadrature.
+"""Expectations of rows' log likelihoods and their derivatives under a Gaussian.
 
 May import reference's Gaussian, rows and engines. Hands out row functions of generalised linear
-models, the quadrature of one row, and sums over rows.
+models, their Hermite coefficients, and sums over rows.
 """
 
 from __future__ import annotations
 
+from stancoreset.reference.expected.coefficients import (
+    one_predictor,
+    pairs_of_orders,
+    two_predictors,
+)
 from stancoreset.reference.expected.functions import (
     BERNOULLI_LOGIT,
+    AnyFunction,
     RowFunction,
+    SharedFunction,
     coordinates,
     of_coefficients,
     of_family,
@@ -16,19 +23,16 @@ from stancoreset.reference.expected.functions import (
     why_not,
 )
 from stancoreset.reference.expected.placed import Placed, blocks, in_threads
-from stancoreset.reference.expected.quadrature import (
-    one_predictor,
-    pairs_of_orders,
-    two_predictors,
-)
 from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows, no_sums
 
 __all__ = [
     "BERNOULLI_LOGIT",
+    "AnyFunction",
     "Expected",
     "ExpectedRows",
     "Placed",
     "RowFunction",
+    "SharedFunction",
     "blocks",
     "coordinates",
     "expected_rows",

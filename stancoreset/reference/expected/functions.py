@@ -1,24 +1,30 @@
-"""Row functions: the log likelihood of a row as a function of its linear predictors.
+"""Row functions: expectations of a row's log likelihood where its linear predictor is Gaussian.
 
 A row sees one linear predictor η_n = x_nᵀψ + offset_n, and possibly one further coordinate λ that
-all rows share, such as the logarithm of a scale.
+all rows share, such as the logarithm of a scale. All families but the Bernoulli have their
+expectations in closed form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected.logistic import expected_softplus
 from stancoreset.rows.glm import GlmKernel
 
 __all__ = [
     "BERNOULLI_LOGIT",
+    "KNOWN",
+    "AnyFunction",
     "RowFunction",
+    "SharedFunction",
     "coordinates",
     "of_coefficients",
     "of_family",
@@ -26,18 +32,42 @@ __all__ = [
     "why_not",
 ]
 
+#: The highest derivative of ℓ that the expectations of a `RowFunction` have.
+KNOWN = 3
+
 
 @dataclass(frozen=True)
 class RowFunction:
-    """A row's log likelihood ℓ, which depends on λ if it is `shared`.
+    """A row's log likelihood ℓ, as a function of η.
 
-    `evaluate` maps η and y, arrays of shapes that broadcast, to ℓ and as many of its derivatives in
-    η as are known; derivatives up to the third add precision. With a shared coordinate it maps η, λ
-    and y to ℓ alone.
+    `expected` maps means μ, standard deviations s and outcomes y, each (n,), and a largest order K
+    to E[ℓ⁽ʲ⁾(μ + s Z) He_{k−j}(Z)], j = min(k, 3), for k = 0 … K: (K + 1, n).
     """
 
-    evaluate: Callable[..., tuple[Float, ...]]
-    shared: bool = False
+    expected: Callable[[Float, Float, Float, int], Float]
+
+    shared = False
+
+
+#: Maps orders j and m to E[∂_η^j ∂_λ^m ℓ], (n,).
+Derivative: TypeAlias = Callable[[int, int], Float]
+
+
+@dataclass(frozen=True)
+class SharedFunction:
+    """A row's log likelihood ℓ, as a function of η and λ.
+
+    `expected` maps μ, c and d, each (n,), (λ₀, τ) and y to the expected derivatives at
+    η = μ + c Z + d Z′ and λ = λ₀ + τ Z.
+    """
+
+    expected: Callable[[Float, Float, Float, tuple[float, float], Float], Derivative]
+
+    shared = True
+
+
+#: Either.
+AnyFunction: TypeAlias = RowFunction | SharedFunction
 
 
 def why_not(kernel: GlmKernel | None) -> str:
@@ -49,11 +79,11 @@ def why_not(kernel: GlmKernel | None) -> str:
     return ""
 
 
-def row_function(kernel: GlmKernel) -> RowFunction:
+def row_function(kernel: GlmKernel) -> AnyFunction:
     """Return the row function of a GLM for which `why_not` has no reason."""
     scale = kernel.coefficients.scale
     if kernel.family == "normal" and isinstance(scale, int):
-        return RowFunction(_normal, shared=True)
+        return SharedFunction(_normal)
     return of_family(kernel.family, 1.0 if scale is None else scale)
 
 
@@ -78,35 +108,64 @@ def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
     return GaussianFit(q.mean[columns], q.chol[columns])
 
 
-def _bernoulli_logit(eta: Float, y: Float) -> tuple[Float, ...]:
-    small = np.exp(-np.abs(eta))
-    larger = 1.0 / (1.0 + small)
-    p = np.where(eta >= 0, larger, small * larger)
-    variance = small * larger**2
-    value = y * eta - np.maximum(eta, 0.0) - np.log1p(small)
-    return value, y - p, -variance, -variance * (1.0 - 2.0 * p)
+def _bernoulli_logit(mean: Float, scale: Float, y: Float, orders: int) -> Float:
+    """Of ℓ = y η − log(1 + e^η), from the half line of means where log(1 + e^η) is small."""
+    flipped = mean > 0
+    value, p, bend, *third = expected_softplus(-np.abs(mean), scale, orders - KNOWN)
+    found = np.empty((orders + 1, len(mean)))
+    one, two = np.where(flipped, 1.0 - y, y), np.where(flipped, y, 1.0 - y)
+    first = [-(one * np.abs(mean) + value), one * (1.0 - p) - two * p, -bend]
+    first[1] = np.where(flipped, -first[1], first[1])
+    found[:3] = first[: orders + 1]
+    for j, part in enumerate(third):
+        found[KNOWN + j] = np.where(flipped, (-1.0) ** j * part, -part)
+    return found
 
 
 #: The row function of y ∈ {0, 1} with log odds η.
 BERNOULLI_LOGIT = RowFunction(_bernoulli_logit)
 
 
-def _poisson_log(eta: Float, y: Float) -> tuple[Float, ...]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.exp(eta)
-        return y * eta - mean, y - mean, -mean, -mean
+def _poisson_log(mean: Float, scale: Float, y: Float, orders: int) -> Float:
+    """Of ℓ = y η − e^η, whose expectation is that of a lognormal."""
+    rate = np.exp(mean + 0.5 * scale**2)
+    beyond = np.maximum(np.arange(orders + 1) - KNOWN, 0)[:, None]
+    found = -rate * scale**beyond
+    found[0] += y * mean
+    found[1:2] += y
+    return found
 
 
-def _normal_of(sigma: float) -> Callable[[Float, Float], tuple[Float, ...]]:
+def _normal_of(sigma: float) -> Callable[[Float, Float, Float, int], Float]:
     """The normal with known σ."""
 
-    def row(eta: Float, y: Float) -> tuple[Float, ...]:
-        bend = np.full_like(eta, -1.0 / sigma**2)
-        value = -0.5 * ((y - eta) / sigma) ** 2 - np.log(sigma)
-        return value, (y - eta) / sigma**2, bend, np.zeros_like(eta)
+    def expected(mean: Float, scale: Float, y: Float, orders: int) -> Float:
+        found = np.zeros((orders + 1, len(mean)))
+        found[0] = -0.5 * ((y - mean) ** 2 + scale**2) / sigma**2 - np.log(sigma)
+        found[1:2] = (y - mean) / sigma**2
+        found[2:3] = -1.0 / sigma**2
+        return found
 
-    return row
+    return expected
 
 
-def _normal(eta: Float, log_sigma: Float, y: Float) -> tuple[Float, ...]:
-    return (-0.5 * ((y - eta) * np.exp(-log_sigma)) ** 2 - log_sigma,)
+def _normal(
+    mean: Float, along: Float, across: Float, other: tuple[float, float], y: Float
+) -> Derivative:
+    """Of ℓ = −½ (y − η)² e^(−2λ) − λ.
+
+    Under the density times e^(−2λ) the mean of η is μ − 2 c τ, and its variance the same.
+    """
+    level, tau = other
+    rate = np.exp(2.0 * tau**2 - 2.0 * level)
+    away = y - mean + 2.0 * along * tau
+    square = away**2 + along**2 + across**2
+    in_eta = (-0.5 * rate * square, rate * away, np.full_like(mean, -rate))
+
+    def derivative(j: int, m: int) -> Float:
+        found = (-2.0) ** m * in_eta[j] if j < len(in_eta) else np.zeros_like(mean)
+        if j == 0 and m < 2:  # of −λ
+            found = found - (level if m == 0 else 1.0)
+        return found
+
+    return derivative

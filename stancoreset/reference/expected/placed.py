@@ -11,7 +11,7 @@ import numpy as np
 from stancoreset.engines import Float
 from stancoreset.parallel import available_cores, one_blas_thread, side_by_side
 from stancoreset.reference.base import GaussianFit
-from stancoreset.reference.expected.functions import RowFunction
+from stancoreset.reference.expected.functions import AnyFunction
 from stancoreset.rows import AnyMatrix, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
@@ -37,7 +37,7 @@ class Placed:
     other: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, rows: GlmRows, function: RowFunction, q: GaussianFit) -> Placed:
+    def of(cls, rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Placed:
         """Place rows under q."""
         count = len(q.mean) - function.shared
         if is_sparse(q.chol):
@@ -53,7 +53,7 @@ class Placed:
         return cls(mean, own, along, np.sqrt(np.einsum("ij,ij->i", own, own)), other)
 
     @classmethod
-    def _of_groups(cls, rows: GlmRows, function: RowFunction, q: GaussianFit, count: int) -> Placed:
+    def _of_groups(cls, rows: GlmRows, function: AnyFunction, q: GaussianFit, count: int) -> Placed:
         """The same with entries of `own` along shared coordinates and the row's group only."""
         own, mean = Matrix(rows.z.sparse() @ q.chol[:count]), rows.predictor(q.mean[:count])
         squares = np.asarray((own**2).sum(axis=1), dtype=np.float64).reshape(-1)

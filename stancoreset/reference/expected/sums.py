@@ -16,15 +16,17 @@ from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.expected.coefficients import finite, one_predictor
 from stancoreset.reference.expected.functions import (
+    AnyFunction,
     RowFunction,
+    SharedFunction,
     coordinates,
     of_coefficients,
     row_function,
     why_not,
 )
 from stancoreset.reference.expected.placed import Placed, blocks, in_threads
-from stancoreset.reference.expected.quadrature import one_predictor, two_predictors
 from stancoreset.rows import MANY, AnyMatrix, FullData, Matrix, is_sparse
 from stancoreset.rows.glm import GlmKernel, GlmRows
 
@@ -100,16 +102,18 @@ def _scattered(matrix: Matrix, places: NDArray[np.intp], size: int) -> Matrix:
     return Matrix((entries.data, where), shape=(size, size))
 
 
-def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> ExpectedRows:
+def expected_rows(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> ExpectedRows:
     """E_q of the rows' weighted log likelihood, its gradient and its Hessian.
 
     The coordinates of q are the coefficients of η, in the order of the columns of ``rows.z``, and
     the shared coordinate after them, if there is one.
     """
-    moments = _of_two if function.shared else _of_one
 
     def each(block: GlmRows) -> Float:
-        return moments(block, function, Placed.of(block, function, q))
+        placed = Placed.of(block, function, q)
+        if isinstance(function, SharedFunction):
+            return _of_two(block, function, placed)
+        return _of_one(block, function, placed)
 
     found = rows.weights * np.concatenate(in_threads(each, blocks(rows)), axis=1)
     value, slope, bend = found[:3]
@@ -125,27 +129,15 @@ def expected_rows(rows: GlmRows, function: RowFunction, q: GaussianFit) -> Expec
 
 def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> Float:
     """E[ℓ], E[ℓ′] and E[ℓ″] of every row, (3, n)."""
-    found, known = one_predictor(function, placed.mean, placed.across, rows.y, orders=2)
-    lacking = np.maximum(np.arange(3) - known, 0)[:, None]
-    return found / _nonzero(placed.across) ** lacking
+    return one_predictor(function, placed.mean, placed.across, rows.y, orders=2)[0]
 
 
-def _of_two(rows: GlmRows, function: RowFunction, placed: Placed) -> Float:
-    """E of ℓ, ∂_η ℓ, ∂²_η ℓ, ∂_λ ℓ, ∂_η∂_λ ℓ and ∂²_λ ℓ of every row, (6, n).
-
-    With η = μ + c Z + d Z′ and λ = λ₀ + τ Z the derivatives along Z and Z′ are c ∂_η + τ ∂_λ
-    and d ∂_η.
-    """
-    c, d, tau = placed.along, _nonzero(placed.across), float(_nonzero(placed.other[1]))
-    found = two_predictors(function, placed.mean, c, placed.across, placed.other, rows.y, orders=2)
-    value, first, second, twice_first, mixed, twice_second = found
-    slope, bend = second / d, twice_second / d**2
-    other = (first - c * slope) / tau
-    cross = (mixed / d - c * bend) / tau
-    twice = (twice_first - c**2 * bend) / tau**2 - 2.0 * c * cross / tau
-    return np.stack([value, slope, bend, other, cross, twice])
-
-
-def _nonzero(spread: Float | float) -> Float:
-    """Spreads, infinite in place of zero: where nothing varies, no derivative matters."""
-    return np.where(np.asarray(spread) > 0, spread, np.inf)
+def _of_two(rows: GlmRows, function: SharedFunction, placed: Placed) -> Float:
+    """E of ℓ, ∂_η ℓ, ∂²_η ℓ, ∂_λ ℓ, ∂_η∂_λ ℓ and ∂²_λ ℓ of every row, (6, n)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        derivative = function.expected(
+            placed.mean, placed.along, placed.across, placed.other, rows.y
+        )
+        orders = ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2))
+        found = np.stack([derivative(j, m) for j, m in orders])
+    return finite(found, placed.mean, np.hypot(placed.along, placed.across))

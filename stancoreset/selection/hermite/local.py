@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import RowFunction, in_threads
+from stancoreset.reference.expected import AnyFunction, in_threads
 from stancoreset.rows import Blocks
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, joined
@@ -71,7 +71,7 @@ class LocalSelection:
 
 def select_locally(
     chunks: Sequence[GlmRows],
-    function: RowFunction,
+    function: AnyFunction,
     q: GaussianFit,
     blocks: Blocks,
     *,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import RowFunction
+from stancoreset.reference.expected import AnyFunction
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.products import add_tensors
 from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
@@ -39,7 +39,7 @@ class AllRows:
     """
 
     chunks: Iterable[GlmRows] = field(repr=False)
-    function: RowFunction = field(repr=False)
+    function: AnyFunction = field(repr=False)
     q: GaussianFit = field(repr=False)
     kept: tuple[HermiteSeries, ...] | None = field(repr=False)
     count: int
@@ -48,7 +48,7 @@ class AllRows:
     chances: Float = field(repr=False)
 
     @classmethod
-    def of(cls, chunks: Iterable[GlmRows], function: RowFunction, q: GaussianFit) -> AllRows:
+    def of(cls, chunks: Iterable[GlmRows], function: AnyFunction, q: GaussianFit) -> AllRows:
         """Pass over the rows once."""
         kept: list[HermiteSeries] | None = []
         count = 0

@@ -28,8 +28,10 @@ from scipy.special import factorial
 from stancoreset.engines import Float
 from stancoreset.reference import GaussianFit
 from stancoreset.reference.expected import (
+    AnyFunction,
     Placed,
     RowFunction,
+    SharedFunction,
     blocks,
     in_threads,
     one_predictor,
@@ -96,18 +98,17 @@ def joined(several: Sequence[HermiteSeries]) -> HermiteSeries:
     )
 
 
-def hermite_series(rows: GlmRows, function: RowFunction, q: GaussianFit) -> HermiteSeries:
+def hermite_series(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> HermiteSeries:
     """Expand rows in Hermite polynomials up to order `MAX_ORDER`.
 
     q is the distribution of the coefficients of η, in the order of the columns of ``rows.z``, and
     of the shared coordinate after them, if there is one. An expectation that is not finite raises a
     `ReferenceFitError`.
     """
-    make = _of_two if function.shared else _of_one
 
     def expand(block: GlmRows) -> HermiteSeries:
         placed = Placed.of(block, function, q)
-        parts, values = make(block, function, placed)
+        parts, values = _values(block, function, placed)
         own = placed.own.toarray() if is_sparse(placed.own) else placed.own
         own /= np.where(placed.across > 0, placed.across, 1.0)[:, None]
         return HermiteSeries(parts, own, values, block.weights)
@@ -116,7 +117,7 @@ def hermite_series(rows: GlmRows, function: RowFunction, q: GaussianFit) -> Herm
 
 
 def grouped_series(
-    rows: GlmRows, function: RowFunction, q: GaussianFit, groups: Blocks
+    rows: GlmRows, function: AnyFunction, q: GaussianFit, groups: Blocks
 ) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
     """The same of rows in groups, with directions along shared coordinates and their own group.
 
@@ -124,12 +125,11 @@ def grouped_series(
     groups have only their first G coordinates in common; their lengths along their group (n,) and
     the numbers of the groups (n,), −1 for none, are given as well.
     """
-    make = _of_two if function.shared else _of_one
     shared, width = groups.shared, groups.widest
 
     def expand(block: GlmRows) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
         placed = Placed.of(block, function, q)
-        parts, values = make(block, function, placed)
+        parts, values = _values(block, function, placed)
         entries = placed.own.tocoo()
         length = np.where(placed.across > 0, placed.across, 1.0)
         group, own = np.full(len(block), -1), np.zeros((len(block), width))
@@ -145,6 +145,12 @@ def grouped_series(
     return joined(series), np.concatenate(within), np.concatenate(group)
 
 
+def _values(rows: GlmRows, function: AnyFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
+    if isinstance(function, SharedFunction):
+        return _of_two(rows, function, placed)
+    return _of_one(rows, function, placed)
+
+
 def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
     found, known = one_predictor(function, placed.mean, placed.across, rows.y, MAX_ORDER)
     order = np.arange(1, MAX_ORDER + 1)[:, None]
@@ -152,7 +158,9 @@ def _of_one(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple
     return tuple(Part(k, k) for k in range(1, MAX_ORDER + 1)), values
 
 
-def _of_two(rows: GlmRows, function: RowFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
+def _of_two(
+    rows: GlmRows, function: SharedFunction, placed: Placed
+) -> tuple[tuple[Part, ...], Float]:
     found = two_predictors(
         function, placed.mean, placed.along, placed.across, placed.other, rows.y, MAX_ORDER
     )
