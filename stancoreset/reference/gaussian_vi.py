@@ -22,7 +22,12 @@ over pairs m ± F z, with z of mean zero and covariance one, where F Fᵀ = V:
     E_q[∇ log p] ≈ mean ∇ log p(m + F z)      E_q[∇² log p] ≈ mean ∇ log p(m + F z) zᵀ F⁻¹
 
 These are exact for quadratics, and for a Gaussian prior. The pairs stay the same from step to
-step, so that the iteration has a fixed point.
+step, so that the iteration has a fixed point. It would have none where the log density has kinks at
+the pairs: of Laplace priors around zero, which are recognised, expectations are in closed form,
+
+    E|θ| = m erf(m / s√2) + 2 s φ(m / s)
+
+and only what is left of the log density is averaged.
 
 References
 ----------
@@ -35,18 +40,22 @@ nonlinear integral equations", Journal of the ACM 12.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.special import erf
 
 from stancoreset.engines import Float
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError
+from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
+from stancoreset.reference.double_loop import Laplace
 from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.reference.laplace import at_draws, elsewhere, modes
+from stancoreset.reference.sites import Sites, recognised
 from stancoreset.rows import FullData
 
 __all__ = ["Expectation", "ascend_bound", "expectation_of", "gaussian_vi"]
@@ -58,12 +67,18 @@ _log = logging.getLogger(__name__)
 _STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
 # Largest number of steps, and the shortest.
 _STEPS, _SHORTEST = 200, 1e-6
-# Steps after which combinations are tried, and of how many of the last ones.
+# Steps before combinations are tried, and of how many of the last ones they are.
 _PLAIN, _COMBINED = 12, 8
 # Rounding error of a bound, relative.
 _ROUNDING = 1e-11
 # Pairs of points: at least, at most, and so many that rows times points are about this number.
 _FEWEST, _MOST, _ROWS_AND_POINTS = 32, 1_024, 1 << 21
+# Rows of the subsample on which a climb without a mode starts, for each parameter and at least; the
+# widths around its top at which expectations are taken.
+_ROWS_EACH, _ROWS, _TINY = 100, 5_000, 1e-4
+# Powers of ten between which Laplace priors of coefficients are recognised, and of any parameter,
+# such as a logarithm of a scale.
+_WILD, _TAME = (-3.0, 3.0), (-3.0, 0.5)
 _ADVICE = 'use reference="laplace", or posterior draws of your own (reference=draws)'
 
 
@@ -79,6 +94,15 @@ class Expectation:
     gradient: Float = field(repr=False)
     hessian: Float = field(repr=False)
     error: float = 0.0
+
+    def __add__(self, other: Expectation) -> Expectation:
+        """The expectation of a sum; the error is at most the sum of errors."""
+        return Expectation(
+            self.value + other.value,
+            self.gradient + other.gradient,
+            self.hessian + other.hessian,
+            self.error + other.error,
+        )
 
     def bound(self, q: GaussianFit) -> float:
         """The lower bound on the log evidence at q, up to the same constant."""
@@ -116,16 +140,41 @@ def gaussian_vi(
     """Fit the Gaussian of the highest evidence lower bound, starting at the Laplace fit.
 
     For the arguments see `stancoreset.reference.methods.fit_reference`. A `ReferenceFitError` is
-    raised if there is no Laplace fit to start from, an expectation is not finite, or the steps do
-    not settle.
+    raised if there is no Laplace fit to start from, unless that is due to the kinks of a Laplace
+    prior, an expectation is not finite, or the steps do not settle.
     """
-    start, others = modes(full, seed)
-    exact = not no_sums(full)
-    goal = _STATIONARY if exact else _STATIONARY_ON_AVERAGE
-    dense = start.dense()
+    goal = _STATIONARY_ON_AVERAGE if no_sums(full) else _STATIONARY
+    try:
+        mode, others = modes(full, seed)
+    except ReferenceFitError as error:
+        if isinstance(error, ModeAtInfinityError) or not _kinks_of(full, seed):
+            raise
+        # Climbs to a mode end at a kink, where no gradient is zero.
+        rng = np.random.default_rng([seed, 43])
+        expecting, start = from_top(full, lambda tiny: expectation_of(full, tiny, seed), rng)
+        gaussian = ascend_bound(expecting, start, goal)
+        return at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
+    dense = mode.dense()
     gaussian = ascend_bound(expectation_of(full, dense, seed), dense, goal)
     found = at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
-    return replace(found, elsewhere=elsewhere(full, start, others, found, seed))
+    return replace(found, elsewhere=elsewhere(full, mode, others, found, seed))
+
+
+def from_top(
+    full: FullData, expecting_near: Callable[[GaussianFit], Expecting], rng: np.random.Generator
+) -> tuple[Expecting, GaussianFit]:
+    """An expectation and a Gaussian to start from, where there may be no Laplace fit.
+
+    Its mean is the top of the log density of a subsample, climbed from zero, and its widths are
+    those of the expected curvature there, which is finite at kinks.
+    """
+    size = min(full.n_obs, max(_ROWS, _ROWS_EACH * full.n_params))
+    with full.sampled(size, rng) as small:
+        mean = ascend(small, np.zeros(full.n_params))
+    tiny = GaussianFit(mean, _TINY * np.eye(len(mean)))
+    expecting = expecting_near(tiny)
+    bend = -np.diag(expecting(tiny).hessian)
+    return expecting, GaussianFit(mean, np.diag(1 / np.sqrt(np.where(bend > 0, bend, 1.0))))
 
 
 def expectation_of(
@@ -139,28 +188,74 @@ def expectation_of(
     rng = np.random.default_rng([seed, 31])
     few, most = max(_FEWEST, full.n_params), max(_MOST, full.n_params)
     if no_sums(full):
+        kinks = _kinks_of(full, seed)
+        smooth = _without(full.log_density_gradient, kinks)
         pairs = max(few, min(most, _ROWS_AND_POINTS // (2 * full.n_obs)))
         noise = balanced_noise(pairs, full.n_params, rng)
-        return lambda q: _averaged(full.log_density_gradient, q, noise)
 
-    of_prior = of_prior or full.prior.log_density_gradient
+        def by_averages(q: GaussianFit) -> Expectation:
+            found = _averaged(smooth, q, noise)
+            return found + _of_kinks(kinks, q) if kinks else found
+
+        return by_averages
+
+    assert full.glm is not None
+    kinks = () if of_prior else _kinks_of(full, seed)
+    prior = of_prior or _without(full.prior.log_density_gradient, kinks)
     noise = balanced_noise(few, full.n_params, rng)
-    tried = _averaged(of_prior, start, noise)
+    tried = _averaged(prior, start, noise)
     if tried.error > _ROUNDING * (1 + abs(tried.value)):
         noise = balanced_noise(most, full.n_params, rng)
 
     def with_exact_rows(q: GaussianFit) -> Expectation:
         assert full.glm is not None
-        prior, rows = _averaged(of_prior, q, noise), Expected(full.glm, q).of(full.glm_rows())
+        rows = Expected(full.glm, q).of(full.glm_rows())
         full.passes.gradients += 1
-        return Expectation(
-            prior.value + rows.value,
-            prior.gradient + rows.gradient,
-            prior.hessian + rows.hessian,
-            prior.error,
-        )
+        exact = Expectation(rows.value, rows.gradient, rows.hessian)
+        found = _averaged(prior, q, noise) + exact
+        return found + _of_kinks(kinks, q) if kinks else found
 
     return with_exact_rows
+
+
+def _kinks_of(full: FullData, seed: int) -> tuple[Sites, ...]:
+    """Parameters with a Laplace prior."""
+    columns: Iterable[int] = range(full.n_params)
+    powers = _TAME
+    if not no_sums(full):
+        assert full.glm is not None
+        columns, powers = full.glm.coefficients.columns, _WILD
+    found = recognised(full.prior, columns, np.random.default_rng([seed, 47]), powers)
+    return tuple(sites for sites in found if isinstance(sites.potential, Laplace))
+
+
+def _without(density: Gradient, kinks: tuple[Sites, ...]) -> Gradient:
+    """A log density less the Laplace priors."""
+
+    def smooth(points: Float) -> tuple[Float, Float]:
+        values, slopes = density(points)
+        slopes = np.array(slopes)
+        for sites in kinks:
+            x = points[:, sites.places]
+            values = values - np.sum(sites.potential.log(x**2), axis=1)
+            slopes[:, sites.places] += np.sign(x) / sites.potential.width
+        return values, slopes
+
+    return smooth if kinks else density
+
+
+def _of_kinks(kinks: tuple[Sites, ...], q: GaussianFit) -> Expectation:
+    """The expectation of the logarithms of Laplace priors."""
+    value, gradient, hessian = 0.0, np.zeros(len(q.mean)), np.zeros((len(q.mean), len(q.mean)))
+    for sites in kinks:
+        at, scale = sites.places, sites.potential.width
+        m, s = q.mean[at], q.sd[at]
+        sign = erf(m / (s * np.sqrt(2.0)))
+        density = np.exp(-0.5 * (m / s) ** 2) / np.sqrt(2.0 * np.pi)
+        value -= float(np.sum((m * sign + 2.0 * s * density) / scale + np.log(2.0 * scale)))
+        gradient[at] = -sign / scale
+        hessian[at, at] = -2.0 * density / (s * scale)
+    return Expectation(value, gradient, hessian)
 
 
 def balanced_noise(pairs: int, size: int, rng: np.random.Generator) -> Float:
@@ -195,7 +290,11 @@ def _averaged(density: Gradient, q: GaussianFit, noise: Float) -> Expectation:
 
 
 def ascend_bound(
-    expecting: Expecting, start: GaussianFit, goal: float = _STATIONARY, longest: float = 1.0
+    expecting: Expecting,
+    start: GaussianFit,
+    goal: float = _STATIONARY,
+    longest: float = 1.0,
+    plain: int = _PLAIN,
 ) -> GaussianFit:
     """Climb to the Gaussian of the highest bound by steps that never lower it.
 
@@ -208,6 +307,8 @@ def ascend_bound(
         The climb ends where `Expectation.left` is no larger.
     longest : float
         Length of the first step, up to which later ones grow again.
+    plain : int
+        Number of steps before combinations of steps are tried.
 
     Raises
     ------
@@ -224,7 +325,7 @@ def ascend_bound(
         if length < _SHORTEST:
             break
         path = [*path[1 - _COMBINED :], (q, here)]
-        if number >= _PLAIN:
+        if number >= plain:
             reached = _tried(expecting, _combined(path))
             if reached is not None and not _falls(q, here, *reached):
                 ahead, there = reached

@@ -10,42 +10,33 @@ inference. A natural-gradient step of length one is an outer loop with one step 
 
 and steps are halved until the bound does not fall. Nothing is differentiated at the kink of a
 Laplace prior, where second derivatives of the log density at the mode mean nothing.
-
-Which coefficients have such a prior is read off the prior's gradient: of a Laplace prior it is
-−sign(θ)/scale, and of Student's t −(ν + 1) θ / (ν scale² + θ²), whatever the other parameters are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
-from stancoreset.reference.double_loop import Laplace, Potential, Power
 from stancoreset.reference.expected import no_sums
-from stancoreset.reference.gaussian_vi import Expectation, Expecting, ascend_bound, expectation_of
+from stancoreset.reference.gaussian_vi import (
+    Expectation,
+    Expecting,
+    ascend_bound,
+    expectation_of,
+    from_top,
+)
 from stancoreset.reference.laplace import at_draws
+from stancoreset.reference.sites import Sites, recognised
 from stancoreset.rows import FullData
 from stancoreset.rows.glm import GLM_ROWS
 
-__all__ = ["Sites", "recognised", "sparse_prior"]
+__all__ = ["sparse_prior"]
 
 _ADVICE = 'use reference="gaussian_vi" or "pilot", or posterior draws of your own (reference=draws)'
 # Norm of the whitened equations at which q is stationary.
 _STATIONARY = 1e-5
-# Points at which the prior's gradient is read, and the powers of ten between which they lie.
-_POINTS, _POWERS = 24, (-3.0, 3.0)
-# Relative difference of a gradient from that of the potential that is rounding error, and share of
-# a t's curvature that its tails must have, to be told from a normal.
-_SAME, _TAILS = 1e-7, 1e-5
-# Rows of the subsample on which the climb starts, for each parameter and at least.
-_ROWS_EACH, _ROWS = 100, 5_000
 
 
 def sparse_prior(
@@ -77,67 +68,20 @@ def sparse_prior(
             f"at zero, whose scale is a number or data: of {shown} none has one (scales that are "
             f"parameters, as in a horseshoe, are no part of it); {_ADVICE}"
         )
-    mean = _centre(full, rng)
-    tiny = GaussianFit(mean, 1e-4 * np.eye(len(mean)))
-    expecting = bounded(full, sites, tiny, seed)
-    bend = -np.diag(expecting(tiny).hessian)
-    start = GaussianFit(mean, np.diag(1 / np.sqrt(np.where(bend > 0, bend, 1.0))))
-    return at_draws(
-        "double_loop", full, ascend_bound(expecting, start, _STATIONARY), draws, seed, progress
-    )
+    expecting, start = from_top(full, lambda tiny: bounded(full, sites, tiny, seed), rng)
+    gaussian = ascend_bound(expecting, start, _STATIONARY)
+    return at_draws("double_loop", full, gaussian, draws, seed, progress)
 
 
-@dataclass(frozen=True)
-class Sites:
-    """Parameters at these places, with their potential."""
-
-    places: NDArray[np.intp]
-    potential: Potential
-
-    def expectation(self, q: GaussianFit) -> Expectation:
-        """The bound's part, which stands for E_q of the log potentials and its derivatives."""
-        gradient, hessian = np.zeros(len(q.mean)), np.zeros((len(q.mean), len(q.mean)))
-        s, p = q.mean[self.places], q.mean[self.places] ** 2 + q.sd[self.places] ** 2
-        pi = self.potential.precision(p)
-        gradient[self.places] = -pi * s
-        hessian[self.places, self.places] = -pi
-        return Expectation(float(np.sum(self.potential.log(p))), gradient, hessian)
-
-
-def recognised(
-    prior: BoundModel, columns: Iterable[int], rng: np.random.Generator
-) -> tuple[Sites, ...]:
-    """The potentials that some of the parameters in these columns have.
-
-    The prior's gradient is compared with theirs at points of all magnitudes, where all other
-    parameters differ: they do not matter to what is recognised.
-    """
-    j = np.asarray(sorted(set(columns)), dtype=np.intp)
-    points = rng.uniform(-1.0, 1.0, (_POINTS, prior.n_params))
-    x = rng.choice([-1.0, 1.0], (_POINTS, len(j))) * 10.0 ** rng.uniform(
-        *_POWERS, (_POINTS, len(j))
-    )
-    points[:, j] = x
-    slope = prior.log_density_gradient(points)[1][:, j]
-    with np.errstate(all="ignore"):
-        rate = np.abs(slope[0])
-        laplace = np.all(np.abs(slope / rate + np.sign(x)) <= _SAME, axis=0)
-        # −θ/slope = (α + θ²) / power is a line in θ²; two points give it, all must lie on it.
-        line = -x / slope
-        few, many = np.argmin(np.abs(x), axis=0), np.argmax(np.abs(x), axis=0)
-        each = np.arange(len(j))
-        rise = (line[many, each] - line[few, each]) / (x[many, each] ** 2 - x[few, each] ** 2)
-        base = line[few, each] - rise * x[few, each] ** 2
-        on_it = np.all(np.abs(line / (base + rise * x**2) - 1.0) <= _SAME, axis=0)
-        heavy = rise * x[many, each] ** 2 > _TAILS * base
-        student_t = ~laplace & on_it & heavy & (base > 0)
-    found = []
-    if np.any(laplace):
-        found.append(Sites(j[laplace], Laplace(1.0 / rate[laplace])))
-    if np.any(student_t):
-        alpha, power = base[student_t] / rise[student_t], 1.0 / rise[student_t]
-        found.append(Sites(j[student_t], Power(alpha, power, np.zeros_like(alpha))))
-    return tuple(found)
+def _bound(sites: Sites, q: GaussianFit) -> Expectation:
+    """The bound's part, which stands for E_q of the log potentials and its derivatives."""
+    gradient, hessian = np.zeros(len(q.mean)), np.zeros((len(q.mean), len(q.mean)))
+    at = sites.places
+    p = q.mean[at] ** 2 + q.sd[at] ** 2
+    pi = sites.potential.precision(p)
+    gradient[at] = -pi * q.mean[at]
+    hessian[at, at] = -pi
+    return Expectation(float(np.sum(sites.potential.log(p))), gradient, hessian)
 
 
 def bounded(full: FullData, sites: tuple[Sites, ...], start: GaussianFit, seed: int) -> Expecting:
@@ -146,13 +90,9 @@ def bounded(full: FullData, sites: tuple[Sites, ...], start: GaussianFit, seed: 
 
     def expecting(q: GaussianFit) -> Expectation:
         found = others(q)
-        value, gradient, hessian = found.value, found.gradient, found.hessian
         for site in sites:
-            part = site.expectation(q)
-            value += part.value
-            gradient = gradient + part.gradient
-            hessian = hessian + part.hessian
-        return Expectation(value, gradient, hessian, found.error)
+            found = found + _bound(site, q)
+        return found
 
     return expecting
 
@@ -170,10 +110,3 @@ def _without(prior: BoundModel, sites: tuple[Sites, ...]) -> Gradient:
         return value, gradient
 
     return rest
-
-
-def _centre(full: FullData, rng: np.random.Generator) -> Float:
-    """The top of the log density of a subsample, from zero."""
-    size = min(full.n_obs, max(_ROWS, _ROWS_EACH * full.n_params))
-    with full.sampled(size, rng) as small:
-        return ascend(small, np.zeros(full.n_params))

@@ -372,6 +372,40 @@ def test_automatic_relevance_determination_maximises_the_marginal_likelihood():
     assert np.sum(gamma < 1e-5) >= 2  # pruned
 
 
+# Other libraries --------------------------------------------------------------------------------
+
+
+def test_the_mode_is_scikit_learns_lasso():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, likelihood = problem("normal", 30, 50)
+    u = sparse_mode(SparseModel(x, likelihood, Laplace(0.25)))
+    lasso = linear_model.Lasso(
+        alpha=SIGMA**2 / (30 * 0.25), fit_intercept=False, tol=1e-10, max_iter=100_000
+    ).fit(x, likelihood.y)
+    np.testing.assert_allclose(u, lasso.coef_, atol=1e-5)
+    np.testing.assert_array_equal(np.abs(u) > 1e-4, np.abs(lasso.coef_) > 1e-4)
+
+
+def test_relevance_determination_is_scikit_learns():
+    """Whose noise is held at ours by a prior for it that nothing moves."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, likelihood = problem("normal", 40, 8)
+    found = double_loop(SparseModel(x, likelihood, ard(1e-6)), bounding="class_1", tolerance=1e-13)
+    other = linear_model.ARDRegression(
+        fit_intercept=False,
+        alpha_1=1e12,
+        alpha_2=1e12 * SIGMA**2,
+        lambda_1=0.0,
+        lambda_2=0.0,
+        threshold_lambda=1e10,
+        tol=1e-10,
+        max_iter=10_000,
+    ).fit(x, likelihood.y)
+    assert other.alpha_ == pytest.approx(1 / SIGMA**2, rel=1e-6)
+    np.testing.assert_allclose(found.mean, other.coef_, atol=1e-4)
+    np.testing.assert_allclose(1 / found.precision.pi, 1 / other.lambda_, atol=1e-4)
+
+
 # Variances ------------------------------------------------------------------------------------
 
 

@@ -180,7 +180,7 @@ def test_the_papers_iteration_ends_at_the_same_gaussian():
 
 
 def bounds_on_the_way(
-    full: FullData, start: GaussianFit, **options: float
+    full: FullData, start: GaussianFit, **options: Any
 ) -> tuple[GaussianFit, list[float]]:
     """The optimum, and the bound at every Gaussian that was tried."""
     tried: list[float] = []
@@ -199,7 +199,7 @@ def test_the_bound_never_falls_if_beta_is_at_most_one(step):
     """β = ρ / (1 − ρ): from the prior, no step of the logistic model is refused."""
     with bound_glm("logistic", problem("logistic", 200, 5)) as full:
         prior = GaussianFit(np.zeros(5), np.eye(5))
-        _, bounds = bounds_on_the_way(full, prior, longest=step, goal=1e-5)
+        _, bounds = bounds_on_the_way(full, prior, longest=step, goal=1e-5, plain=200)
     assert len(bounds) > 10
     assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))
 

@@ -111,7 +111,7 @@ def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
 def _bernoulli_logit(mean: Float, scale: Float, y: Float, orders: int) -> Float:
     """Of ℓ = y η − log(1 + e^η), from the half line of means where log(1 + e^η) is small."""
     flipped = mean > 0
-    value, p, bend, *third = expected_softplus(-np.abs(mean), scale, orders - KNOWN)
+    value, p, bend, *third = expected_softplus(-np.abs(mean), scale, max(orders - KNOWN, -1))
     found = np.empty((orders + 1, len(mean)))
     one, two = np.where(flipped, 1.0 - y, y), np.where(flipped, y, 1.0 - y)
     first = [-(one * np.abs(mean) + value), one * (1.0 - p) - two * p, -bend]
