@@ -48,9 +48,9 @@ def expected_softplus(mean: Float, scale: Float, highest: int = -1) -> Float:
     far tail therefore keep their leading digits.
 
     >>> expected_softplus(np.array([0.0, -9.0]), np.array([0.0, 1.0])).round(9)
-    array([[6.93147181e-01, 2.03435000e-04],
-           [5.00000000e-01, 2.03395000e-04],
-           [2.50000000e-01, 2.03315000e-04]])
+    array([[6.93147181e-01, 2.03412000e-04],
+           [5.00000000e-01, 2.03356000e-04],
+           [2.50000000e-01, 2.03244000e-04]])
     """
     out = np.empty((4 + highest, len(mean)))
     which = np.searchsorted(_WIDTHS, scale)
