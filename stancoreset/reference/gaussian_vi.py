@@ -12,8 +12,8 @@ mode of a skewed posterior lies beside its mass. A natural-gradient step of leng
     P ← (1 − ρ) P − ρ E_q[∇² log p]      m ← m + ρ P⁻¹ E_q[∇ log p],      P = V⁻¹
 
 is Newton's if ρ = 1. In the proximal form of Khan et al. ρ = β / (1 + β), so that β ≤ 1 is ρ ≤ ½.
-Steps are halved until the bound does not fall. Where they have not ended soon, because one answers
-the other, combinations of the last ones (Anderson 1965) are tried first.
+Steps are halved until the bound does not fall. Where they oscillate, and have not ended soon,
+combinations of the last ones (Anderson 1965) are tried first.
 
 Expectations of rows of a generalised linear model are one-dimensional integrals, taken by
 quadrature in one pass over the rows (`stancoreset.reference.expected`). All others are averages
@@ -58,7 +58,7 @@ from stancoreset.reference.laplace import at_draws, elsewhere, modes
 from stancoreset.reference.sites import Sites, recognised
 from stancoreset.rows import FullData
 
-__all__ = ["Expectation", "ascend_bound", "expectation_of", "gaussian_vi"]
+__all__ = ["Expectation", "ascend_bound", "expectation_of", "from_top", "gaussian_vi"]
 
 _log = logging.getLogger(__name__)
 
