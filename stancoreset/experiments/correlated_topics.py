@@ -290,8 +290,8 @@ def _at_points(
 
 def proximal_step(
     corpus: Corpus, topics: Topics, q: Posteriors, length: float, expectations: Expectations
-) -> tuple[Posteriors, Float]:
-    """The step of a length β of each document's q, and the expected counts before it, (D, U, K).
+) -> Posteriors:
+    """The step of a length β of each document's q.
 
     With Λ = Σ⁻¹ and r = 1/(1 + β) it is, as in eq. 19 with the new precision,
 
@@ -304,11 +304,11 @@ def proximal_step(
     >>> topics = Topics(np.array([[0.9, 0.1], [0.1, 0.9]]), np.zeros(2), np.eye(2))
     >>> corpus, q = Corpus.of(np.array([[8, 1]])), Posteriors.prior(topics, 1)
     >>> for _ in range(40):
-    ...     q, _ = proximal_step(corpus, topics, q, 1.0, laplace())
+    ...     q = proximal_step(corpus, topics, q, 1.0, laplace())
     >>> q.mean.round(3).tolist()
     [[1.039, -1.039]]
     """
-    alpha, gamma, counts = expectations(corpus, topics, q)
+    alpha, gamma, _ = expectations(corpus, topics, q)
     prior = topics.precision
     down = alpha + (q.mean - topics.mean) @ prior
     share = np.full(len(corpus), length / (1.0 + length))
@@ -325,7 +325,7 @@ def proximal_step(
     farthest = np.abs(move).max(axis=1, keepdims=True)
     move *= np.minimum(1.0, LONGEST / np.maximum(farthest, LONGEST))
     precision = np.einsum("dkk->dk", metric).copy() if q.diagonal else metric
-    return Posteriors(q.mean - move, precision), counts
+    return Posteriors(q.mean - move, precision)
 
 
 def fitted(
@@ -335,7 +335,7 @@ def fitted(
     blocks = [(rows, corpus.of_rows(rows)) for rows in corpus.blocks(topics.words.shape[1] ** 2)]
     while True:
         parts = [
-            proximal_step(part, topics, q.of_rows(rows), length, expectations)[0]
+            proximal_step(part, topics, q.of_rows(rows), length, expectations)
             for rows, part in blocks
         ]
         q = Posteriors(
@@ -376,16 +376,12 @@ def learned(
             for rows in part.blocks(width**2):
                 here, inside = part.of_rows(rows), q.of_rows(rows)
                 for _ in range(steps):
-                    inside, _ = proximal_step(here, topics, inside, length, expectations)
+                    inside = proximal_step(here, topics, inside, length, expectations)
                 new = expectations(here, topics, inside)[2]
                 place, used = batch[rows], new.shape[1]
                 counts += _by_word(here, new - shares[place, :used], size)
-                mean[place], precision[place], cov[place] = (
-                    inside.mean,
-                    inside.precision,
-                    inside.cov,
-                )
-                shares[place, :used] = new
+                mean[place], precision[place] = inside.mean, inside.precision
+                cov[place], shares[place, :used] = inside.cov, new
             smooth = np.maximum(counts, 0.0) + SMOOTHING
             middle = mean.mean(axis=0)
             off = mean - middle

@@ -316,7 +316,7 @@ CTM = Experiment(
     x="pass",
     algorithms=_algorithms,
     paper=Settings(trials=3, sizes=(1, 2, 3, 5, 10, 20), rows=500, draws=20),
-    quick=Settings(trials=1, sizes=(1, 2, 5, 10), rows=40, draws=20),
+    quick=Settings(trials=1, sizes=(1, 3, 10), rows=40, draws=20),
     metrics=(
         Metric("loss", "held-out −log p for each word, nats", orders=False),
         Metric("eq_20", "the same by eq. 20, nats", orders=False),

@@ -582,6 +582,7 @@ TINY = {
     "compression": ["--rows", "60", "--sizes", "5", "10"],
     "prototypes": ["--rows", "60", "--sizes", "5", "10", "70"],
     "pg-svi-gp": ["--rows", "20", "--sizes", "1", "2", "4", "--draws", "30"],
+    "pg-svi-ctm": ["--rows", "6", "--sizes", "1", "2", "--draws", "4"],
     "constrained": ["--rows", "60", "--sizes", "5", "10", "--draws", "30"],
     "isometry": ["--rows", "8", "--sizes", "1", "3", "--draws", "20"],
     "convergence": ["--rows", "30", "--sizes", "1", "5", "--updates", "2"],
@@ -599,6 +600,7 @@ TWO = {
     "sparse-distributions": ["greedy", "distribution IHT"],
     "prototypes": ["MMD-critic", "aiht2"],
     "pg-svi-gp": ["PG-MC 1", "ADAM"],
+    "pg-svi-ctm": ["PG-SVI", "delta"],
     "constrained": ["aiht2, groups of 5", "pursuit, Σw = N"],
     "isometry": ["A-IHT", "theorem 1"],
     "gaussian-map": ["aiht2", "sparse_vi"],
@@ -766,6 +768,7 @@ def test_the_papers_settings():
         20,
     )
     assert (settings["pg-svi-gp"].rows, settings["pg-svi-gp"].draws) == (280, 500)
+    assert (settings["pg-svi-ctm"].rows, settings["pg-svi-ctm"].draws) == (500, 20)
     for name in ("logistic", "poisson", "stochastic", "map"):
         assert (settings[name].rows, settings[name].trials) == (500, 20)
         assert EXPERIMENTS[name].band == (35, 65)
