@@ -263,6 +263,7 @@ def _measured(
 def _picture(outcome: Outcome) -> Figure:
     """Held-out losses against passes and, with learned topics, against processor time."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     from stancoreset.experiments.figures import STYLES
     from stancoreset.posterior.plots import tidy
@@ -288,6 +289,9 @@ def _picture(outcome: Outcome) -> Figure:
                     curve[x], curve["loss"], line, color=color, linewidth=1.3, label=str(method)
                 )
             ax.set_xscale("log")
+            if x == "pass":
+                ax.set_xticks(outcome.settings.sizes, outcome.settings.sizes)
+            ax.xaxis.set_minor_formatter(NullFormatter())
             ax.set_title(f"{name}, {part}", fontsize=10)
             ax.set_xlabel("pass" if x == "pass" else "processor time, s")
             tidy(ax)
