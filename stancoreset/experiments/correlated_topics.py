@@ -306,7 +306,7 @@ def proximal_step(
     >>> for _ in range(40):
     ...     q = proximal_step(corpus, topics, q, 1.0, laplace())
     >>> q.mean.round(3).tolist()
-    [[1.039, -1.039]]
+    [[0.761, -0.761]]
     """
     alpha, gamma, _ = expectations(corpus, topics, q)
     prior = topics.precision
