@@ -153,8 +153,8 @@ def _trial(
             elif "batch" not in algorithm.options:
                 parts += [(KNOWN, _known(algorithm, halves, topics, numbers, draws, seed))]
             if algorithm.label not in ("exact", SUMMED):
-                reached = _learned(algorithm, train, halves, start, numbers, draws, seed)
-                parts += [(LEARNED, reached)]
+                learning = _learned(algorithm, train, halves, start, numbers, draws, seed)
+                parts += [(LEARNED, learning)]
             for part, reached in parts:
                 for number, measured, seconds in reached:
                     yield {
