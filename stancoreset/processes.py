@@ -1,4 +1,4 @@
-"""Processes on every system: whether one runs, and how it ends with all that it started.
+"""Processes on every system: whether one runs, how it ends with all that it started, free memory.
 
 POSIX has process groups, which end at one signal; Windows has trees of processes, which
 ``taskkill`` ends. Linux tells when a process began, by ``/proc``, so that a number that another
@@ -15,11 +15,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["end_tree", "end_with_tree", "is_alive", "leading_a_group", "process_mark"]
+__all__ = [
+    "end_tree",
+    "end_with_tree",
+    "free_memory",
+    "is_alive",
+    "leading_a_group",
+    "process_mark",
+]
 
 # Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
 # the error for a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
+
+
+def free_memory() -> float:
+    """Bytes that processes can still take without swapping; infinite where that is unknown."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * int(next(x for x in lines if x.startswith("MemAvailable:")).split()[1])
+    return float("inf")
 
 
 def leading_a_group() -> dict[str, Any]:

@@ -131,6 +131,19 @@ class WeightedProgram:
         """The groups of rows that pick parameters, and the data integers that count them."""
         return levels(self.program.tree, self.rows.keys() - self.frozen)
 
+    @cached_property
+    def looked_at(self) -> frozenset[str]:
+        """Variables in conditions, which may say where another is not read."""
+        tree = self.program.tree
+        body = (*tree.transformed_parameters, *tree.model)
+        conditions = (
+            node.condition
+            for statement in body
+            for node in n.walk(statement)
+            if isinstance(node, n.If | n.Ternary)
+        )
+        return frozenset(v.name for c in conditions for v in n.walk(c) if isinstance(v, n.Var))
+
     # Data ------------------------------------------------------------------------------
 
     def check(self, data: DataSource) -> dict[str, Value]:
@@ -161,11 +174,13 @@ class WeightedProgram:
         return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
 
     def require_groups(self, data: Mapping[str, Any]) -> None:
-        """Refuse full data in which every row has a group, and so a parameter, of its own.
+        """Refuse groups that do not exist, and those of one row each.
 
-        A DataError names the groups. Rows with weights are not all of the data, and may be of
-        different groups.
+        A DataError names the groups. Where every row has a group of its own, it has a parameter of
+        its own; rows with weights are not all of the data, and may be of different groups.
         """
+        for name, count in self.levels.items():
+            self._require_in_range(name, data[name], count, int(data[count]))
         n_obs = self.n_obs(data)
         if np.any(np.asarray(data[self.weights]) != 1):
             return
@@ -179,6 +194,19 @@ class WeightedProgram:
                     "effect of a normal outcome adds its variance; counts become negative "
                     "binomial or beta binomial), or group several rows"
                 )
+
+    def _require_in_range(self, name: str, groups: ArrayLike, count: str, most: int) -> None:
+        """Refuse numbers of groups outside 1, …, `most`, unless the program looks at them first.
+
+        Stan would name the number, but no variable.
+        """
+        given = np.asarray(groups)
+        wrong = np.flatnonzero((given < 1) | (given > most))
+        if len(wrong) and name not in self.looked_at:
+            raise DataError(
+                f"{name} has {given[wrong[0]]} at [{wrong[0]}] (counting from 0), but picks one of "
+                f"{count} = {most} groups; expected whole numbers from 1 to {most}"
+            )
 
     def n_obs(self, data: Mapping[str, Any]) -> int:
         """N, the number of observations in `data`."""

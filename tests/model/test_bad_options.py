@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.errors import OptionError
+from stancoreset.processes import free_memory
 
 CODE = """
 data { int N; vector[N] y; }
@@ -81,6 +83,15 @@ def test_too_few_draws_for_a_certificate_are_refused_before_they_are_drawn(
     with pytest.raises(OptionError, match=r"iter_sampling is 20.*at least 100"):
         model.fit(DATA, size=20, iter_sampling=20)
     assert model.sample(DATA, iter_sampling=20, chains=1).posterior.sizes["draw"] == 20
+
+
+def test_draws_that_fill_more_than_the_memory_are_refused_before_they_are_drawn(
+    model: sc.CoresetModel,
+) -> None:
+    several = r"4,000,000,000,000 draws of 2 parameters fill at least 128,000\.0 GB, and .* thin"
+    with pytest.raises(OptionError, match=several):
+        model.fit(DATA, size=20, iter_sampling=10**12)
+    assert 0 < free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_an_unknown_option_of_nuts_is_named_with_what_was_meant(model: sc.CoresetModel) -> None:

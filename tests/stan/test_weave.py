@@ -436,6 +436,28 @@ model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
         assert grouped.read(few)["N"] == 6
 
 
+@pytest.mark.parametrize(("guard", "refused"), [("", True), ("if (g[i] > 0) ", False)])
+@pytest.mark.parametrize("number", [0, 6])
+def test_a_group_that_does_not_exist_is_named(guard, refused, number):
+    """Unless the program looks at groups before it reads them: 0 may stand for none."""
+    code = f"""data {{ int N; int J; array[N] int g; vector[N] y; }}
+parameters {{ vector[J] z; real<lower=0> tau; }}
+model {{ vector[N] mu = rep_vector(0, N); z ~ normal(0, 1); tau ~ exponential(1);
+  for (i in 1:N) {guard}mu[i] += tau * z[g[i]];
+  y ~ normal(mu, 1); }}"""
+    rng = np.random.default_rng(0)
+    data = {"N": 12, "J": 5, "g": rng.integers(1, 6, 12), "y": rng.normal(size=12)}
+    with CoresetModel(stan_code=code, engine="stanli") as grouped:
+        assert grouped.read(data)["J"] == 5
+        data["g"][7] = number
+        if not refused:
+            assert grouped.program.looked_at == {"g", "i"}
+            return
+        wanted = rf"g has {number} at \[7\] .* one of J = 5 groups; expected .* from 1 to 5"
+        with pytest.raises(DataError, match=wanted):
+            grouped.read(data)
+
+
 def test_observations_have_a_name():
     for name, unit, told in (
         ("wide_items", "one cell of I × J", "20 cells of 5 I × 4 J"),
