@@ -309,8 +309,7 @@ def _require_room_for_draws(n_params: int, nuts: NUTS) -> None:
     if needed > free:
         raise OptionError(
             f"{draws:,} draws of {n_params:,} parameters fill at least {needed / 1e9:,.1f} GB, and "
-            f"{free / 1e9:,.1f} GB of memory are free: raise thin, or lower chains or "
-            "iter_sampling, or use a model with fewer groups"
+            f"{free / 1e9:,.1f} GB of memory are free: raise thin, or lower chains or iter_sampling"
         )
 
 
