@@ -28,6 +28,10 @@
 // These are the prior and the parameters of brms' horseshoe(). The densities of scales are not
 // renormalised for positive values: a constant, which changes no posterior.
 //
+// With local_df up to 2 the local scales have no standard deviation, and with slab_df up to 4 the
+// slab has none: their tails are too heavy. Summarise them by quantiles, as a fit's certificate
+// does, which names them ("judged by quantiles").
+//
 // Reference: Piironen & Vehtari (2017), "Sparsity information and regularization in the horseshoe
 // and other shrinkage priors".
 //

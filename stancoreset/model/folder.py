@@ -53,7 +53,7 @@ _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
 _COUNTS = ("divergences", "n_transitions")
 _SHARES = ("unseen", "rhat", "unvisited")
 _NUMBERS = ("heldout_error", *_COUNTS, *_SHARES, "mean_shift", "sd_change", *_MONTE_CARLO)
-_TEXTS = ("against", "witness")
+_TEXTS = ("against", "witness", "heavy_tails")
 # Arrays of a reference.
 _ARRAYS = ("draws", "log_prior", "log_likelihood")
 _OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")
@@ -460,13 +460,20 @@ def _load_certificate(path: Path) -> Certificate:
     about: dict[str, Any] = {name: int(table[name].iloc[0]) for name in _COUNTS}
     about |= {name: kept(name) for name in _SHARES}
     about |= {name: str(table[name].iloc[0]) for name in _TEXTS if name in table}
+    heavy = about.pop("heavy_tails", "")
     return certify(
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),
         draw_index=draws,
         moved=(kept("mean_shift"), kept("sd_change")),
         **about,
-        monte_carlo=MonteCarlo(*(kept(name) for name in _MONTE_CARLO)),
+        monte_carlo=MonteCarlo(
+            mean=kept("mcse_mean"),
+            sd=kept("mcse_sd"),
+            ess_bulk=kept("ess_bulk"),
+            ess_tail=kept("ess_tail"),
+            heavy=heavy,
+        ),
     )
 
 

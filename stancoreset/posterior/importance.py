@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from stancoreset.checks import as_numbers
 from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
-from stancoreset.posterior.arviz import psislw
+from stancoreset.posterior.arviz import psislw, with_normal_scores
 
 __all__ = [
     "KHAT_USABLE",
@@ -61,14 +61,15 @@ def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
     Return ``mean_shift`` and ``sd_change`` of `Certificate`, the largest over coordinates, for the
     log weights (n_draws,) of draws (n_draws, P). Both sides of the difference use the same draws,
     so that its noise is only that of the weights, sd(r)/√n, far below the Monte-Carlo error of the
-    draws' means.
+    draws' means. Coordinates without a variance are judged by their normal scores, as in
+    `stancoreset.posterior.arviz.worst_monte_carlo`.
 
     >>> theta = np.random.default_rng(0).standard_normal((1000, 1))
     >>> mean_shift, sd_change = moved_by(0.2 * theta[:, 0], theta)  # towards N(0.2, 1)
     >>> round(mean_shift, 1)
     0.2
     """
-    theta = np.asarray(draws, dtype=np.float64)
+    theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
     weights, _ = smoothed_weights(usable_log_weights(log_weights))
     sd = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
     mean = weights @ theta

@@ -50,7 +50,9 @@ def stages(draws: int = 4_000) -> dict[str, object]:
         ),
         "posterior": arviz_compat.posterior_container({"mu": rng.normal(size=(2, draws))}),
         "certificate": certify(
-            0.01 * rng.normal(size=draws), 0.01, monte_carlo=MonteCarlo(0.06, 0.02, 300.0, 200.0)
+            0.01 * rng.normal(size=draws),
+            0.01,
+            monte_carlo=MonteCarlo(0.06, 0.02, 300.0, 200.0, "local (3 of 4)"),
         ),
     }
 
@@ -414,10 +416,12 @@ def test_a_certificate_of_earlier_versions_is_read(tmp_path):
     table = pd.read_csv(file)
     new = ["mcse_mean", "mcse_sd", "ess_bulk", "ess_tail"]
     np.testing.assert_allclose(table[new].iloc[0], [0.06, 0.02, 300, 200])
-    table.drop(columns=new).to_csv(file, index=False)
+    assert folder.found("certificate").heavy_tails == "local (3 of 4)"
+    table.drop(columns=[*new, "heavy_tails"]).to_csv(file, index=False)
     (tmp_path / "run" / CHECKSUMS).unlink()  # as those versions did
     old = folder.found("certificate")
     assert old.verdict == "certified"
     assert np.isnan([getattr(old, name) for name in new]).all()
     assert np.isnan(old.longer)
+    assert old.heavy_tails == ""
     assert "Monte-Carlo" not in str(old)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.stats import cauchy, genpareto, norm
 
 from stancoreset.engines.base import SampleResult
 from stancoreset.errors import DataError, OptionError, OutputError
@@ -576,6 +577,107 @@ def test_the_worst_monte_carlo_error_is_the_largest_of_all():
     assert np.isnan(compat.worst_monte_carlo({"one": np.ones((4, 200))}).mean)
     assert np.isnan(compat.worst_monte_carlo({"few": draws[:, :3]}).mean)
     assert compat.worst_monte_carlo({"short": draws[:, :5]}).mean > 0.2
+
+
+def autoregressive(rng, draws, rho, chains=4):
+    """Standard normal draws of chains whose lag-one correlation is `rho`."""
+    z = rng.normal(size=(chains, draws))
+    for t in range(1, draws):
+        z[:, t] = rho * z[:, t - 1] + np.sqrt(1 - rho**2) * z[:, t]
+    return z
+
+
+@pytest.mark.parametrize("freedom", [1, 1.5, 3, 10])
+def test_the_khat_of_draws_is_the_shape_of_their_tail(freedom):
+    """1/ν of Student's t, and what scipy's maximum likelihood says of the same tails."""
+    rng = np.random.default_rng(3)
+    draws = rng.standard_t(freedom, size=(4, 25_000))
+    found = compat.pareto_khat(draws)
+    assert found == pytest.approx(1 / freedom, abs=0.15)
+    assert found == pytest.approx(compat.pareto_khat(draws[::-1]), abs=0.01)
+    assert found == pytest.approx(compat.pareto_khat(9 - 7 * draws), abs=0.01)
+    flat = draws.ravel() - np.median(draws)
+    beyond = [np.sort(side)[-int(3 * np.sqrt(flat.size)) :] for side in (flat, -flat)]
+    shapes = [genpareto.fit(side - side[0] + 1e-12, floc=0)[0] for side in beyond]
+    assert found == pytest.approx(max(shapes), abs=0.07)
+    one_sided = np.where(draws > 0, draws, -np.log1p(-draws))
+    right = compat.pareto_khat(one_sided)
+    assert right == pytest.approx(compat.pareto_khat(-one_sided))
+    assert right == pytest.approx(shapes[0], abs=0.07)
+
+
+def test_normal_scores_are_those_of_the_bulk_effective_size():
+    """ArviZ's own rank-normalisation; any increasing function has the same."""
+    x = np.exp(2 * autoregressive(np.random.default_rng(4), 300, 0.6))
+    scores = compat.normal_scores(x)
+    assert compat.ess(scores, "mean") == pytest.approx(compat.ess(x, "bulk"))
+    np.testing.assert_array_equal(scores, compat.normal_scores(np.log(x)))
+    assert scores.std() == pytest.approx(1, abs=0.01)
+    both = np.stack([x, -x], axis=2)
+    np.testing.assert_allclose(compat.normal_scores(both), np.stack([scores, -scores], axis=2))
+
+
+def test_heavy_tails_are_told_from_light_ones():
+    """Of forty variables each; chains that mix badly, and skewed ones, have a variance."""
+    rng = np.random.default_rng(5)
+    shape = (4, 1_000, 40)
+    slow = np.stack([autoregressive(rng, 1_000, 0.9) for _ in range(40)], axis=2)
+    light = {
+        "normal": rng.normal(size=shape),
+        "slow": slow,
+        "exponential": rng.exponential(size=shape),
+        "log-normal": np.exp(0.5 * rng.normal(size=shape)),
+        "t of 10": rng.standard_t(10, size=shape),
+        "still": np.ones(shape),
+        "discrete": rng.poisson(0.1, size=shape),
+    }
+    heavy = {
+        "cauchy": rng.standard_cauchy(size=shape),
+        "half": np.abs(rng.standard_cauchy(size=shape)),
+        "slow": np.abs(cauchy.ppf(norm.cdf(slow))),
+    }
+    for name, draws in light.items():
+        same, none = compat.with_normal_scores(draws)
+        assert same is draws, name
+        assert not none.any(), name
+    for name, draws in heavy.items():
+        scores, every = compat.with_normal_scores(draws)
+        assert every.all(), name
+        np.testing.assert_array_equal(scores, compat.normal_scores(draws), name)
+    mixed = np.concatenate([light["normal"], heavy["half"][:, :, :3]], axis=2)
+    scores, which = compat.with_normal_scores(mixed)
+    assert np.flatnonzero(which).tolist() == [40, 41, 42]
+    np.testing.assert_array_equal(scores[:, :, :40], light["normal"])
+    most = np.concatenate([light["normal"][:, :, :2], heavy["half"][:, :, :3]], axis=2)
+    told = compat.worst_monte_carlo(
+        {"b": light["normal"], "local": heavy["half"], "mixed": mixed, "most": most}
+    )
+    assert told.heavy == "local, mixed (3 of 43), most"
+    assert told.sd < 0.02  # where that of half a Cauchy's sd is a third
+    assert compat.worst_monte_carlo({"b": light["normal"]}).heavy == ""
+    # Chains that mix badly have the errors of their ranks.
+    slow = compat.worst_monte_carlo({"slow": heavy["slow"]})
+    assert slow.mean == pytest.approx(1 / np.sqrt(slow.ess_bulk), rel=0.3)
+    assert slow.mean > 0.04
+    # A slab of which two visits are known is no heavy tail, until more are.
+    twice = rng.normal(size=(4, 200))
+    twice[0, 20:60], twice[2, 100:140] = 20 * twice[0, 20:60], 20 * twice[2, 100:140]
+    assert np.isnan(compat.pareto_khat(twice))
+    assert compat.worst_monte_carlo({"x": twice}).sd > 0.2
+
+
+def test_the_error_of_heavy_tails_is_that_of_their_quantiles():
+    """Over eighty runs, against the scores by Cauchy's own distribution function."""
+    rng = np.random.default_rng(6)
+    runs = [cauchy.ppf(norm.cdf(autoregressive(rng, 400, 0.5))) for _ in range(80)]
+    found = [compat.worst_monte_carlo({"x": run}) for run in runs]
+    assert all(f.heavy == "x" for f in found)
+    known = [norm.ppf(cauchy.cdf(run)) for run in runs]
+    means, sds = (np.std([f(k) for k in known]) for f in (np.mean, np.std))
+    assert np.median([f.mean for f in found]) == pytest.approx(means, rel=0.2)
+    assert np.median([f.sd for f in found]) == pytest.approx(sds, rel=0.25)
+    medians = np.array([norm.ppf(cauchy.cdf(np.median(run))) for run in runs])
+    assert np.std(medians) == pytest.approx(1.2 * means, rel=0.3)
 
 
 def test_chains_of_different_widths_have_a_large_rhat_among_many():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import cauchy, norm
 
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import MonteCarlo
@@ -117,6 +118,38 @@ def test_what_the_weights_move_decides_where_it_is_known():
     unknown = certify(log_weights, 0.01)
     assert unknown.verdict == "corrected"
     assert "below the 99 % that" in unknown.reasons[0]
+
+
+def test_a_shift_of_heavy_tails_is_seen_though_they_have_no_standard_deviation():
+    """Cauchy's distribution moved by one: the mean of its scores, by quadrature."""
+    theta = np.random.default_rng(2).standard_cauchy(4_000)
+    log_weights = cauchy.logpdf(theta, loc=1.0) - cauchy.logpdf(theta)
+    shift, change = moved_by(log_weights, theta[:, None])
+    u = (np.arange(200_000) + 0.5) / 200_000
+    scores = norm.ppf(cauchy.cdf(cauchy.ppf(u) + 1.0))
+    assert shift == pytest.approx(scores.mean(), abs=0.05)
+    assert shift > 0.35  # of the draws' own standard deviations it would be hardly any
+    assert change == pytest.approx(abs(scores.std() - 1), abs=0.05)
+    # Beside it, an ordinary coordinate is judged as it always was.
+    other = np.random.default_rng(3).normal(size=4_000)
+    small = 0.1 * other
+    beside = moved_by(small, np.column_stack([theta, other]))
+    assert beside == pytest.approx(moved_by(small, other[:, None]), rel=1e-9)
+
+
+def test_the_certificate_says_what_is_judged_by_quantiles():
+    found = MonteCarlo(0.02, 0.02, 4_000.0, 3_000.0, "hs_local (28 of 30)")
+    certificate = certify(0.001 * np.arange(100.0), 0.01, moved=(0.0, 0.0), monte_carlo=found)
+    assert certificate.verdict == "certified"
+    assert certificate.heavy_tails == "hs_local (28 of 30)"
+    assert "judged by quantiles: hs_local (28 of 30)" in str(certificate)
+    fact = dict(certificate.facts())["judged by quantiles"]
+    assert fact.startswith("hs_local (28 of 30): tails too heavy for a variance")
+    assert certificate.describe()["heavy_tails"] == "hs_local (28 of 30)"
+    none = certify(np.zeros(100), 0.01)
+    assert dict(none.facts())["judged by quantiles"] == ""
+    assert none.describe()["heavy_tails"] is None
+    assert "quantiles" not in str(none)
 
 
 def test_chains_that_have_not_mixed_are_rejected_whatever_the_weights():

@@ -20,13 +20,17 @@ from stancoreset.posterior.arviz.containers import (
     with_variables,
 )
 from stancoreset.posterior.arviz.diagnostics import (
+    HEAVY,
     MonteCarlo,
     ess,
     mcse,
+    normal_scores,
+    pareto_khat,
     psislw,
     psislw_rows,
     rhat,
     summary,
+    with_normal_scores,
     worst_monte_carlo,
     worst_rhat,
 )
@@ -46,6 +50,7 @@ from stancoreset.posterior.arviz.reading import (
 from stancoreset.posterior.arviz.versions import Container, build, import_all
 
 __all__ = [
+    "HEAVY",
     "Container",
     "MonteCarlo",
     "Posterior",
@@ -64,6 +69,8 @@ __all__ = [
     "listing",
     "load",
     "mcse",
+    "normal_scores",
+    "pareto_khat",
     "posterior_container",
     "psislw",
     "psislw_rows",
@@ -72,6 +79,7 @@ __all__ = [
     "save",
     "summary",
     "variables_of",
+    "with_normal_scores",
     "with_variables",
     "worst_monte_carlo",
     "worst_rhat",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz.reading import dataset_of, is_container, select, variables_of
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "HEAVY",
     "MonteCarlo",
     "ess",
     "mcse",
+    "normal_scores",
+    "pareto_khat",
     "psislw",
     "psislw_rows",
     "rhat",
     "summary",
+    "with_normal_scores",
     "worst_monte_carlo",
     "worst_rhat",
 ]
@@ -38,6 +43,13 @@ _LEAST = 4
 _BATCHES = 10
 # Number of scalars processed together.
 _BLOCK = 500
+#: Pareto k̂ of draws above which they have no variance.
+HEAVY = 0.5
+# Kurtosis of an exponential, whose tail has k = 0: draws of a smaller one have a variance.
+_EXPONENTIAL = 9.0
+# Smallest number of draws that have a tail, and of independent ones that determine its shape: a
+# slab that is visited only twice looks like a heavy tail.
+_LEAST_TAIL, _LEAST_WORTH = 5, 100
 _TAILS = (0.05, 0.95)
 # Options of either line of ArviZ that choose the statistics of a summary.
 _STATISTICS = {"stat_funcs", "stat_focus", "extend", "hdi_prob", "ci_prob", "ci_kind"}
@@ -78,7 +90,7 @@ def worst_rhat(posterior: Any) -> float:
     >>> worst_rhat({"mu": apart}) > 1.3
     True
     """
-    draws = _scalars(posterior)
+    draws = list(_scalars(posterior).values())
     half = draws[0].shape[1] // 2 if draws else 0
     if half < 2:
         return float("nan")
@@ -91,13 +103,15 @@ class MonteCarlo(NamedTuple):
     """Largest Monte-Carlo errors of a posterior's draws; see `worst_monte_carlo`.
 
     The standard error of a mean is in standard deviations, that of a standard deviation relative;
-    effective sample sizes are the smallest.
+    effective sample sizes are the smallest. `heavy` names the variables whose draws have no
+    variance, and whose errors are those of their normal scores; empty if there are none.
     """
 
     mean: float = float("nan")
     sd: float = float("nan")
     ess_bulk: float = float("nan")
     ess_tail: float = float("nan")
+    heavy: str = ""
 
 
 def worst_monte_carlo(posterior: Any) -> MonteCarlo:
@@ -107,15 +121,23 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     `worst_rhat`. The error of a standard deviation includes the fourth moment and the
     autocorrelation of squares, so that it reveals a slab visited only twice.
 
+    Scalars whose tails are too heavy for a variance have no such errors at any length of the
+    chains. They are replaced by their `normal_scores`, whose errors are those of their quantiles;
+    and so are all elements of a variable if half of them are.
+
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 1_000))
     >>> worst = worst_monte_carlo({"mu": draws})
     >>> round(worst.mean, 2), round(worst.sd, 2)
     (0.02, 0.01)
+    >>> worst = worst_monte_carlo({"ratio": draws / draws[::-1, ::-1]})  # of Cauchy's distribution
+    >>> round(worst.mean, 2), round(worst.sd, 2), worst.heavy
+    (0.02, 0.01, 'ratio')
     """
-    every = _scalars(posterior)
-    if not every or every[0].shape[1] < _LEAST:
+    found = _scalars(posterior)
+    if not found or next(iter(found.values())).shape[1] < _LEAST:
         return MonteCarlo()
+    every, heavy = _without_heavy_tails(found)
     batch = max(1, every[0].shape[1] // _BATCHES)
     draws = _suspects(every, lambda x: _batch_error(x, batch))
     sd = draws.std(axis=(0, 1), ddof=1)
@@ -128,16 +150,118 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
         sd=float(np.max(mcse(draws, method="sd") / sd)),
         ess_bulk=float(np.min(ess(draws))),
         ess_tail=float(np.min(ess(draws, method="tail"))),
+        heavy=heavy,
     )
 
 
-def _scalars(posterior: Any) -> list[Float]:
-    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P) each.
+def _without_heavy_tails(variables: Mapping[str, Float]) -> tuple[list[Float], str]:
+    """Variables (C, S, P) with normal scores in place of heavy tails, and which have such."""
+    scored: list[Float] = []
+    told: list[str] = []
+    for name, draws in variables.items():
+        other, heavy = with_normal_scores(draws)
+        count, size = int(np.count_nonzero(heavy)), len(heavy)
+        if 2 * count >= size:  # k̂ is an estimate, and elements have one prior: all are heavy
+            other, count = normal_scores(draws), size
+        scored.append(other)
+        if count:
+            told.append(name if count == size else f"{name} ({count:,} of {size:,})")
+    return scored, ", ".join(told)
+
+
+def with_normal_scores(draws: Float) -> tuple[Float, NDArray[np.bool_]]:
+    """Draws with normal scores in place of scalars without a variance, and which these are.
+
+    Draws, (chains, draws, P), stay the same array if no scalar has a `pareto_khat` above `HEAVY`.
+    Only those of a larger kurtosis than an exponential's are asked for it.
+
+    >>> import numpy as np
+    >>> t = np.random.default_rng(0).standard_t([30, 1, 30], size=(4, 1_000, 3))
+    >>> with_normal_scores(t)[1]
+    array([False,  True, False])
+    """
+    heavy = np.zeros(draws.shape[2], dtype=bool)
+    for start in range(0, draws.shape[2], _BLOCK):
+        block = draws[:, :, start : start + _BLOCK].astype(float)
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = (block - block.mean(axis=(0, 1))) ** 2
+            exponential = _EXPONENTIAL * squares.mean(axis=(0, 1)) ** 2
+            suspect = np.mean(squares**2, axis=(0, 1)) > exponential
+        for j in np.flatnonzero(suspect):
+            heavy[start + j] = pareto_khat(block[:, :, j]) > HEAVY
+    if not np.any(heavy):
+        return draws, heavy
+    scored = draws.astype(float)
+    scored[:, :, heavy] = normal_scores(draws[:, :, heavy])
+    return scored, heavy
+
+
+def pareto_khat(draws: Float) -> float:
+    """Shape k of the heavier tail of a scalar's draws, (chains, draws).
+
+    Moments of order 1/k and above do not exist: above 0.5 there is no variance. As
+    `pareto_khat` of the R package posterior, ArviZ fits a generalised Pareto distribution to either
+    tail, of 3 √(S/r) draws if S draws are worth r S independent ones there. NaN if r S is below
+    100, or the draws of both tails are mostly tied.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cauchy = np.random.default_rng(0).standard_t(1, size=(4, 1_000))
+    >>> 0.7 < pareto_khat(cauchy) < 1.3
+    True
+    """
+    flat = (draws - np.median(draws)).ravel()
+    worth = float(ess(draws, method="tail"))
+    if worth < _LEAST_WORTH:
+        return float("nan")
+    efficiency = min(1.0, float(np.nan_to_num(worth / flat.size, nan=1.0)))
+    count = min(flat.size // 5, int(3 * np.sqrt(flat.size / efficiency)))
+    shapes = [np.nan]
+    for side in (flat, -flat):
+        logs = np.log(np.maximum(side, np.finfo(float).tiny))
+        logs = np.maximum(logs - logs.max(), -800.0)
+        if count >= _LEAST_TAIL and not _mostly_tied(np.sort(logs)[-count:]):
+            shapes.append(float(psislw_rows(logs, efficiency)[1]))
+    return float(np.fmax.reduce(shapes))
+
+
+def normal_scores(draws: Float) -> Float:
+    """Normal quantiles of the ranks of a scalar's draws, all chains together, same shape.
+
+    Blom's Φ⁻¹((r − 3/8)/(S + 1/4)) of the r-th of S draws, (chains, draws, …): the same for every
+    increasing function of the draws, and standard normal whatever their distribution. R̂ and the
+    effective sample sizes of Stan and ArviZ are those of normal scores.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021). Rank-normalization, folding, and
+    localization: an improved R̂ for assessing convergence of MCMC. Bayesian Analysis 16(2), (14).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> normal_scores(np.array([[1.0, 1e6, -5.0]])).round(2)
+    array([[ 0.  ,  0.87, -0.87]])
+    """
+    from scipy.stats import rankdata
+
+    flat = draws.reshape(-1, *draws.shape[2:])
+    share = (rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)
+    return np.asarray(ndtri(share)).reshape(draws.shape)
+
+
+def _scalars(posterior: Any) -> dict[str, Float]:
+    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P) by name.
 
     Variables without a draw are left out. Nothing is copied: draws may fill half of the memory.
     """
-    variables = [v for v in _variables(posterior).values() if v.size]
-    return [v.reshape(*v.shape[:2], -1) for v in variables]
+    variables = {name: v for name, v in _variables(posterior).items() if v.size}
+    return {name: v.reshape(*v.shape[:2], -1) for name, v in variables.items()}
 
 
 def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
@@ -239,7 +363,7 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     if np.ptp(flat) < 1e-8:
         return plain.reshape(raw.shape), 0.0
     tail = min(flat.size // 5, int(3 * np.sqrt(flat.size)))
-    if tail < 5 or _mostly_tied(np.sort(flat)[-tail:]):
+    if tail < _LEAST_TAIL or _mostly_tied(np.sort(flat)[-tail:]):
         return plain.reshape(raw.shape), np.inf
     smoothed, khat = psislw_rows(flat)
     if np.isnan(khat):
