@@ -124,7 +124,7 @@ def random_walk(
 
 def hmc(model: GLM, weights: Float, updates: int, seed: int) -> Chain:
     """numpyro's HMC of `STEPS` leapfrog steps, from zero, with unit masses."""
-    from stancoreset.experiments.rivals.numpyro_chains import double_precision
+    from stancoreset.experiments.rivals import double_precision
 
     chosen = np.flatnonzero(weights)
     # Few shapes, so that few are compiled; all rows need no padding.
