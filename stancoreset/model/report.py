@@ -311,6 +311,8 @@ def _passes(fit: Reported) -> list[str]:
         f"{passes.get('gradients', 0)} gradients"
         + ("." if reads is None else f"; the rows were read {reads} times.")
     ]
+    if passes.get("cost"):
+        lines.append(_cost(passes["cost"], passes.get("nuts_gradients")))
     if "likelihood" in passes:
         lines.append(f"Likelihood: {passes['likelihood']}.")
     if "engines" in passes:
@@ -318,6 +320,17 @@ def _passes(fit: Reported) -> list[str]:
     if distinct is not None:
         lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
     return lines
+
+
+def _cost(cost: float, nuts: int | None) -> str:
+    """What the fit has read of the full data, beside what NUTS would read of them."""
+    said = f"All of it together is at most the cost of {cost:,.0f} gradients of all rows."
+    if nuts is None:
+        return said
+    return (
+        f"{said} NUTS took {nuts:,} gradients of the coreset after its warm-up; as many draws by "
+        f"NUTS on all rows would need about as many of all rows, {nuts / cost:,.1f} times the cost."
+    )
 
 
 def markdown_table(heads: Iterable[object], rows: Iterable[Iterable[Any]]) -> list[str]:

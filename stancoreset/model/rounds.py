@@ -127,7 +127,7 @@ class Rounds:
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
             provenance=pipeline.provenance,
-            passes=full.passes.as_dict(),
+            passes={**full.passes.as_dict(), **_of_nuts(best, asked.nuts.thin)},
             data=None
             if best.coreset is None
             else pipeline.session.kept(pipeline.checked, best.coreset),
@@ -313,6 +313,17 @@ def _require_room_for_draws(n_params: int, nuts: NUTS) -> None:
         )
 
 
+def _of_nuts(best: Attempt, thin: int) -> dict[str, int]:
+    """Gradients that NUTS took on the coreset after warm-up; none for other draws.
+
+    On all rows it would take about as many for as many draws, because the posterior is the same.
+    """
+    steps = arviz.sample_stats_of(best.posterior).get("n_steps")
+    if steps is None or best.coreset is None:
+        return {}
+    return {"nuts_gradients": round(float(np.mean(steps)) * best.round.n_transitions * thin)}
+
+
 def _room(posterior: Any) -> float:
     """The largest factor by which the chains may grow."""
     variables = arviz.variables_of(posterior).values()
@@ -336,6 +347,7 @@ def influential_rows(
     full = session.full_data(checked)
     residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
     residual = residual - residual.mean()
+    full.passes.add(densities=len(few))
     scores = np.empty(full.n_obs)
     for rows, log_lik in session.row_log_lik(checked, few):
         scores[rows] = np.abs(residual @ log_lik)

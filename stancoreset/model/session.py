@@ -47,6 +47,7 @@ from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
     ArrayChunks,
+    CountedRows,
     FullData,
     FullDensity,
     Hessians,
@@ -474,7 +475,7 @@ class Session:
     def bind_rows(self, checked: StanData, rows: np.ndarray) -> RowModel:
         """Bind the whole program, or an equal GLM, to some rows without weights."""
         found = self.glm_of(checked)
-        return bind_rows(
+        bound = bind_rows(
             self.with_log_lik(),
             self.program,
             checked,
@@ -483,6 +484,9 @@ class Session:
             threads=self.threads,
             glm=None if found is None else found.kernel,
         )
+        if self._full is None:  # no fit is under way
+            return bound
+        return CountedRows(bound, self._full[1].passes, len(rows) / self.program.n_obs(checked))
 
     def row_log_lik(self, checked: StanData, draws: Float) -> Iterator[tuple[slice, Float]]:
         """Unweighted log likelihoods (S, rows) of rows in memory, chunk by chunk."""

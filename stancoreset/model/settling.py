@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stancoreset.engines import NUTS, Float, StanData, climb
+from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb, inverse_metric
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
@@ -75,6 +75,8 @@ _FEWER = 4
 # What the quadratic leaves of the log likelihood at a mode that it does not know, beyond what it
 # leaves at its draws.
 _UNKNOWN = 10.0
+# Ends of climbs from which chains show whether they are modes, and these chains' tree depth.
+_SUSPECTS, _SHALLOW = 2, 5
 # Share of divergent transitions above which the posterior's chains take smaller steps.
 _MANY = 0.005
 # Gradient at which a whitened climb ends.
@@ -174,10 +176,15 @@ class Settling:
         wanted = max(_LEAST_ROWS, _ROWS_PER_PARAMETER * self.full.n_params)
         return wanted if _FEWER * wanted <= self.full.n_obs else self.full.n_obs
 
+    def _some_rows(self) -> BoundModel | FullData:
+        """The subsample; processes, which read rows for every point, receive it at once."""
+        make = self.full.sampled if self.full.in_process else self.full.subsample
+        return make(self._size, np.random.default_rng(self.seed))
+
     def _rough_modes(self) -> Float:
         """Ends of short optimisations on a subsample, the highest first, (chains, P)."""
         chains = self.nuts.chains
-        with self.full.subsample(self._size, np.random.default_rng(self.seed)) as small:
+        with self._some_rows() as small:
             ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
             if not len(ends):
                 raise ReferenceFitError(f"no rough mode was found: {message}")
@@ -304,14 +311,15 @@ class Settling:
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs from the starts, whitened by the draws, end where rows see other values.
 
-        Such an end counts if the full density is no lower there than at the draws, and the
-        quadratic, which NUTS has followed, does not know. Ends may differ in funnels of scales and
-        raw effects, whose product the rows see as one, and along ridges of an intercept and the
-        mean of effects, on which the quadratic is as flat as the log likelihood.
+        Such an end counts if the full density is no lower there than at the draws, the quadratic,
+        which NUTS has followed, does not know it, and chains that start there stay. Ends may
+        differ in funnels of scales and raw effects, whose product the rows see as one, and along
+        ridges of an intercept and the mean of effects, on which the quadratic is as flat as the
+        log likelihood.
         """
         draws = settled.draws
         full, gaussian = self.full, moments(draws, self.full.blocks)
-        with full.subsample(self._size, np.random.default_rng(self.seed)) as small:
+        with self._some_rows() as small:
             density = gaussian.whitened(small.log_density_gradient)
             away = gaussian.standardised(starts).T
             tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
@@ -324,7 +332,34 @@ class Settling:
         plausible = full.log_density(ends) >= np.min(full.log_density(draws[:_LOOKED_AT]))
         left = settled.expansion.left(self._here(whole, there))
         unknown = left > np.max(settled.expansion.left(settled.seen)) + _UNKNOWN
-        return bool(np.any(outside & plausible & unknown))
+        suspects = ends[outside & plausible & unknown]
+        return len(suspects) > 0 and self._stays(
+            suspects[:_SUSPECTS], draws, low - margin, high + margin
+        )
+
+    def _stays(self, starts: Float, draws: Float, low: Float, high: Float) -> bool:
+        """Whether a chain from one of the starts stays where the rows see other values.
+
+        With hundreds of effects the top of a density is far from its mass: there scales are larger
+        and effects are hardly shrunk. Chains leave it within a few trajectories, but no other mode.
+        """
+        inv_metric = inverse_metric(draws)
+        nuts = NUTS(
+            chains=len(starts),
+            iter_warmup=_WARMUP,
+            iter_sampling=1,
+            max_treedepth=_SHALLOW,
+            parallel_chains=self.nuts.parallel_chains,
+        )
+        options = vars(nuts.completed(inv_metric))
+        with self.full.subsample(self._size, np.random.default_rng(self.seed)) as small:
+            found = small.sample(
+                seed=self.seed, inits=starts, inv_metric=inv_metric, **options
+            ).unconstrained
+        psi = self.session.seen(self.checked, found[:, -1])
+        stays = np.any((psi < low) | (psi > high), axis=1)
+        _log.debug("%d of %d chains stay at another mode", stays.sum(), len(stays))
+        return bool(np.any(stays))
 
     def _reference(self, last: _Turn) -> Reference:
         """A reference of the last turn's draws."""

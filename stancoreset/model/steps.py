@@ -347,6 +347,7 @@ class Pipeline:
             count = self._candidates(full, gap, few=kind == HERMITE)
             if kind == HERMITE and expansion is not None:
                 series = series_of(full, expansion)
+                full.passes.add(gradients=1)
             rows, pool = self._pool(view, count, series)
         with pool:
             projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed, series)

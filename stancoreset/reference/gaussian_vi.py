@@ -210,7 +210,7 @@ def expectation_of(
     def with_exact_rows(q: GaussianFit) -> Expectation:
         assert full.glm is not None
         rows = Expected(full.glm, q).of(full.glm_rows())
-        full.passes.gradients += 1
+        full.count_hessian(rows.hessian)
         exact = Expectation(rows.value, rows.gradient, rows.hessian)
         found = _averaged(prior, q, noise) + exact
         return found + _of_kinks(kinks, q) if kinks else found

@@ -7,6 +7,7 @@ evaluates the author's own program on all rows.
 from __future__ import annotations
 
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
+from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
@@ -28,6 +29,8 @@ __all__ = [
     "AnyMatrix",
     "ArrayChunks",
     "Blocks",
+    "Costs",
+    "CountedRows",
     "Distributed",
     "FullData",
     "FullDensity",

@@ -12,9 +12,8 @@ the chunks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from stancoreset.engines import BoundModel, Compiled, Float, StanData, mode_of
 from stancoreset.errors import DataError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
+from stancoreset.rows.costs import Costs
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
 from stancoreset.rows.hessians import Hessians
@@ -48,38 +48,6 @@ __all__ = ["FullData", "repeats"]
 _BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
 
 
-@dataclass
-class _Passes:
-    """Counts of the rows' evaluations: full log densities, gradients, and reads of a source."""
-
-    densities: int = 0
-    gradients: int = 0
-    stored: StoredRows | None = None
-    likelihood: str = ""
-    engines: str = ""
-    distinct: int = 0
-    reads_before: int = 0
-
-    def reset(self) -> None:
-        """Restart the counts, keeping the reads that opened a source."""
-        self.densities = self.gradients = 0
-        if self.stored is not None:
-            self.reads_before = self.stored.reads - self.stored.opening_reads
-
-    def as_dict(self) -> dict[str, Any]:
-        """Counts by name, and what evaluates the likelihood or Stan if that was decided."""
-        counts: dict[str, Any] = {"densities": self.densities, "gradients": self.gradients}
-        if self.stored is not None:
-            counts["reads"] = self.stored.reads - self.reads_before
-        if self.likelihood:
-            counts["likelihood"] = self.likelihood
-        if self.engines:
-            counts["engines"] = self.engines
-        if self.distinct:
-            counts["distinct_rows"] = self.distinct
-        return counts
-
-
 class FullData:
     """A weighted program bound to all rows, weighted as in the data or by one.
 
@@ -101,8 +69,9 @@ class FullData:
 
     Attributes
     ----------
-    passes : _Passes
-        Counts of full-data evaluations so far, for the report.
+    passes : Costs
+        Counts of full-data evaluations so far, for the report; a subsample's are those of the
+        data that it was drawn from.
     """
 
     def __init__(
@@ -126,8 +95,9 @@ class FullData:
         )
         self.n_params = self.prior.n_params
         self.param_names = self.prior.param_names
-        self.passes = _Passes(stored=stored, likelihood="" if glm is None else str(glm))
+        self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))
         self._found = glm
+        self._share = 1.0  # of the rows that `passes` counts
         #: The GLM that equals the likelihood, if one is used.
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
@@ -175,7 +145,7 @@ class FullData:
         """The same subsample as full data of its own."""
         rows, weights = self._drawn(size, rng)
         data = self._weighted.subset(self._data, rows, weights)
-        return FullData(
+        small = FullData(
             self._compiled,
             self._weighted,
             data,
@@ -183,6 +153,8 @@ class FullData:
             threads=self._threads,
             glm=self._found,
         )
+        small.passes, small._share = self.passes, self._share * size / self.n_obs
+        return small
 
     def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:
         """Rows of a random subsample, and their weights."""
@@ -311,7 +283,7 @@ class FullData:
             # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
                 out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
-        self.passes.densities += len(draws)
+        self.passes.add(densities=len(draws), share=self._share)
         return out
 
     def log_density(self, draws: Float) -> Float:
@@ -326,7 +298,7 @@ class FullData:
             prior_value, prior_gradient = self.prior.log_density_gradient(draws)
             value = value - (priors - 1) * prior_value
             gradient = gradient - (priors - 1) * prior_gradient
-        self.passes.gradients += len(draws)
+        self.passes.add(gradients=len(draws), share=self._share)
         return value, gradient
 
     def hessian(self, theta: Float, scale: Float) -> AnyMatrix:
@@ -340,11 +312,20 @@ class FullData:
         if not self._exact_hessian:
             return self._hessians.at(self.log_density_gradient, theta, scale)
         likelihood, _ = self._sums.sums("hessian", theta[None])
-        self.passes.gradients += 1
+        self.count_hessian(likelihood)
         prior = self._hessians.at(self.prior.log_density_gradient, theta, scale)
         if is_sparse(likelihood) and is_sparse(prior):
             return Matrix(likelihood + prior)
         return np.asarray(likelihood + prior)
+
+    def count_hessian(self, found: AnyMatrix) -> None:
+        """Count one pass for a Hessian in closed form.
+
+        A gradient has 2 P products a row, in two matrix products, and a Hessian P²/2 if it is
+        dense.
+        """
+        more = 0.0 if is_sparse(found) else self.n_params / 4
+        self.passes.add(gradients=1, hessians=more, share=self._share)
 
     @cached_property
     def blocks(self) -> Blocks | None:

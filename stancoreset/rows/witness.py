@@ -299,6 +299,7 @@ class WitnessedDensity:
             return ours
         assert isinstance(self.witness, Witness)
         theirs = self.witness.log_density(draws)
+        self.full.passes.add(densities=len(draws))
         if tick is not None:
             tick(len(draws))
         if self.comparison is None:
@@ -329,6 +330,7 @@ class WitnessedDensity:
             ours = ours[at] if self.unit is None else self.unit().log_density(few)
             found = self.witness.compare(few, ours)
         self.comparison = found
+        self.full.passes.add(densities=found.draws, share=found.rows / found.n_obs)
         if not found.error <= self.tolerance:
             by = self.full.passes.likelihood or "Stan, on the distinct rows"
             raise IdentityError(

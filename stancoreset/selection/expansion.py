@@ -237,7 +237,7 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
     assert full.glm is not None
     expected, columns = Expected(full.glm, reference.gaussian), expansion.columns
     found = expected.of(full.glm_rows())
-    full.passes.gradients += 1
+    full.count_hessian(found.hessian)
     return replace(
         expansion,
         gradient=found.gradient[columns],

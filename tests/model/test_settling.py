@@ -390,6 +390,38 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
 
 
 @pytest.mark.parametrize("draws", [60, 200])
+@pytest.mark.parametrize(("flipped", "stays"), [(False, False), (True, True)])
+def test_chains_leave_the_top_of_a_density_but_no_mode(flipped, stays):
+    """Few rows in many groups: at the top tau is several times larger than anywhere in the mass.
+
+    Where the rows see the square of an effect, its opposite is a mode.
+    """
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(1, 81), 3)
+    rate = np.exp(-0.5 + rng.normal(size=81)[g])
+    data = {"N": len(g), "J": 80, "g": g, "y": rng.poisson(rate)}
+    code = NONCENTRED
+    if flipped:
+        code = code.replace("vector[J] z;", "real z;").replace("vector[J] r", "real r")
+        code = code.replace("mu + r[g]", "mu + square(r)")
+        code = code.replace("mu ~ normal(0, 2)", "mu ~ normal(-3, 0.1)")
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        session, checked = one._session, one.read(data)
+        full = session.full_data(checked)
+        start = Settling(session, checked, full, NUTS(), reseeded(1), 100)
+        with full.subsample(len(g), rng) as bound:
+            inits = np.zeros((2, full.n_params))
+            inits[:, 2:] = 1.0 if flipped else 0.0
+            found = bound.sample(seed=reseeded(1), inits=inits, chains=2, iter_sampling=300)
+            draws = found.unconstrained.reshape(600, -1)
+            top = draws[-1] * [1, 1, -1] if flipped else bound.mode(seed=reseeded(1))
+        psi, there = session.seen(checked, draws), session.seen(checked, top[None])
+        low, high = psi.min(axis=0), psi.max(axis=0)
+        assert np.any((there < low) | (there > high))
+        assert full.log_density(top[None]) >= full.log_density(draws[-1:]) - 1e-6
+        assert start._stays(top[None], draws, low, high) == stays
+
+
 def test_all_rows_leave_no_error_in_the_projection(model, counts, draws):
     """Candidates that add up to the target, with linear parts fitted to draws or with too few."""
     data = {**counts, "N": 300, "g": counts["g"][:300], "y": counts["y"][:300]}

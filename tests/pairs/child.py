@@ -56,6 +56,8 @@ def run(name: str, max_rounds: int, limit: float) -> None:
         size=fit.coreset.size,
         densities=fit.passes["densities"],
         gradients=fit.passes["gradients"],
+        cost=fit.passes["cost"],
+        nuts=fit.passes["nuts_gradients"],
         seconds=time.perf_counter() - started,
         processor=processor_time() - worked,
         timings={stage: round(seconds, 1) for stage, seconds in fit.timings.items()},

@@ -20,7 +20,7 @@ __all__ = ["HEADER", "Outcome", "Totals", "in_a_child", "recorded"]
 
 HEADER = (
     "| case | N | P | verdict | rounds | k | share, round 1 | s | processor s | gradients "
-    "| densities |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| densities | cost | NUTS |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 #: Verdicts with draws that one may use.
 USEFUL = ("certified", "corrected")
@@ -45,6 +45,10 @@ class Outcome:
         Rows and unconstrained parameters.
     rounds, size, gradients, densities : int
         Rounds, rows of the coreset, and evaluations of the full data.
+    cost : float
+        Everything that was evaluated on rows, in gradients of all rows.
+    nuts : int
+        Gradients that NUTS took of the coreset after warm-up.
     seconds, processor : float
         Wall-clock and processor time, from the text of the program to the certificate; of an
         unfinished or failed fit that of its whole process.
@@ -66,6 +70,8 @@ class Outcome:
     size: int = 0
     gradients: int = 0
     densities: int = 0
+    cost: float = 0.0
+    nuts: int = 0
     seconds: float = 0.0
     processor: float = 0.0
     note: str = ""
@@ -86,8 +92,9 @@ class Outcome:
         if self.size:
             cells += [f"{self.rounds}", f"{self.size}", f"{self.share:.1%}"]
             passes = [f"{self.gradients:,}", f"{self.densities:,}"]
+            passes += [f"{self.cost:,.0f}", f"{self.nuts:,}"]
         else:
-            cells, passes = [*cells, "–", "–", "–"], ["–", "–"]
+            cells, passes = [*cells, "–", "–", "–"], ["–"] * 4
         cells += [f"{self.seconds:.1f}", f"{self.processor:.1f}", *passes]
         return f"| {' | '.join(cells)} | {self.note}".rstrip()
 
