@@ -324,12 +324,15 @@ def _passes(fit: Reported) -> list[str]:
 
 def _cost(cost: float, nuts: int | None) -> str:
     """What the fit has read of the full data, beside what NUTS would read of them."""
-    said = f"All of it together is at most the cost of {cost:,.0f} gradients of all rows."
+    said = (
+        "Everything that was evaluated on rows, candidates and subsamples in proportion, costs at "
+        f"most as much as {cost:,.0f} gradients of all rows."
+    )
     if nuts is None:
         return said
     return (
-        f"{said} NUTS took {nuts:,} gradients of the coreset after its warm-up; as many draws by "
-        f"NUTS on all rows would need about as many of all rows, {nuts / cost:,.1f} times the cost."
+        f"{said} NUTS took {nuts:,} gradients of the coreset after warm-up; as many draws from all "
+        f"rows would take about as many gradients of all rows, {nuts / cost:,.1f} times as much."
     )
 
 

@@ -71,7 +71,7 @@ def test_the_cost_of_a_fit_is_what_the_engine_evaluates(monkeypatch, tmp_path):
     assert passes["cost"] > passes["densities"] + passes["gradients"]  # candidates, too
     steps = fit.posterior["sample_stats"]["n_steps"]
     assert passes["nuts_gradients"] == int(steps.sum())
-    told = f"the cost of {passes['cost']:,.0f} gradients of all rows"
+    told = f"as much as {passes['cost']:,.0f} gradients of all rows"
     assert told in fit.markdown()
     assert told in fit.html()
     assert sc.load_fit(fit.save(tmp_path / "fit")).passes == passes
