@@ -70,8 +70,8 @@ class FullData:
     Attributes
     ----------
     passes : Costs
-        Counts of full-data evaluations so far, for the report; a subsample's are those of the
-        data that it was drawn from.
+        Counts of full-data evaluations so far, for the report; those of a subsample count
+        for the data that it was drawn from.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class FullData:
         self.param_names = self.prior.param_names
         self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))
         self._found = glm
-        self._share = 1.0  # of the rows that `passes` counts
+        self._charged: Costs | None = None  # those of the data that this is a sample of
+        self._share = 1.0
         #: The GLM that equals the likelihood, if one is used.
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
@@ -153,7 +154,8 @@ class FullData:
             threads=self._threads,
             glm=self._found,
         )
-        small.passes, small._share = self.passes, self._share * size / self.n_obs
+        small._charged = self._charged or self.passes
+        small._share = self._share * size / self.n_obs
         return small
 
     def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:
@@ -283,7 +285,7 @@ class FullData:
             # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
             with np.errstate(invalid="ignore"):
                 out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
-        self.passes.add(densities=len(draws), share=self._share)
+        self._count(densities=len(draws))
         return out
 
     def log_density(self, draws: Float) -> Float:
@@ -298,7 +300,7 @@ class FullData:
             prior_value, prior_gradient = self.prior.log_density_gradient(draws)
             value = value - (priors - 1) * prior_value
             gradient = gradient - (priors - 1) * prior_gradient
-        self.passes.add(gradients=len(draws), share=self._share)
+        self._count(gradients=len(draws))
         return value, gradient
 
     def hessian(self, theta: Float, scale: Float) -> AnyMatrix:
@@ -318,6 +320,10 @@ class FullData:
             return Matrix(likelihood + prior)
         return np.asarray(likelihood + prior)
 
+    def _count(self, densities: int = 0, gradients: int = 0, hessians: float = 0.0) -> None:
+        costs = self._charged or self.passes
+        costs.add(densities=densities, gradients=gradients, hessians=hessians, share=self._share)
+
     def count_hessian(self, found: AnyMatrix) -> None:
         """Count one pass for a Hessian in closed form.
 
@@ -325,7 +331,7 @@ class FullData:
         dense.
         """
         more = 0.0 if is_sparse(found) else self.n_params / 4
-        self.passes.add(gradients=1, hessians=more, share=self._share)
+        self._count(gradients=1, hessians=more)
 
     @cached_property
     def blocks(self) -> Blocks | None:

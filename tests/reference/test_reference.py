@@ -65,7 +65,7 @@ def test_progress_and_passes_are_counted(logistic):
     logistic.log_likelihood(np.zeros((120, 4)), seen.append)
     assert sum(seen) == 120
     assert len(seen) > 1
-    assert logistic.passes.as_dict() == {"densities": 120, "gradients": 0}
+    assert logistic.passes.as_dict() == {"densities": 120, "gradients": 0, "cost": 120}
 
 
 def test_hessian_equals_the_closed_form(logistic):

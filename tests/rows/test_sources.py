@@ -173,7 +173,7 @@ def test_sums_over_chunks_equal_sums_in_memory(threads, folder, data):
         told: list[int] = []
         disk.log_likelihood(draws, told.append)
         assert sum(told) == len(draws)
-        assert disk.passes.as_dict() == {"densities": 14, "gradients": 7, "reads": 4}
+        assert disk.passes.as_dict() == {"densities": 14, "gradients": 7, "cost": 21, "reads": 4}
 
 
 def test_rows_in_the_variables_of_a_glm_are_those_in_memory(folder, data):
