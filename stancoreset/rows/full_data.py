@@ -97,8 +97,9 @@ class FullData:
         self.param_names = self.prior.param_names
         self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))
         self._found = glm
-        self._charged: Costs | None = None  # those of the data that this is a sample of
-        self._share = 1.0
+        # For a subsample: the counts of the data that it was drawn from, and its part of them.
+        self._charged: Costs | None = None
+        self._part = 1.0
         #: The GLM that equals the likelihood, if one is used.
         self.glm: GlmKernel | None = None if glm is None else glm.kernel
         kernel: Kernel | None = self.glm
@@ -154,8 +155,8 @@ class FullData:
             threads=self._threads,
             glm=self._found,
         )
-        small._charged = self._charged or self.passes
-        small._share = self._share * size / self.n_obs
+        small._charged = self.passes if self._charged is None else self._charged
+        small._part = self._part * size / self.n_obs
         return small
 
     def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:
@@ -321,8 +322,8 @@ class FullData:
         return np.asarray(likelihood + prior)
 
     def _count(self, densities: int = 0, gradients: int = 0, hessians: float = 0.0) -> None:
-        costs = self._charged or self.passes
-        costs.add(densities=densities, gradients=gradients, hessians=hessians, share=self._share)
+        costs = self.passes if self._charged is None else self._charged
+        costs.add(densities=densities, gradients=gradients, hessians=hessians, share=self._part)
 
     def count_hessian(self, found: AnyMatrix) -> None:
         """Count one pass for a Hessian in closed form.

@@ -26,6 +26,18 @@ def test_some_of_the_rows_count_in_proportion():
     assert costs.total == 0
 
 
+def test_a_subsample_counts_for_the_data_that_it_was_drawn_from():
+    data, _ = grouped_data(5, 1_000)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli", glm=False) as model:
+        full = model._session.full_data(model.read(data))
+        full.passes.reset()
+        with full.sampled(250, np.random.default_rng(0)) as small:
+            small.log_density_gradient(np.zeros((8, small.n_params)))
+            with small.sampled(125, np.random.default_rng(0)) as smaller:
+                smaller.log_likelihood(np.zeros((8, small.n_params)))
+    assert full.passes.as_dict() == {"densities": 0, "gradients": 0, "cost": 3.0}
+
+
 @pytest.mark.fit
 def test_the_cost_of_a_fit_is_what_the_engine_evaluates(monkeypatch, tmp_path):
     """Candidates, subsamples, the witness: rows times draws, whoever asks for them."""
