@@ -41,8 +41,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.linalg import eigh, eigvalsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
@@ -309,7 +309,10 @@ def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, float]:
 def _lowest(matrix: Any) -> float:
     """Compute the smallest eigenvalue by Lanczos' method."""
     start = np.random.default_rng(matrix.shape).standard_normal(matrix.shape[0])
-    found = eigsh(matrix, k=1, which="SA", tol=1e-3, v0=start, return_eigenvectors=False)
+    try:
+        found = eigsh(matrix, k=1, which="SA", tol=1e-3, v0=start, return_eigenvectors=False)
+    except ArpackNoConvergence:  # the tolerance is relative, and eigenvalues may crowd near zero
+        return float(eigvalsh(matrix @ np.eye(len(start)), subset_by_index=(0, 0))[0])
     return float(found[0])
 
 

@@ -14,6 +14,7 @@ from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
 from stancoreset.model.rounds import influential_rows
+from stancoreset.selection import control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
@@ -670,3 +671,17 @@ def test_no_mode_no_pilot():
         pytest.raises(ModeAtInfinityError, match="infinity"),
     ):
         separated.fit(given, size=20)
+
+
+def test_the_lowest_eigenvalue_without_lanczos(monkeypatch):
+    """Lanczos' method does not always converge; numpy's eigenvalues are another route."""
+    matrix = np.random.default_rng(0).normal(size=(40, 40))
+    matrix += matrix.T
+
+    def stuck(*_args, **_options):
+        raise control_variates.ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
+
+    expected = np.linalg.eigvalsh(matrix)[0]
+    assert control_variates._lowest(matrix) == pytest.approx(expected, rel=1e-3)
+    monkeypatch.setattr(control_variates, "eigsh", stuck)
+    assert control_variates._lowest(matrix) == pytest.approx(expected, rel=1e-12)
