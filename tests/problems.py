@@ -169,6 +169,98 @@ def grouped_data(
     return data, effects
 
 
+#: ``brm(y ~ x, bernoulli(), prior(horseshoe(1), class = b))`` as brms writes it, without comments.
+HORSESHOE_CODE = """
+functions {
+  vector scales_horseshoe(vector lambda, real tau, real c2) {
+    int K = rows(lambda);
+    vector[K] lambda2 = square(lambda);
+    vector[K] lambda_tilde = sqrt(c2 * lambda2 ./ (c2 + tau^2 * lambda2));
+    return lambda_tilde * tau;
+  }
+}
+data {
+  int<lower=1> N;
+  array[N] int Y;
+  int<lower=1> K;
+  matrix[N, K] X;
+  int<lower=1> Kc;
+  int<lower=1> Kscales;
+  real<lower=0> hs_df;
+  real<lower=0> hs_df_global;
+  real<lower=0> hs_df_slab;
+  real<lower=0> hs_scale_global;
+  real<lower=0> hs_scale_slab;
+  int prior_only;
+}
+transformed data {
+  matrix[N, Kc] Xc;
+  vector[Kc] means_X;
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
+  }
+}
+parameters {
+  vector[Kc] zb;
+  real Intercept;
+  real<lower=0> hs_global;
+  real<lower=0> hs_slab;
+  vector<lower=0>[Kscales] hs_local;
+}
+transformed parameters {
+  vector[Kc] b;
+  vector<lower=0>[Kc] sdb;
+  vector<lower=0>[Kscales] scales;
+  real lprior = 0;
+  scales = scales_horseshoe(hs_local, hs_global, hs_scale_slab^2 * hs_slab);
+  sdb = scales[(1):(Kc)];
+  b = zb .* sdb;
+  lprior += student_t_lpdf(Intercept | 3, 0, 2.5);
+  lprior += student_t_lpdf(hs_global | hs_df_global, 0, hs_scale_global)
+    - 1 * log(0.5);
+  lprior += inv_gamma_lpdf(hs_slab | 0.5 * hs_df_slab, 0.5 * hs_df_slab);
+}
+model {
+  if (!prior_only) {
+    target += bernoulli_logit_glm_lpmf(Y | Xc, Intercept, b);
+  }
+  target += lprior;
+  target += std_normal_lpdf(zb);
+  target += student_t_lpdf(hs_local | hs_df, 0, 1)
+    - rows(hs_local) * log(0.5);
+}
+generated quantities {
+  real b_Intercept = Intercept - dot_product(means_X, b);
+}
+"""
+
+
+def sparse_predictors(
+    n: int, d: int, strong: int, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Predictors of unit scale, some correlated by 0.6, and `strong` effects from 0.1 to 1."""
+    rng = np.random.default_rng(seed)
+    x, b = rng.normal(size=(n, d)), np.zeros(d)
+    x[:, 1::3] = 0.8 * x[:, 1::3] + 0.6 * x[:, : d - 1 : 3]
+    b[rng.choice(d, strong, replace=False)] = rng.choice([-1, 1], strong) * np.geomspace(
+        0.1, 1, strong
+    )
+    return x, b
+
+
+def horseshoe_data(n: int, d: int, strong: int = 10, seed: int = 0) -> dict[str, Any]:
+    """Data for HORSESHOE_CODE, with brms' defaults of ``horseshoe(1)``."""
+    x, b = sparse_predictors(n, d, strong, seed)
+    chance = 1 / (1 + np.exp(-0.3 - x @ b))
+    y = (np.random.default_rng([seed, 1]).random(n) < chance).astype(int)
+    return {
+        "N": n, "Y": y, "K": d + 1, "X": np.column_stack([np.ones(n), x]), "Kc": d, "Kscales": d,
+        "hs_df": 1, "hs_df_global": 1, "hs_df_slab": 4, "hs_scale_global": 1, "hs_scale_slab": 2,
+        "prior_only": 0,
+    }  # fmt: skip
+
+
 def curved_draws(count: int = 4_000, seed: int = 0) -> NDArray[np.float64]:
     """Draws of a curved posterior of eight parameters, (count, 8), autocorrelated by 0.7."""
     rng = np.random.default_rng(seed)

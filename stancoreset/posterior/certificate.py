@@ -49,7 +49,9 @@ Cauchy's distribution, and its error stays at a third whatever the length of the
 generalised Pareto distribution is fitted to the tails of every parameter's draws. If its k̂ is above
 0.5, where variances end, the same promise is made of the parameter's normal scores z = Φ⁻¹(F(x)),
 the function of it that is normal: what holds of their mean and spread holds of its quantiles,
-the only summaries that it has. A shift of z by 0.1 makes the median the 46 % or the 54 % quantile.
+the only summaries that it has. So it is from 0.35 on, if the error of the standard deviation
+exceeds 0.05: squares have twice the k̂, and above 0.7 their means cannot be relied on. A shift of z
+by 0.1 makes the median the 46 % or the 54 % quantile.
 
 References
 ----------
@@ -70,7 +72,7 @@ from numpy.typing import ArrayLike
 from stancoreset.checks import as_numbers, check_is, check_whole, understood
 from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
-from stancoreset.posterior.arviz import HEAVY, MonteCarlo
+from stancoreset.posterior.arviz import HEAVY, PRECISE, UNRELIABLE, MonteCarlo
 from stancoreset.posterior.cards import card
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 
@@ -98,7 +100,8 @@ _MOVED = 0.07
 _MOVED_LITTLE = 0.5 * _MOVED
 # Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
 # the number of standard errors that must fit into it beside what the weights move.
-_PROMISED, _STANDARD_ERRORS = 0.1, 2
+_STANDARD_ERRORS = 2
+_PROMISED = _STANDARD_ERRORS * PRECISE
 # If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
 # Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
@@ -188,8 +191,8 @@ class Certificate:
         Smallest effective sample size of a parameter in the chains: for its bulk, and for its
         5 % and 95 % quantiles. NaN if unknown.
     heavy_tails : str
-        Parameters that have no variance, by the Pareto k̂ of their draws, above 0.5, with the number
-        of elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
+        Parameters whose tails are heavy, by the Pareto k̂ of their draws, with the number of
+        elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
         of their normal scores, which are the same on every scale. Empty if there are none.
     """
 
@@ -350,7 +353,8 @@ class Certificate:
             ),
             (
                 "judged by quantiles",
-                f"{self.heavy_tails}: tails too heavy for a variance (Pareto k̂ above {HEAVY})"
+                f"{self.heavy_tails}: tails too heavy for a variance (Pareto k̂ above {HEAVY}), or "
+                f"to know its error (above {UNRELIABLE})"
                 if self.heavy_tails
                 else "",
             ),

@@ -21,6 +21,8 @@ from stancoreset.posterior.arviz.containers import (
 )
 from stancoreset.posterior.arviz.diagnostics import (
     HEAVY,
+    PRECISE,
+    UNRELIABLE,
     MonteCarlo,
     ess,
     mcse,
@@ -51,6 +53,8 @@ from stancoreset.posterior.arviz.versions import Container, build, import_all
 
 __all__ = [
     "HEAVY",
+    "PRECISE",
+    "UNRELIABLE",
     "Container",
     "MonteCarlo",
     "Posterior",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HEAVY",
+    "PRECISE",
+    "UNRELIABLE",
     "MonteCarlo",
     "ess",
     "mcse",
@@ -43,8 +45,12 @@ _LEAST = 4
 _BATCHES = 10
 # Number of scalars processed together.
 _BLOCK = 500
-#: Pareto k̂ of draws above which they have no variance.
-HEAVY = 0.5
+#: Pareto k̂ of draws above which they have no variance; and above which the mean of their squares,
+#: of twice that k̂, cannot be relied on, if the error of the standard deviation exceeds `PRECISE`.
+HEAVY, UNRELIABLE = 0.5, 0.35
+#: Largest Monte-Carlo error of a mean, in standard deviations, and of a standard deviation,
+#: relative, that a certificate allows.
+PRECISE = 0.05
 # Kurtosis of an exponential, whose tail has k = 0: draws of a smaller one have a variance.
 _EXPONENTIAL = 9.0
 # Smallest number of draws that have a tail, and of independent ones that determine its shape: a
@@ -121,9 +127,9 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     `worst_rhat`. The error of a standard deviation includes the fourth moment and the
     autocorrelation of squares, so that it reveals a slab visited only twice.
 
-    Scalars whose tails are too heavy for a variance have no such errors at any length of the
-    chains. They are replaced by their `normal_scores`, whose errors are those of their quantiles;
-    and so are all elements of a variable if half of them are.
+    Scalars whose tails are too heavy have no such errors at any length of the chains, or do not
+    know them. They are replaced by their `normal_scores`, whose errors are those of their
+    quantiles; and so are all elements of a variable if half of them are.
 
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 1_000))
@@ -170,10 +176,12 @@ def _without_heavy_tails(variables: Mapping[str, Float]) -> tuple[list[Float], s
 
 
 def with_normal_scores(draws: Float) -> tuple[Float, NDArray[np.bool_]]:
-    """Draws with normal scores in place of scalars without a variance, and which these are.
+    """Draws with normal scores in place of scalars with heavy tails, and which these are.
 
-    Draws, (chains, draws, P), stay the same array if no scalar has a `pareto_khat` above `HEAVY`.
-    Only those of a larger kurtosis than an exponential's are asked for it.
+    Draws, (chains, draws, P), stay the same array if there are none. Tails are heavy if
+    `pareto_khat` is above `HEAVY`, or above `UNRELIABLE` and the standard deviation's error, which
+    depends on fourth powers, above `PRECISE`. Only scalars of a larger kurtosis than an
+    exponential's are asked for it.
 
     >>> import numpy as np
     >>> t = np.random.default_rng(0).standard_t([30, 1, 30], size=(4, 1_000, 3))
@@ -188,12 +196,20 @@ def with_normal_scores(draws: Float) -> tuple[Float, NDArray[np.bool_]]:
             exponential = _EXPONENTIAL * squares.mean(axis=(0, 1)) ** 2
             suspect = np.mean(squares**2, axis=(0, 1)) > exponential
         for j in np.flatnonzero(suspect):
-            heavy[start + j] = pareto_khat(block[:, :, j]) > HEAVY
+            heavy[start + j] = _is_heavy(block[:, :, j])
     if not np.any(heavy):
         return draws, heavy
     scored = draws.astype(float)
     scored[:, :, heavy] = normal_scores(draws[:, :, heavy])
     return scored, heavy
+
+
+def _is_heavy(draws: Float) -> bool:
+    """Whether a scalar's draws, (chains, draws), are judged by their normal scores."""
+    khat = pareto_khat(draws)
+    if not khat > UNRELIABLE:
+        return False
+    return khat > HEAVY or bool(mcse(draws, method="sd") / draws.std(ddof=1) > PRECISE)
 
 
 def pareto_khat(draws: Float) -> float:
