@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stancoreset.checks import is_number, is_whole
 from stancoreset.model.certify import certificate_of_gaussian
 from stancoreset.model.refinement import FIRST, Round
 from stancoreset.posterior import (
@@ -311,8 +312,9 @@ def _passes(fit: Reported) -> list[str]:
         f"{passes.get('gradients', 0)} gradients"
         + ("." if reads is None else f"; the rows were read {reads} times.")
     ]
-    if passes.get("cost"):
-        lines.append(_cost(passes["cost"], passes.get("nuts_gradients")))
+    cost, nuts = passes.get("cost"), passes.get("nuts_gradients")
+    if is_number(cost) and cost > 0:
+        lines.append(_cost(cost, nuts if is_whole(nuts) else None))
     if "likelihood" in passes:
         lines.append(f"Likelihood: {passes['likelihood']}.")
     if "engines" in passes:

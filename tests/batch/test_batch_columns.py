@@ -62,6 +62,7 @@ def test_files_folders_and_patterns_are_jobs(place):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_batch_of_tables(place, capsys):
     (place / "disk.toml").write_text("memory = 0\n" + COLUMNS)
     text = "data = 'days/*.parquet'\n[[jobs]]\ncolumns = 'disk.toml'\n"
@@ -119,6 +120,7 @@ def test_what_is_wrong_is_said_before_anything_is_run(place, text, words):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_runs_on_tables_are_merged(place, capsys):
     program, columns = str(sc.stan_model_path("logistic")), str(place / "columns.toml")
     quick = [

@@ -169,6 +169,7 @@ def test_every_rival_is_measured_by_the_same_truth():
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_the_table_from_the_command_line(tmp_path, capsys):
     command = ["paper", "rivals", "--quick", "--rows", "3000", "--seed", str(reseeded(1))]
     assert main([*command, "--methods", "laplace", "--out", str(tmp_path), "--json"]) == 0

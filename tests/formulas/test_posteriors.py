@@ -163,6 +163,7 @@ def test_correlated_slopes_are_those_of_a_program_by_hand():
     assert_agree(of_draws(one), of_draws({name: theirs[name] for name in one}))
 
 
+@pytest.mark.slow
 def test_the_coreset_posterior_has_the_names_of_levels_and_predictors(tmp_path):
     frame = simulated(4_000, seed=2)
     regression = sc.regression(

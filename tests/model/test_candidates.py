@@ -48,10 +48,13 @@ def test_the_pool_is_chosen_by_the_rows_values_and_weights(model, tmp_path):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("options", [{}, {"projection": "taylor"}, {"method": "sparse_vi"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"projection": "taylor"}, pytest.param({"method": "sparse_vi"}, marks=pytest.mark.slow)],
+)
 def test_fits_agree_with_the_full_posterior(model, options):
     in_the_loop = "method" in options  # its weights depend on few draws
-    size = 60 if in_the_loop else "auto"
+    size = 20 if in_the_loop else "auto"
     fit = model.fit(DATA, size=size, candidates="kernel", seed=reseeded(1), **options)
     assert fit.certificate.verdict in ("certified", "corrected")[: 1 + in_the_loop]
     assert_agree(of_draws(fit.corrected()), logistic_posterior(DATA), within=CERTIFIED)

@@ -170,6 +170,7 @@ def test_transformed_parameters_come_with_the_draws():
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_posterior_that_is_far_from_a_gaussian_is_rejected():
     """Neal's funnel: no reference of this kind is near, and the report says what is."""
     code = """

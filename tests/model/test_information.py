@@ -324,6 +324,7 @@ model {
 """
 
 
+@pytest.mark.slow
 def test_cells_of_a_table_are_rows():
     theta, y = normal_draws(7), np.random.default_rng(0).integers(0, 2, (4, 3))
     draws = {"theta": theta[None, :, :4], "b": theta[None, :, 4:]}

@@ -422,6 +422,7 @@ def test_parts_of_different_programs(model, parts):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys):
     quick = ["--iter-warmup", "200", "--iter-sampling", "800", "--chains", "2"]
     quick += ["--engine", "stanli", "--size", "25", "--no-plots"]

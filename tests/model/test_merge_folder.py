@@ -129,6 +129,7 @@ def test_other_data_of_a_part_are_another_merge(model, parts, tmp_path):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_what_it_was_compared_with_is_still_told_after_reading_it_back(
     model, parts, kept, tmp_path
 ):

@@ -142,6 +142,7 @@ def two_modes():
 @pytest.mark.fit
 @pytest.mark.parametrize("control_variate", [True, False])
 @pytest.mark.parametrize("seed", [1, OTHERS[0]])
+@pytest.mark.slow
 def test_a_mode_that_the_reference_knows_is_not_lost(two_modes, control_variate, seed, tmp_path):
     """Refined from round to round, the draws end in one mode: half of the posterior is gone."""
     rng = np.random.default_rng(2)
@@ -249,6 +250,7 @@ def test_one_mode_is_one_mode(two_modes):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_steps_that_diverge_become_smaller():
     """A curved ridge, whose arms steps of the usual size do not enter; the same rows again."""
     code = """

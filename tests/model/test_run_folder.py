@@ -121,6 +121,7 @@ def write_for_ever(path: Path, everything: dict[str, object]) -> None:
         folder.clear()
 
 
+@pytest.mark.slow
 def test_killed_while_writing_leaves_whole_stages_and_a_folder_that_goes_on(tmp_path):
     """kill -9 again and again, in the middle of writing files of megabytes."""
     run, expected = tmp_path / "run", stages(200_000)

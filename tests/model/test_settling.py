@@ -230,7 +230,8 @@ def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["coreset"]["control"]["seen"] == ["mu", "r"]
     assert fit.reference.method == SETTLED
-    assert fit.passes["gradients"] < 300 + 3 * 14
+    # So few rows have no smaller subsample, on which climbs would cost little.
+    assert 20 * fit.passes["cost"] < fit.passes["nuts_gradients"]
 
 
 def test_a_good_laplace_fit_stays(counts):

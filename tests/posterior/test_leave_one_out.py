@@ -64,6 +64,7 @@ def test_arviz_says_the_same():
     np.testing.assert_allclose(ours.elpd_i, np.ravel(theirs.elpd_i if new else theirs.loo_i))
 
 
+@pytest.mark.slow
 def test_errors_of_samples_are_what_repetition_shows():
     """Estimates from random rows scatter around the sum of all rows as they say they do."""
     y, mu, log_lik = normal_rows(1_000, 500)

@@ -122,6 +122,7 @@ def test_a_killed_worker_changes_no_bit(model, client, folder):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
     options = {"size": 40, "seed": reseeded(1), "chains": 2, "draws": 300}
     there = model.fit(sc.Distributed(Table(folder, **OPTIONS), client), **options)

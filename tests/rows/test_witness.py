@@ -14,6 +14,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.errors import IdentityError
 from stancoreset.model.adopt import adopt
 from stancoreset.model.session import Session
+from stancoreset.rows import Costs
 from stancoreset.rows.glm import form, reach
 from stancoreset.rows.witness import Comparison, StoredWitness, Witness, WitnessedDensity, _patterns
 from stancoreset.stan.weighted import StanProgram
@@ -354,7 +355,7 @@ def test_support_that_differs_is_a_disagreement() -> None:
 
     class Full:
         fast = True
-        passes = type("Passes", (), {"likelihood": "a kernel"})
+        passes = Costs(likelihood="a kernel")
 
         def log_likelihood(self, draws: np.ndarray, _tick: object) -> np.ndarray:
             return np.zeros(len(draws))

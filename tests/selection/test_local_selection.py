@@ -317,6 +317,7 @@ def test_three_hundred_groups_agree_with_nuts_on_all_rows(tmp_path):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_as_many_rows_as_are_asked_for():
     data, _ = grouped_data(320, 12_000)
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
@@ -326,6 +327,7 @@ def test_as_many_rows_as_are_asked_for():
 
 @pytest.mark.fit
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.slow
 def test_one_group_is_no_special_case(groups):
     data, _ = grouped_data(groups, 5_000)
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:

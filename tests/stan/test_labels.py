@@ -190,6 +190,7 @@ def test_levels_and_columns_label_the_posterior(memory, tmp_path):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_labels_go_through_quantities_and_merges(tmp_path):
     model = sc.CoresetModel(stan_code=FLIGHTS, engine="stanli")
     quick = {"size": 60, "max_rounds": 1, "chains": 2}
