@@ -321,7 +321,7 @@ class EnginePosterior(Closing):
         chains = len(warm.states)
         turns = -(-count // chains)
         # CmdStan adapts the step size anew in each of its runs.
-        adapted = 0 if self.session.evaluating.in_process else _READAPTING
+        adapted = 0 if self.session.engine.in_process else _READAPTING
         result = bound.sample(
             chains=chains,
             iter_warmup=adapted,

@@ -424,3 +424,21 @@ def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
             draws=100,
         )
     assert coreset.heldout_error < 0.5
+
+
+@pytest.mark.cmdstan
+@pytest.mark.fit
+def test_chains_of_cmdstan_follow_the_weights(cmdstan):
+    """Each of its runs adapts the step size anew, since it refuses adaptation without warm-up."""
+    options = {"size": 20, "updates": 6, "hold": 30, "draws": 4, "max_rounds": 1}
+    with sc.CoresetModel(stan_code=NORMAL_CODE, engine="cmdstan") as model:
+        fit = model.fit(
+            normal_data(400),
+            method="coreset_mcmc",
+            chains=2,
+            iter_sampling=500,
+            seed=reseeded(1),
+            **options,
+        )
+    assert fit.certificate.verdict != "rejected"
+    assert fit.certificate.efficiency > 0.95
