@@ -223,6 +223,7 @@ def test_a_rejected_fit_has_an_exit_code_of_its_own(tmp_path, data_file):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_demo(tmp_path, capsys, monkeypatch):
     """As users run it, but for the iterations of NUTS on all rows."""
     few = {"chains": 2, "iter_warmup": 4, "iter_sampling": 6}
