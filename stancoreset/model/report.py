@@ -312,7 +312,8 @@ def _passes(fit: Reported) -> list[str]:
         f"{passes.get('gradients', 0)} gradients"
         + ("." if reads is None else f"; the rows were read {reads} times.")
     ]
-    cost, nuts = passes.get("cost"), passes.get("nuts_gradients")
+    cost: Any = passes.get("cost")
+    nuts: Any = passes.get("nuts_gradients")
     if is_number(cost) and cost > 0:
         lines.append(_cost(cost, nuts if is_whole(nuts) else None))
     if "likelihood" in passes:
