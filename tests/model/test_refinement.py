@@ -339,32 +339,42 @@ model {
 
 @pytest.fixture(scope="module")
 def slab():
-    """Data that hardly speak of b, and its mean and standard deviation by quadrature."""
+    """Data that hardly speak of b, and its standard deviation and ranks by quadrature."""
     y = np.random.default_rng(0).normal(0, 60, 400)
     data = {"N": 400, "y": y - y.mean()}
     b = np.linspace(-40, 40, 400_001)
     prior = np.logaddexp(np.log(0.3) + norm.logpdf(b, 0, 4), np.log(0.7) + norm.logpdf(b, 0, 0.2))
     density = np.exp(prior - 0.5 * 400 * (b / 60) ** 2)
-    return data, np.sqrt(np.average(b**2, weights=density))
+    below = (np.cumsum(density) - density / 2) / density.sum()
+    return (
+        data,
+        np.sqrt(np.average(b**2, weights=density)),
+        lambda draws: norm.ppf(np.interp(draws, b, below)),
+    )
 
 
 @pytest.mark.fit
 @pytest.mark.parametrize("seed", [1, *OTHERS])
 def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(slab, seed):
     """A spike and a slab, R̂ near one and equal weights: a few visits decide the sd."""
-    data, sd = slab
+    data, sd, normal_scores = slab
     options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": reseeded(seed)}
     with sc.CoresetModel(stan_code=SLAB, engine="stanli") as model:
         once = model.fit(data, max_rounds=1, **options)
         fit = model.fit(data, **options)
     assert once.certificate.verdict == "rejected"
     assert once.certificate.unmixed
-    assert once.certificate.longer > 5
+    assert once.certificate.longer > 1
     assert any("mcse" in r and "iter_sampling" in r for r in once.certificate.reasons)
     assert fit.certificate.verdict == "certified"
     assert fit.certificate.mcse_sd <= 0.05 < once.certificate.mcse_sd
-    # Three standard errors of the largest that are certified.
-    assert arviz_compat.variables_of(fit.posterior)["b"].std() == pytest.approx(sd, rel=0.15)
+    # Three standard errors of the largest that are certified. Few draws of the slab look like a
+    # heavy tail, and then the promise is made of normal scores.
+    b = np.asarray(arviz_compat.variables_of(fit.posterior)["b"])
+    if fit.certificate.heavy_tails:
+        assert normal_scores(b).std() == pytest.approx(1, rel=0.15)
+    else:
+        assert b.std() == pytest.approx(sd, rel=0.15)
     assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
     longer = [r.lengthened for r in fit.rounds]
     assert longer[0] == 1 < longer[1] <= 10
