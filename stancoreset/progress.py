@@ -21,7 +21,8 @@ class Stages:
     """A stopwatch for named stages.
 
     Bars are drawn on standard error, by default only if it is a terminal; ``on_done(name,
-    seconds)`` is called when a stage ends. `seconds` holds the wall-clock time of each finished
+    seconds)`` is called when a stage ends, and ``on_note(text)`` when a stage has found something
+    that people wait for. `seconds` holds the wall-clock time of each finished
     stage, in the order of first entry; a stage that is entered again adds to its time. After `rest`
     they add up to the time since `begin`, or since `started`, a value of ``time.perf_counter``.
 
@@ -37,6 +38,7 @@ class Stages:
         show_progress: bool | None = None,
         on_done: Callable[[str, float], object] | None = None,
         *,
+        on_note: Callable[[str], object] | None = None,
         started: float | None = None,
     ) -> None:
         self.seconds: dict[str, float] = {}
@@ -44,7 +46,7 @@ class Stages:
         self._begun, self._before = time.perf_counter(), 0.0
         #: Whether bars are drawn.
         self.show = sys.stderr.isatty() if show_progress is None else show_progress
-        self._on_done = on_done
+        self._on_done, self._on_note = on_done, on_note
 
     @classmethod
     def given(cls, stages: object, show_progress: object) -> Stages:
@@ -71,6 +73,11 @@ class Stages:
         self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
         if self._on_done is not None:
             self._on_done(name, elapsed)
+
+    def note(self, text: str) -> None:
+        """Say what has been found so far."""
+        if self._on_note is not None:
+            self._on_note(text)
 
     def begin(self) -> None:
         """Start the time that `rest` completes, unless ``started`` says when it did."""

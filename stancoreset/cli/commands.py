@@ -310,7 +310,7 @@ class _Speaker:
     def stages(self, args: argparse.Namespace) -> Stages:
         """A stopwatch of the whole command, whose handler has imported what it needs."""
         show = False if args.quiet else None
-        stages = Stages(show, on_done=self.stage, started=args.started)
+        stages = Stages(show, on_done=self.stage, on_note=self, started=args.started)
         stages.seconds["import"] = time.perf_counter() - args.started
         self.stage("import", stages.seconds["import"])
         return stages

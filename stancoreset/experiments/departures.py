@@ -99,24 +99,25 @@ def departures(rows: int | None = None, seed: int = 0) -> Departures:
     import pandas as pd
 
     table = flights().dropna(subset=["arr_delay"])
-    levels = {name: np.unique(table[name]) for name in _GROUPS}
+    table = table.assign(**{name: table[name].astype("category") for name in _GROUPS})
     if rows is not None:
         if not 1 <= rows <= len(table):
             raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
         table = table.sample(rows, random_state=seed)
+    levels = {name: table[name].cat for name in _GROUPS}
     date = pd.to_datetime(table[["year", "month", "day"]])
     angle = 2 * np.pi * date.dt.day_of_year / 365
     columns = (date.dt.day_of_week == 5, np.cos(angle), np.sin(angle))
     data: dict[str, Any] = {
         "N": len(table),
         "K": len(columns),
-        **{f"n_{name}": len(levels[name]) for name in _GROUPS},
+        **{f"n_{name}": len(level.categories) for name, level in levels.items()},
         "X": np.column_stack([np.asarray(column, np.float64) for column in columns]),
-        "origin": _CONTRASTS[np.searchsorted(_AIRPORTS, table["origin"])],
-        **{name: np.searchsorted(levels[name], table[name]) + 1 for name in _GROUPS},
+        "origin": _CONTRASTS[pd.Categorical(table["origin"], _AIRPORTS).codes],
+        **{name: level.codes.to_numpy(np.int64) + 1 for name, level in levels.items()},
         "late": (table["dep_delay"] > 15).to_numpy(np.int64),
     }
-    coords: dict[str, Any] = {name: levels[name].tolist() for name in _GROUPS}
+    coords: dict[str, Any] = {name: level.categories.tolist() for name, level in levels.items()}
     coords |= {"predictor": _PREDICTORS, "origin": _ORIGIN}
     dims = {f"r_{name}": [name] for name in _GROUPS}
     dims |= {"beta": ["predictor"], "c_origin": ["origin"]}

@@ -80,6 +80,8 @@ class Rounds:
             attempts: list[Attempt] = []
             while change is not None:
                 number, here = len(attempts), self._round(change, attempts)
+                if attempts:
+                    self.pipeline.stages.note(f"Round {number}: {change.action}")
                 again = change.action in (LONGER_CHAINS, SMALLER_STEPS)
                 try:
                     like = attempts[-1] if again else None

@@ -505,7 +505,9 @@ class Pipeline:
         """Certify the posterior on the full data."""
         judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
-            return judge.certificate(posterior, staged=True, tick=tick)
+            certificate = judge.certificate(posterior, staged=True, tick=tick)
+        self.stages.note(str(certificate))
+        return certificate
 
     def _candidates(self, full: FullData, gap: float = np.inf, *, few: bool = False) -> int:
         """Number of candidates; few are enough for the little that a good quadratic leaves."""

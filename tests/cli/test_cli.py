@@ -94,6 +94,8 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     said = capsys.readouterr().out
     assert "Certificate: certified" in said
     assert "sample" in said
+    # The verdict comes before reports and pictures are made.
+    assert said.index("\ncertified: importance") < said.index("  pictures ")
     files = {path.name for path in out.iterdir()}
     assert files >= {
         "coreset.csv",

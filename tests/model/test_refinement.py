@@ -25,6 +25,7 @@ from stancoreset.model.refinement import (
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.posterior.certificate import certify
 from stancoreset.posterior.importance import unvisited_mass
+from stancoreset.progress import Stages
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.summits import distinct, draws_elsewhere
 
@@ -361,9 +362,13 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
     options = {"iter_warmup": 200, "iter_sampling": 100, "size": 10, "seed": reseeded(seed)}
     with sc.CoresetModel(stan_code=SLAB, engine="stanli") as model:
         once = model.fit(data, max_rounds=1, **options)
-        fit = model.fit(data, **options)
+        told: list[str] = []
+        stages = Stages(show_progress=False, on_note=told.append)
+        fit = model.fit(data, stages=stages, **options)
     assert once.certificate.verdict == "rejected"
     assert once.certificate.unmixed
+    assert told[:2] == [str(once.certificate), f"Round 1: {LONGER_CHAINS}"]
+    assert told[-1] == str(fit.certificate)
     assert once.certificate.longer > 1
     assert any("mcse" in r and "iter_sampling" in r for r in once.certificate.reasons)
     assert fit.certificate.verdict == "certified"
