@@ -27,7 +27,7 @@ WHOLE = 4_000_000
 # Least number of rounds between two passes over Φ that only age demands.
 ROUNDS = 10
 # Up to this size, this many sets grow side by side.
-FEW, WIDTH = 4, 8
+FEW, WIDTH = 4, 16
 
 
 class Pool:
@@ -118,7 +118,7 @@ def pursuit(
     matrix, leave one after another until k are left. In both sets the best swap of an active column
     for another one is made, of all pairs, until none lowers the error, and the better set is kept:
     its error is at most orthogonal pursuit's as far as that finds its columns in the pool. The
-    smallest sets, of up to 4 columns, grow in eight versions side by side.
+    smallest sets, of up to 4 columns, grow in sixteen versions side by side.
 
     Beyond `swap_limit` columns, and where the error is below 1e-6, `batch` columns enter in a
     round, and many are exchanged at once: some enter, as many leave, and the change is kept if the
