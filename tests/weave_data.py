@@ -16,7 +16,7 @@ from stancoreset.stan.syntax import nodes, printer
 from stancoreset.stan.syntax.parser import parse
 
 _HEADER = re.compile(r"^// data: (\{.*\})$", re.MULTILINE)
-_OBS = re.compile(r"^// obs: (\w+)$", re.MULTILINE)
+_OBS = re.compile(r"^// obs: (\w+(?:, \w+)?)$", re.MULTILINE)
 
 
 def obs_of(code: str) -> str | None:

@@ -121,6 +121,24 @@ def two_counts(name: str) -> Repeated:
     return Repeated(code, data, times, many, code)
 
 
+def subsets(name: str) -> Repeated:
+    """Two outcomes on rows of their own; means of all rows are numbers."""
+    code = read(name)
+    for y in ("y1", "y2"):
+        code = code.replace(f"= mean(X_{y}[, i]);", "= 0.5;")
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 0, 1, 1, 2, 2, 0, 1, 1, 3, 1])
+    many = dict(data)
+    for y, part in (("y1", times[:9]), ("y2", times[9:])):
+        rows = np.repeat(np.arange(len(part)), part)
+        many |= {
+            f"N_{y}": len(rows),
+            f"Y_{y}": data[f"Y_{y}"][rows],
+            f"X_{y}": data[f"X_{y}"][rows],
+        }
+    return Repeated(code, data, times, many, code)
+
+
 def two_sparse_blocks(name: str) -> Repeated:
     """The prior's scale is computed from the number of rows, and stays as it was."""
     code = read(name)
@@ -198,6 +216,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_sparse_design": sparse,
     "rstanarm_sparse_effects": sparse,
     "two_counts_censored": two_counts,
+    "brms_subset": subsets,
     "rstanarm_two_blocks": two_sparse_blocks,
     "brms_gp_by_levels": selected_on_the_left,
     "segments": segments,

@@ -15,6 +15,8 @@ __all__ = ["make_parser"]
 Handler = Callable[[argparse.Namespace], int]
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+_OBS_HELP = 'data integer that counts observations, if ambiguous, or two: "N_y1, N_y2"'
+
 _EPILOG = """\
 examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
@@ -102,7 +104,7 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         "they need not fit in memory) to Stan variables, in the tables columns, values, levels, "
         "counts",
     )
-    fit.add_argument("--obs", help="data integer that counts observations, if ambiguous")
+    fit.add_argument("--obs", help=_OBS_HELP)
     fit.add_argument(
         "--csv",
         action="store_true",
@@ -126,7 +128,7 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("--data", help="Stan JSON, .npz, .csv or .parquet, for --check")
     weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
     weave.add_argument("--seed", type=int, default=0)
-    weave.add_argument("--obs", help="data integer that counts observations, if ambiguous")
+    weave.add_argument("--obs", help=_OBS_HELP)
     weave.add_argument("--engine", default="auto", choices=ENGINES)
     weave.set_defaults(run=handler)
 

@@ -115,7 +115,9 @@ class CoresetModel(Closing):
     engine : {"auto", "cmdstan", "stanli"} or Engine
         The engine that runs Stan; ``"auto"`` takes CmdStan if it is installed, else stanli.
     obs : str, optional
-        Name of the data integer that counts observations; needed only if it is ambiguous.
+        Name of the data integer that counts observations; needed only if it is ambiguous. Two
+        names, ``"N_y1, N_y2"``, weight the rows of both, as of outcomes that brms' ``subset()``
+        observes on different rows.
     threads : int, optional
         Number of chunks of the full data that are evaluated at the same time, by threads of this
         process or by processes of CmdStan; default: the number of available cores.

@@ -158,20 +158,26 @@ class WeightedProgram:
         for name, sizes in self.counted.items():
             if all(isinstance(raw.get(size), int | np.integer) for size in sizes):
                 raw.setdefault(name, math.prod(int(raw[size]) for size in sizes))
-        for name in sorted(self.shared & raw.keys()):
-            if self.obs in raw and raw[name] != raw[self.obs]:
-                raise DataError(
-                    f"{name} is {raw[name]}, but {self.obs} is {raw[self.obs]}: the outcomes were "
-                    f"not observed on the same rows, so they cannot be weighted row by row "
-                    f'together; expected {name} = {self.obs}, or obs="{name}" to weight the rows '
-                    f"counted by {name} and keep the others as they are"
-                )
+        self._require_one_count(raw)
         given = check_data(_Given(self.program.data, {self.weights, *self.frozen}), raw)
         n_obs = self.n_obs(given)
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
         weights = raw.get(self.weights)
         return self.with_weights(given, np.ones(n_obs) if weights is None else weights)
+
+    def _require_one_count(self, raw: Mapping[str, Any]) -> None:
+        """Refuse outcomes of different rows, which were read as parts of the same ones."""
+        for name in sorted(self.shared & raw.keys()):
+            if self.obs in raw and raw[name] != raw[self.obs]:
+                both = sorted(self.shared)[:2] if len(self.shared) > 1 else [self.obs, name]
+                raise DataError(
+                    f"{name} is {raw[name]}, but {self.obs} is {raw[self.obs]}: the outcomes were "
+                    f"not observed on the same rows; expected {name} = {self.obs}, or "
+                    f'obs="{", ".join(both)}" to weight the rows of both, each by itself, or '
+                    f'obs="{name}" to weight those counted by {name} and keep the others as they '
+                    "are"
+                )
 
     def require_groups(self, data: Mapping[str, Any]) -> None:
         """Refuse groups that do not exist, and those of one row each.

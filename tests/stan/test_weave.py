@@ -344,6 +344,21 @@ def test_weights_repeat_rows_by_hand(name):
     assert_same_density(model(r.same, r.many), woven)
 
 
+def test_outcomes_of_other_rows_need_two_counts():
+    """brms writes the same program with and without ``subset()``; only data tell them apart."""
+    code = read("brms_subset")
+    data = make_data(code)
+    told = r'N_y1 is 9, but N is 11.*obs="N_y1, N_y2" to weight the rows of both'
+    with (
+        CoresetModel(stan_code=code, engine="stanli") as one,
+        pytest.raises(DataError, match=told),
+    ):
+        one.read(data)
+    for wrong in ("N_y1, N_y3", "N_y1,", "N_y1, N_y1", "N_y1, N_y2, N"):
+        with pytest.raises(WeaveError, match=f"obs='{wrong}' is not one or two integers"):
+            weave(code, wrong)
+
+
 @pytest.mark.parametrize("name", ["rstanarm_sparse_effects", "rstanarm_sparse_design"])
 def test_sparse_designs_are_padded_to_the_longest_row(name):
     data = make_data(read(name))

@@ -60,6 +60,7 @@ def weave(
         Stan source, or its syntax tree.
     obs : str, optional
         The data integer that counts observations; found by itself where only one can be meant.
+        Two of them (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table.
     include_paths : sequence of path, optional
         Folders in which ``#include`` looks.
     filename : str, optional
@@ -90,11 +91,13 @@ def weave(
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
     program, written = with_count(without_partial_sums(in_one_spelling(program)))
+    if obs is not None and "," in obs:
+        return replace(_by_two_counts(program, obs), written=written)
     try:
         return replace(_weave(program, obs), written=written)
     except TwoCountsError as error:
         with suppress(WeaveError):
-            return in_one_table(program, error.counts, lambda p, count: Weaver(p, count).woven())
+            return in_one_table(program, error.counts, _counted)
         raise
     except WeaveError:  # the reason against the program as it was written is told
         for other in (_rewritten, _by_cells, _with_own_scratch, _by_elements, _by_switches):
@@ -103,6 +106,23 @@ def weave(
                 if woven is not None:
                     return replace(woven, written=written)
         raise
+
+
+def _counted(program: n.Program, count: str) -> Woven:
+    return Weaver(program, count).woven()
+
+
+def _by_two_counts(program: n.Program, obs: str) -> Woven:
+    """The program woven along two counts that the user names."""
+    names = tuple(dict.fromkeys(name.strip() for name in obs.split(",")))
+    possible = candidates(program)
+    if len(names) != 2 or not set(names) <= {*possible}:
+        raise WeaveError(
+            0,
+            f"obs={obs!r} is not one or two integers that size data; those are "
+            f"{', '.join(possible) or 'none'} (more than two cannot be weighted together)",
+        )
+    return in_one_table(program, (names[0], names[1]), _counted)
 
 
 def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
