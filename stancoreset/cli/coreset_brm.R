@@ -16,8 +16,8 @@ coreset_brm <- function(formula, data, ..., coreset = list(), dir = tempfile("co
   code <- brms::make_stancode(formula, data, ..., threads = NULL)
   # Arrays as Stan has written them since 2.26: `int Y[N];` becomes `array[N] int Y;`.
   type <- "((?:int|real|[a-z_]*(?:vector|matrix|simplex|ordered|cholesky_factor)[a-z_]*)"
-  old <- paste0("(?m)^(\\s*)", type, "(?:<[^;]*?>)?(?:\\[[^];]*\\])?) +(\\w+)\\[([^];]*)\\] *;")
-  code <- gsub(old, "\\1array[\\4] \\2 \\3;", code, perl = TRUE)
+  old <- paste0("(?m)^(\\s*)", type, "(?:<[^;]*?>)?(?:\\[[^];]*\\])?) +(\\w+)\\[([^];=]*)\\] *(;|=)")
+  code <- gsub(old, "\\1array[\\4] \\2 \\3 \\5", code, perl = TRUE)
   code <- gsub(paste0("\\b", type, ")\\[(,*)\\]"), "array[\\2] \\1", code, perl = TRUE)
   dir.create(inputs <- tempfile("brms-"))
   files <- file.path(inputs, c("model.stan", "data.json"))

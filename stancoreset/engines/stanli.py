@@ -25,6 +25,7 @@ from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_elements import with_rows_first
+from stancoreset.engines.stanli_functions import with_functions
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
 from stancoreset.engines.stanli_progress import heard
 from stancoreset.errors import (
@@ -97,7 +98,7 @@ def _translate(code: str) -> str:
     import stanli
 
     try:
-        return str(stanli.stan_to_mir(with_rows_first(code)))
+        return str(stanli.stan_to_mir(with_rows_first(with_functions(code))))
     except RuntimeError as error:
         raise CompileError(f"the Stan program does not compile:\n{error}") from None
 

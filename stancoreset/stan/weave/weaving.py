@@ -37,6 +37,7 @@ from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.own_scratch import with_own_scratch
+from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.segments import without_segments
 from stancoreset.stan.weave.separate import Entry
 from stancoreset.stan.weave.sparse import without_sparse_products
@@ -90,7 +91,8 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    program, written = with_count(without_partial_sums(in_one_spelling(program)))
+    plain = with_products_by_row(without_partial_sums(in_one_spelling(program)))
+    program, written = with_count(plain)
     if obs is not None and "," in obs:
         return replace(_by_two_counts(program, obs), written=written)
     try:

@@ -1,0 +1,68 @@
+"""Functions that stanli 0.24 lacks, written in Stan.
+
+``qr_thin_Q`` and ``qr_thin_R`` stand in transformed data of brms' programs with ``decomp = "QR"``.
+The diagonal of R is positive, as Stan's; columns are made orthogonal twice, as Gram and Schmidt
+do, since once leaves errors that grow with the condition number.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from stancoreset.errors import StancoresetError
+from stancoreset.stan.syntax import parse, printer
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["with_functions"]
+
+_LACKING = re.compile(r"\b(qr_thin_[QR])\s*\(")
+_DEFINITIONS = """
+functions {
+  matrix stanli_qr_thin_Q(matrix x) {
+    matrix[rows(x), cols(x)] q = x;
+    for (k in 1:cols(x)) {
+      for (pass in 1:2) {
+        for (j in 1:(k - 1)) {
+          q[, k] = q[, k] - dot_product(q[, j], q[, k]) * q[, j];
+        }
+      }
+      q[, k] = q[, k] / sqrt(dot_self(q[, k]));
+    }
+    return q;
+  }
+  matrix stanli_qr_thin_R(matrix x) {
+    matrix[cols(x), cols(x)] r = stanli_qr_thin_Q(x)' * x;
+    for (i in 2:cols(x)) {
+      for (j in 1:(i - 1)) {
+        r[i, j] = 0;
+      }
+    }
+    return r;
+  }
+}
+"""
+
+
+def with_functions(code: str) -> str:
+    """The program with definitions of the functions that stanli lacks, if it calls any.
+
+    >>> print(with_functions("data { int N; }"))
+    data { int N; }
+    """
+    if not _LACKING.search(code):
+        return code
+    try:
+        program = parse(code)
+    except StancoresetError:  # which stanli says of the text as it is
+        return code
+
+    def own(node: n.Node) -> n.Node | None:
+        if not (isinstance(node, n.Call) and _LACKING.match(f"{node.name}(")):
+            return None
+        args = tuple(n.transform(a, own) for a in node.args)
+        return replace(node, name=f"stanli_{node.name}", args=args, user=True)
+
+    added = parse(_DEFINITIONS).functions
+    changed = n.transform(program, own)
+    return printer.program(replace(changed, functions=(*added, *changed.functions)))
