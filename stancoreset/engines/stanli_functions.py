@@ -11,8 +11,8 @@ import re
 from dataclasses import replace
 
 from stancoreset.errors import StancoresetError
-from stancoreset.stan.syntax import parse, printer
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import parse, printer
 
 __all__ = ["with_functions"]
 

@@ -8,6 +8,7 @@ import scipy.linalg
 
 pytest.importorskip("stanli")
 
+import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.engines.stanli_functions import with_functions
 
@@ -41,3 +42,31 @@ def test_thin_qr_is_that_of_lapack(rows, columns, apart):
 def test_other_programs_are_left_alone():
     code = "data { int qr_thin_N; } parameters { real m; } model { m ~ normal(0, 1); }"
     assert with_functions(code) is code
+
+
+REGRESSION = """
+data { int N; int K; vector[N] y; matrix[N, K] x; }
+transformed data {
+  matrix[N, K] q = qr_thin_Q(x) * sqrt(N - 1);
+  matrix[K, K] to_b = inverse(qr_thin_R(x) / sqrt(N - 1));
+}
+parameters { vector[K] b_q; real<lower=0> sigma; }
+model { y ~ normal_id_glm(q, 0, b_q, sigma); }
+generated quantities { vector[K] b = to_b * b_q; }
+"""
+
+
+def test_a_decomposition_of_all_rows_stays_as_it_is_for_some():
+    """As brms writes it, ``decomp = "QR"``; the coefficients are those of least squares."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    y = x @ [1.0, 0.5, -1.0] + 1e-3 * rng.normal(size=60)
+    data = {"N": 60, "K": 3, "x": x, "y": y}
+    with sc.CoresetModel(stan_code=REGRESSION, engine="stanli") as model:
+        assert model.identities(data).passed.all()
+        gaussian = model.reference(data, "laplace", draws=100).gaussian
+        b_q = gaussian.mean[:3]
+    r = scipy.linalg.qr(x, mode="r")[0][:3]
+    signs = np.sign(np.diag(r))
+    b = np.linalg.solve(signs[:, None] * r / np.sqrt(59), b_q)
+    np.testing.assert_allclose(b, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-5)

@@ -57,6 +57,18 @@ def test_effects_that_the_model_block_declares_are_seen():
     assert seen(noncentred("a[g]", local="vector[J] a = mu + tau * z;")) == ("sigma", "a")
 
 
+def test_effects_in_the_block_of_the_likelihood_are_seen():
+    """brms: ``if (!prior_only) { vector[NBgp_1] rgp_1 = …``."""
+    local = "if (!off) { vector[J] a = mu + tau * z; y ~ normal(a[g], sigma); }"
+    code = noncentred("a[g]", local=local).replace("y ~ normal(a[g], sigma);\n}", "}")
+    code = code.replace("int<lower=1> J;", "int<lower=1> J; int off;", 1)
+    assert seen(code) == ("sigma", "a")
+    # A variable that changes stays where it is, and so does one that rows enter.
+    for other in ("a[1] += 1;", "a = a;"):
+        assert seen(code.replace("tau * z;", f"tau * z; {other}")) is None
+    assert seen((PROGRAMS / "brms_gp_of_points.stan").read_text())[-1] == "rgp"
+
+
 def test_a_multiplier_makes_the_effects_themselves_seen():
     code = noncentred("z[g]").replace("vector[J] z", "vector<offset=mu, multiplier=tau>[J] z")
     assert seen(code) == ("z", "sigma")

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.outcome_statistics import without_rows
 
 __all__ = ["with_products_by_row"]
 
@@ -55,6 +56,7 @@ def _dense(program: n.Program) -> n.Program:
 
 def _picked_before(program: n.Program) -> n.Program:
     given = {d.name: d.type for d in program.data}
+    free = without_rows(program)
     nodes = [x for s in program.model for x in n.walk(s)]
     declared = Counter(x.name for x in nodes if isinstance(x, n.Decl))
     uses = Counter(x.name for x in nodes if isinstance(x, n.Var))
@@ -68,6 +70,7 @@ def _picked_before(program: n.Program) -> n.Program:
         and value.op == "*"
         and isinstance(value.left, n.Var)
         and given.get(value.left.name) == n.Type("matrix")
+        and value.left.name in free
         and declared[d.name] == 1
         and 0 < picks[d.name] == uses[d.name]
         and not written & {d.name, *names_in(value)}

@@ -31,6 +31,7 @@ from stancoreset.stan.weave.counts import (
     shared_counts,
     with_count,
 )
+from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.library import density, suffix
@@ -91,8 +92,8 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    plain = with_products_by_row(without_partial_sums(in_one_spelling(program)))
-    program, written = with_count(plain)
+    plain = with_values_hoisted(without_partial_sums(in_one_spelling(program)))
+    program, written = with_count(with_products_by_row(plain))
     if obs is not None and "," in obs:
         return replace(_by_two_counts(program, obs), written=written)
     try:
