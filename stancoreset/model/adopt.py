@@ -35,13 +35,15 @@ class Adopted:
     """The user's program and its weighted version.
 
     `original` has a literal number of observations replaced by data, and `source` is the text as
-    the user wrote it; `woven` is None if the user wrote the weights.
+    the user wrote it; `woven` is None if the user wrote the weights. `asked` is the count of
+    observations, or the two, that the user named.
     """
 
     original: StanProgram
     weighted: WeightedProgram
     woven: Woven | None = field(default=None, repr=False)
     source: str = field(default="", repr=False)
+    asked: str | None = None
 
     @property
     def weaving(self) -> tuple[dict[str, Any], ...]:
@@ -131,7 +133,8 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     'woven'
     """
     if _weighs_its_rows(program):
-        return Adopted(program, weighted_program(program, obs=obs), source=program.code)
+        weighted = weighted_program(program, obs=obs)
+        return Adopted(program, weighted, source=program.code, asked=obs)
     source, woven = program.code, weave(program.tree, obs)
     if woven.written:  # sizes written as literals become data
         counted, _ = with_count(program.tree)
@@ -152,4 +155,4 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         counted=woven.counted,
         table=woven.table,
     )
-    return Adopted(program, weighted, woven, source)
+    return Adopted(program, weighted, woven, source, obs)

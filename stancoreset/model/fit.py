@@ -321,6 +321,7 @@ class CoresetFit:
                 "version; fit again, or use model.generate_quantities(data, fit)"
             )
         used = str(self.provenance.get("engine", "auto")).split()[0].lower()
+        counted = self.provenance["obs"] if self.selected is None else self.selected.obs
         return write_chains(
             container,
             self.program,
@@ -329,7 +330,7 @@ class CoresetFit:
             data,
             names,
             resolve_engine(cast("EngineName", used) if engine is None else engine),
-            obs=self.provenance["obs"] if self.selected is None else self.selected.obs,
+            obs=self.provenance.get("obs_asked") or counted,
             n_obs=int(self.provenance["n_obs"]),
             seed=seed,
             overwrite=overwrite,

@@ -777,6 +777,7 @@ class Session:
             **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
             "n_obs": self.program.n_obs(checked),
             **self._units(checked),
+            **({} if self.adopted.asked is None else {"obs_asked": self.adopted.asked}),
             "engine": self.engine.version,
             "stancoreset": __version__,
             "python": platform.python_version(),

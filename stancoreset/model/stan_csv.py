@@ -102,7 +102,11 @@ def write_chains(
     """
     folder = make_folder("path", folder)
     replaced = _earlier(folder, overwrite)
-    adopted = adopt(StanProgram.from_code(code, name=str(about.get("program", "model"))), obs=obs)
+    program = StanProgram.from_code(code, name=str(about.get("program", "model")))
+    # Rows of two counts, and cells, have a count that the author's program has not.
+    declared = {d.name for d in program.data}
+    known = all(name.strip() in declared for name in obs.split(","))
+    adopted = adopt(program, obs=obs if known else None)
     original, draws = adopted.original, arviz.variables_of(container)
     asked = known_quantities(original, names)
     wanted = [d.name for d in original.generated_quantities if d.name in asked]

@@ -168,3 +168,30 @@ def test_chains_are_replaced_only_if_asked(fit, data, tmp_path):
         fit.write_csv(tmp_path, data)
     as_corrected(fit).write_csv(tmp_path, data, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["chain_1.csv"]
+
+
+TWO_COUNTS = """
+data { int N; int N_a; int N_b; vector[N_a] Y_a; vector[N_b] Y_b; }
+parameters { real m; real d; }
+model {
+  m ~ normal(0, 5); d ~ normal(0, 5);
+  Y_a ~ normal(m, 1); Y_b ~ normal(m + d, 2);
+}
+generated quantities { real mean_b = m + d + 0 * sum(Y_b); }
+"""
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize("asked", ["N_a, N_b", None])
+def test_rows_of_two_counts_are_found_again(asked, tmp_path):
+    """The coreset's own count is none of the author's program."""
+    rng = np.random.default_rng(0)
+    data = {"N": 90, "N_a": 400, "N_b": 300}
+    data |= {"Y_a": rng.normal(1, 1, 400), "Y_b": rng.normal(3, 2, 300)}
+    code = TWO_COUNTS if asked else TWO_COUNTS.replace("Y_", "y_")
+    data = data if asked else {k.replace("Y_", "y_"): v for k, v in data.items()}
+    with sc.CoresetModel(stan_code=code, engine="stanli", obs=asked) as model:
+        fit = model.fit(data, seed=reseeded(1), output_dir=tmp_path / "run", **QUICK)
+    for one in (fit, sc.load_fit(tmp_path / "run")):
+        found = read(one.write_csv(tmp_path / "csv", data, overwrite=True))
+        np.testing.assert_allclose(found["mean_b"], found["m"] + found["d"], atol=1e-6)
