@@ -224,7 +224,8 @@ class Design:
 
     def transposed_times(self, residual: Float) -> Float:
         """Zᵀ r: (n,) → (C,), or (n, S) → (C, S)."""
-        own = self.dense.T @ residual
+        with np.errstate(invalid="ignore"):  # residuals of absurd predictors are infinite
+            own = self.dense.T @ residual
         return own if self.groups is None else np.concatenate([own, self._across @ residual])
 
     def gram(self, weights: Float) -> AnyMatrix:
