@@ -14,7 +14,7 @@ variables, JASA 108. Neal (2003), Slice sampling, Annals of Statistics 31.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,6 +112,10 @@ class _Given:
         )
         return float(density), own, root, middle
 
+    def of_log_tau(self, points: Float) -> Float:
+        """Log densities of log τ."""
+        return np.array([self.at(point)[0] for point in points])
+
 
 def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0) -> Moments:
     """Run one chain on data of ``GROUPED_CODE``; the first tenth is left out."""
@@ -122,6 +126,7 @@ def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0) -> Moments:
     width = rows.x.shape[1]
     prior = np.zeros(width)
     shared, effects, log_tau = np.zeros(width), np.zeros(len(rows.edges) - 1), 0.0
+    step = 2.0 / np.sqrt(len(effects))  # about twice the standard deviation of log τ
     sums = squares = batch = np.zeros(width + 1 + len(effects))
     batches: list[Float] = []
     for i in range(-(iterations // 10), iterations // _BATCH * _BATCH):
@@ -129,7 +134,7 @@ def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0) -> Moments:
         prior[-1] = rng.gamma(0.5 * (NU + 1)) / mixed / SCALE**2
         eta = rows.x @ shared + effects[rows.group]
         given = _Given.omega(rows, random_polyagamma(1.0, eta, random_state=rng), prior)
-        log_tau = _sliced(given, log_tau, rng)
+        log_tau = sliced(given.of_log_tau, np.array([log_tau]), step, rng)[0]
         _, own, root, middle = given.at(log_tau)
         shared = np.linalg.solve(root.T, middle + rng.standard_normal(width))
         effects = (given.along_groups - given.cross @ shared) / own
@@ -144,18 +149,23 @@ def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0) -> Moments:
     return Moments.of_batches(sums, squares, np.array(batches))
 
 
-def _sliced(given: _Given, start: float, rng: np.random.Generator) -> float:
-    """The next log τ by slice sampling, with steps of twice about its standard deviation."""
-    level = given.at(start)[0] - rng.exponential()
-    step = 2.0 / np.sqrt(len(given.own))
-    low = start - step * rng.uniform()
+def sliced(
+    density: Callable[[Float], Float], start: Float, step: float, rng: np.random.Generator
+) -> Float:
+    """The next of many independent points by slice sampling, with steps out of this width.
+
+    `density` maps points, (K,), to the logarithm of each one's density, (K,).
+    """
+    level = density(start) - rng.exponential(size=start.shape)
+    low = start - step * rng.uniform(size=start.shape)
     high = low + step
-    while given.at(low)[0] > level:
-        low -= step
-    while given.at(high)[0] > level:
-        high += step
-    while True:
-        found = rng.uniform(low, high)
-        if given.at(found)[0] > level:
-            return float(found)
-        low, high = (found, high) if found < start else (low, found)
+    while np.any(above := density(low) > level):
+        low = np.where(above, low - step, low)
+    while np.any(above := density(high) > level):
+        high = np.where(above, high + step, high)
+    found = rng.uniform(low, high)
+    while np.any(below := density(found) <= level):
+        low = np.where(below & (found < start), found, low)
+        high = np.where(below & (found >= start), found, high)
+        found = np.where(below, rng.uniform(low, high), found)
+    return found
