@@ -82,6 +82,7 @@ STYLES = {
     "MAP, Laplace": ("#009E73", ":"),
     "ARD": ("#E69F00", "--"),
     "Lanczos": ("#D55E00", "-"),
+    "Lanczos, no Gram–Schmidt": ("#D55E00", ":"),
     "probing": ("#CC79A7", "-"),
 }
 

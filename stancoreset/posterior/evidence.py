@@ -22,6 +22,10 @@ from stancoreset.posterior.importance import smoothed_weights, usable_log_weight
 __all__ = ["Evidence", "estimate_evidence"]
 
 
+# Relative rounding error of a sum of log densities; weights that are all equal have less error.
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class Evidence:
     """The logarithm of the evidence p(y) = ∫ p(y | θ) p(θ) dθ.
@@ -61,7 +65,7 @@ class Evidence:
 
 def _with_error(value: float, error: float) -> str:
     """A number to the second digit of its error, if that is known."""
-    if 0 < error < np.inf:
+    if _ROUNDING * abs(value) < error < np.inf:
         return with_spread(value, error)
     return f"{value:,.6f} ± {error:.2g}"
 

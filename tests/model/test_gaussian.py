@@ -290,6 +290,12 @@ def test_equal_ratios_are_the_evidence():
     assert "proper priors alone" in str(found)
 
 
+def test_an_evidence_whose_error_is_rounding_shows_all_its_digits():
+    """As of a normal model, whose posterior is the Gaussian."""
+    ratios = -32_053.954681 + 1e-11 * np.random.default_rng(0).standard_normal(200)
+    assert str(estimate_evidence(ratios)).startswith("log evidence -32,053.954681 ± ")
+
+
 def test_the_evidence_of_gaussian_ratios():
     """E e^r = e^(μ + σ²/2), with a bound of μ."""
     ratios = 2.0 + 0.3 * np.random.default_rng(0).standard_normal(40_000)

@@ -18,6 +18,7 @@ from stancoreset.reference.double_loop import (
     Horseshoe,
     Laplace,
     Likelihood,
+    Power,
     Precision,
     SparseModel,
     ard,
@@ -448,6 +449,18 @@ def test_lanczos_rises_to_the_variances_and_is_far_from_them_before(system):
     np.testing.assert_allclose(lanczos(system.a, system.a.b, 60, rng), system.exact, rtol=1e-9)
 
 
+def test_lanczos_without_gram_schmidt_passes_by_the_variances(system):
+    """Converged directions return: they are counted again, and the estimate does not end."""
+    few, many = (
+        lanczos(system.a, system.a.b, k, np.random.default_rng(5), orthogonal=False)
+        for k in (5, 400)
+    )
+    orthogonal = lanczos(system.a, system.a.b, 5, np.random.default_rng(5))
+    np.testing.assert_allclose(few, orthogonal, rtol=1e-9)  # none has converged yet
+    assert np.linalg.norm(many - system.exact) > 0.5 * np.linalg.norm(system.exact)
+    assert np.max(many / system.exact) > 1.5
+
+
 def test_lanczos_is_the_inverse_on_its_krylov_space(system):
     a, k = system.a, 7
     full = (a.x.T * a.w) @ a.x + (a.b.T * a.pi) @ a.b
@@ -536,6 +549,16 @@ X, Y = np.eye(3), [0.0, 1.0, 1.0]
          "b is 'wavelets', expected one of 'identity', 'differences'"),
         (lambda: SparseModel(X, Likelihood("normal", Y), Laplace([1, 1])), OptionError,
          r"parameters of shape \(2,\), expected a number or \(3,\)"),
+        (lambda: SparseModel(X, Likelihood("normal", Y), "laplace"), OptionError,
+         r"potential is 'laplace', expected a potential of the sites: Laplace\(scale\)"),
+        (lambda: SparseModel(X, Likelihood("normal", Y), Laplace), OptionError,
+         r"potential is .*Laplace'>, expected a potential of the sites: Laplace\(scale\)"),
+        (lambda: SparseModel(X, Y, Laplace(1)), OptionError, "expected a Likelihood, as"),
+        (lambda: Power(-1.0, 2.0, 0.0), OptionError, "alpha of a potential is -1.0, .* positive"),
+        (lambda: double_loop({"x": X}), OptionError, "model is .*, expected a SparseModel"),
+        (lambda: sparse_mode(None), OptionError, "model is None, expected a SparseModel"),
+        (lambda: double_loop(SparseModel(1e200 * X, Likelihood("normal", Y), Laplace(1))),
+         ReferenceFitError, "squares of x or of b are not finite: scale them"),
     ],
 )  # fmt: skip
 def test_bad_input(make, error, words):
@@ -547,11 +570,14 @@ def test_bad_input(make, error, words):
     ("potential", "options", "words"),
     [
         (Laplace(1.0), {"bounding": "class_3"}, "bounding is 'class_3'"),
-        (student_t(1.0, 3.0), {"bounding": "class_2"}, "use bounding='hybrid'"),
+        (student_t(1.0, 3.0), {"bounding": "class_2"}, "not student_t or ard: .*bounding='hybrid'"),
         (Horseshoe(1.0), {"bounding": "class_1"}, "unknown for Horseshoe; use bounding='hybrid'"),
         (Laplace(1.0), {"variances": "guess"}, "variances is 'guess'"),
         (Laplace(1.0), {"loops": 0}, "loops is 0"),
         (Laplace(1.0), {"samples": 0}, "samples is 0"),
+        (Laplace(1.0), {"tolerance": -1.0}, "tolerance is -1.0, expected a number of at least 0"),
+        (Laplace(1.0), {"tolerance": "small"}, "tolerance is 'small', expected a number"),
+        (Laplace(1.0), {"seed": -1}, "seed is -1, expected a whole number"),
     ],
 )
 def test_bad_options(potential, options, words):

@@ -25,7 +25,15 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError
 
-from stancoreset.checks import as_numbers, check_choice, check_whole, shown
+from stancoreset.checks import (
+    as_numbers,
+    check_choice,
+    check_is,
+    check_number,
+    check_seed,
+    check_whole,
+    shown,
+)
 from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
@@ -44,6 +52,11 @@ _log = logging.getLogger(__name__)
 Variances: TypeAlias = Literal["auto", "cholesky", "lanczos", "probing"]
 # The largest number of coefficients for "cholesky".
 _DENSE = 5_000
+# What a potential is, in messages.
+_POTENTIALS = (
+    "a potential of the sites: Laplace(scale), student_t(scale, freedom), Horseshoe(scale) or "
+    "ard(floor)"
+)
 # Rounding error of a bound, relative; a shorter step than the shortest is none.
 _ROUNDING, _SHORTEST = 1e-9, 1e-4
 # Loops of the mode, each with a hundredth of the smoothing of the one before, and the last.
@@ -76,6 +89,12 @@ class SparseModel:
     b: Any = field(default="identity", repr=False)
 
     def __post_init__(self) -> None:
+        check_is(
+            "likelihood", self.likelihood, Likelihood, 'a Likelihood, as Likelihood("normal", y)'
+        )
+        check_is("potential", self.potential, Potential, _POTENTIALS)
+        if isinstance(self.potential, type):  # which has the names of its instances
+            raise OptionError(f"potential is {shown(self.potential)}, expected {_POTENTIALS}")
         if not is_sparse(self.x):
             shape = "a matrix (rows, coefficients)"
             object.__setattr__(self, "x", as_numbers("x", self.x, shape, DataError))
@@ -190,11 +209,14 @@ def double_loop(
     Raises
     ------
     OptionError
-        If an option is unknown, or the potential has no such update.
+        If the model is none, an option is unknown, or the potential has no such update.
     ReferenceFitError
         If the inner loop does not converge, the bound falls, or the outer loop does not end.
     """
+    check_is("model", model, SparseModel, "a SparseModel")
     check_bounding(bounding, model.potential)
+    check_number("tolerance", tolerance, 0)
+    check_seed(seed)
     check_choice("variances", variances, ("auto", "cholesky", "lanczos", "probing"))
     check_whole("samples", samples, 1)
     check_whole("loops", loops, 1)
@@ -232,6 +254,7 @@ def sparse_mode(model: SparseModel) -> Float:
     Potentials with a kink are smoothed, with less and less of it; those that are infinite at zero
     have modes wherever a coefficient is zero, and the one that is found depends on the start.
     """
+    check_is("model", model, SparseModel, "a SparseModel")
     u, width = np.zeros(model.size), model.potential.width**2
     a = Precision(model.x, model.b, np.ones(model.x.shape[0]), np.ones(model.b.shape[0]))
     a = replace(a, dense=model.size <= _DENSE)

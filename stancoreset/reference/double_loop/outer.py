@@ -99,10 +99,11 @@ class FirstLaplace:
 def check_bounding(bounding: Bounding, potential: Potential) -> None:
     """Raise unless the outer update is known and exists for the potential."""
     check_choice("bounding", bounding, ("class_1", "class_2", "hybrid"))
-    name = type(potential).__name__
+    # Of a Power users know the makers.
+    name = "student_t or ard" if isinstance(potential, Power) else type(potential).__name__
     if bounding == "class_2" and not potential.log_concave:
         raise OptionError(
-            f"bounding is 'class_2', which needs log-concave potentials, and {name} is not one: "
+            f"bounding is 'class_2', which needs log-concave potentials, not {name}: "
             "its inner loop would not be convex; use bounding='hybrid'"
         )
     if bounding == "class_1" and not isinstance(potential, Laplace | Power):

@@ -13,7 +13,7 @@ hybrid update of `stancoreset.reference.double_loop.outer` needs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import betaln, exp1
@@ -28,6 +28,7 @@ __all__ = ["Horseshoe", "Laplace", "Potential", "Power", "ard", "student_t"]
 _FAR, _TERMS = 2.0, 60
 
 
+@runtime_checkable
 class Potential(Protocol):
     """Potentials of q sites; every array of parameters is of shape (q,) or ()."""
 
@@ -106,6 +107,10 @@ class Power:
     constant: Float
 
     log_concave = False
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "power"):
+            object.__setattr__(self, name, _positive(f"{name} of a potential", getattr(self, name)))
 
     @property
     def width(self) -> Float:

@@ -61,8 +61,11 @@ class Precision:
     @cached_property
     def factor(self) -> Float:
         """F with F Fᵀ = A⁻¹, (D, D); a `LinAlgError` if A is not positive definite."""
-        scale = np.sqrt(self.diagonal)
-        gram = _gram(self.x, self.w) + _gram(self.b, self.pi)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.sqrt(self.diagonal)
+            gram = _gram(self.x, self.w) + _gram(self.b, self.pi)
+        if not np.all(np.isfinite(gram)):
+            raise LinAlgError("squares of x or of b are not finite: scale them")
         with np.errstate(divide="ignore", invalid="ignore"):
             scaled = gram / scale / scale[:, None]
         if not np.all(np.isfinite(scaled)):
@@ -101,28 +104,36 @@ class Precision:
         return np.asarray(np.sum(np.asarray(m @ self.factor) ** 2, axis=1))
 
 
-def lanczos(a: Precision, m: AnyMatrix, steps: int, rng: np.random.Generator) -> Float:
+def lanczos(
+    a: Precision,
+    m: AnyMatrix,
+    steps: int,
+    rng: np.random.Generator,
+    orthogonal: bool = True,
+) -> Float:
     """Estimate diag(M A⁻¹ Mᵀ) from a Krylov space: Algorithm 1, with full Gram–Schmidt.
 
     A ≈ Q T Qᵀ with T tridiagonal, T = L Lᵀ, and the estimate is the sum of squares of M Q L⁻ᵀ. It
-    rises with each step, and is exact once there are as many as coefficients.
+    rises with each step, and is exact once there are as many as coefficients. If Q is not kept
+    `orthogonal`, directions that have converged return by rounding errors and are counted again:
+    the estimate rises beyond the variances.
     """
     q = rng.standard_normal(a.size)
     basis = (q / np.linalg.norm(q))[None]
     found, last = np.zeros(m.shape[0]), np.zeros(m.shape[0])
     u, below = a.times(basis[0]), 0.0  # below is d, T's factor beside its diagonal e
-    for _ in range(min(steps, a.size)):
+    for _ in range(min(steps, a.size) if orthogonal else steps):
         alpha = float(basis[-1] @ u)
         e = np.sqrt(max(alpha - below**2, np.finfo(float).tiny))
         last = (m @ basis[-1] - below * last) / e
         found += last**2
         r = u - alpha * basis[-1]
-        for _ in range(2):  # once leaves the directions that have converged
+        for _ in range(2 if orthogonal else 0):  # once leaves the directions that have converged
             r -= basis.T @ (basis @ r)
         beta = float(np.linalg.norm(r))
         if beta <= _WHOLE * alpha:
             break
-        basis = np.vstack([basis, r / beta])
+        basis = np.vstack([basis if orthogonal else basis[-1:], r / beta])
         u = a.times(basis[-1]) - beta * basis[-2]
         below = beta / e
     return found
