@@ -27,6 +27,10 @@ the pairs: of Laplace priors around zero, which are recognised, expectations are
 
     E|θ| = m erf(m / s√2) + 2 s φ(m / s)
 
+where θ ~ N(m, s²). Its scale may be e^u for another parameter u, which is tilted away:
+
+    E[|θ| e^−u] = E[e^−u] E|θ′|,      θ′ ~ N(m − Cov(θ, u), s²),
+
 and only what is left of the log density is averaged.
 
 References
@@ -40,11 +44,12 @@ nonlinear integral equations", Journal of the ACM 12.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import erf
 
@@ -55,7 +60,7 @@ from stancoreset.reference.base import GaussianFit, Gradient, Progress, Referenc
 from stancoreset.reference.double_loop import Laplace
 from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.reference.laplace import at_draws, elsewhere, modes
-from stancoreset.reference.sites import Sites, recognised
+from stancoreset.reference.sites import recognised, recognised_scaled
 from stancoreset.rows import FullData
 
 __all__ = ["Expectation", "ascend_bound", "expectation_of", "from_top", "gaussian_vi"]
@@ -147,11 +152,15 @@ def gaussian_vi(
     try:
         mode, others = modes(full, seed)
     except ReferenceFitError as error:
-        if isinstance(error, ModeAtInfinityError) or not _kinks_of(full, seed):
+        kinks = _kinks_of(full, seed)
+        if isinstance(error, ModeAtInfinityError) or not kinks:
             raise
-        # Climbs to a mode end at a kink, where no gradient is zero.
+        # Climbs to a mode end at a kink, where no gradient is zero, or at a scale of zero.
         rng = np.random.default_rng([seed, 43])
-        expecting, start = from_top(full, lambda tiny: expectation_of(full, tiny, seed), rng)
+        scales = [own.scale for own in kinks if own.scale is not None]
+        expecting, start = from_top(
+            full, lambda tiny: expectation_of(full, tiny, seed), rng, scales
+        )
         gaussian = ascend_bound(expecting, start, goal)
         return at_draws("gaussian_vi", full, gaussian, draws, seed, progress)
     dense = mode.dense()
@@ -161,16 +170,21 @@ def gaussian_vi(
 
 
 def from_top(
-    full: FullData, expecting_near: Callable[[GaussianFit], Expecting], rng: np.random.Generator
+    full: FullData,
+    expecting_near: Callable[[GaussianFit], Expecting],
+    rng: np.random.Generator,
+    scales: Sequence[int] = (),
 ) -> tuple[Expecting, GaussianFit]:
     """An expectation and a Gaussian to start from, where there may be no Laplace fit.
 
     Its mean is the top of the log density of a subsample, climbed from zero, and its widths are
-    those of the expected curvature there, which is finite at kinks.
+    those of the expected curvature there, which is finite at kinks. Logarithms of scales of Laplace
+    priors, without which the density has no top, are at zero.
     """
     size = min(full.n_obs, max(_ROWS, _ROWS_EACH * full.n_params))
     with full.sampled(size, rng) as small:
         mean = ascend(small, np.zeros(full.n_params))
+    mean[list(scales)] = 0.0
     tiny = GaussianFit(mean, _TINY * np.eye(len(mean)))
     expecting = expecting_near(tiny)
     bend = -np.diag(expecting(tiny).hessian)
@@ -218,43 +232,76 @@ def expectation_of(
     return with_exact_rows
 
 
-def _kinks_of(full: FullData, seed: int) -> tuple[Sites, ...]:
+@dataclass(frozen=True)
+class _Kinks:
+    """Laplace priors of parameters at `places`, of scale `width`, times e^u with u at `scale`."""
+
+    places: NDArray[np.intp]
+    width: Float
+    scale: int | None = None
+
+
+def _kinks_of(full: FullData, seed: int) -> tuple[_Kinks, ...]:
     """Parameters with a Laplace prior."""
     columns: Iterable[int] = range(full.n_params)
     powers = _TAME
     if not no_sums(full):
         assert full.glm is not None
         columns, powers = full.glm.coefficients.columns, _WILD
-    found = recognised(full.prior, columns, np.random.default_rng([seed, 47]), powers)
-    return tuple(sites for sites in found if isinstance(sites.potential, Laplace))
+    rng = np.random.default_rng([seed, 47])
+    known = recognised(full.prior, columns, rng, powers)
+    scaled = recognised_scaled(full.prior, columns, rng, powers)
+    return (
+        *(
+            _Kinks(of.places, of.potential.width)
+            for of in known
+            if isinstance(of.potential, Laplace)
+        ),
+        *(_Kinks(of.places, of.width, of.scale) for of in scaled),
+    )
 
 
-def _without(density: Gradient, kinks: tuple[Sites, ...]) -> Gradient:
+def _without(density: Gradient, kinks: tuple[_Kinks, ...]) -> Gradient:
     """A log density less the Laplace priors."""
 
     def smooth(points: Float) -> tuple[Float, Float]:
         values, slopes = density(points)
         slopes = np.array(slopes)
-        for sites in kinks:
-            x = points[:, sites.places]
-            values = values - np.sum(sites.potential.log(x**2), axis=1)
-            slopes[:, sites.places] += np.sign(x) / sites.potential.width
+        for own in kinks:
+            x, u = points[:, own.places], np.zeros(len(points))
+            if own.scale is not None:
+                u = points[:, own.scale]
+            rate = 1.0 / (own.width * np.exp(u)[:, None])
+            values = values + np.sum(np.abs(x) * rate - np.log(0.5 * rate), axis=1)
+            slopes[:, own.places] += np.sign(x) * rate
+            if own.scale is not None:
+                slopes[:, own.scale] -= np.sum(np.abs(x) * rate - 1.0, axis=1)
         return values, slopes
 
     return smooth if kinks else density
 
 
-def _of_kinks(kinks: tuple[Sites, ...], q: GaussianFit) -> Expectation:
+def _of_kinks(kinks: tuple[_Kinks, ...], q: GaussianFit) -> Expectation:
     """The expectation of the logarithms of Laplace priors."""
     value, gradient, hessian = 0.0, np.zeros(len(q.mean)), np.zeros((len(q.mean), len(q.mean)))
-    for sites in kinks:
-        at, scale = sites.places, sites.potential.width
-        m, s = q.mean[at], q.sd[at]
+    for own in kinks:
+        at, k = own.places, own.scale
+        m, s, rate = q.mean[at], q.sd[at], 1.0 / own.width
+        if k is not None:
+            m = m - q.chol[at] @ q.chol[k]
+            with np.errstate(over="ignore"):  # of a step that is too long, and is refused
+                rate = rate * np.exp(-q.mean[k] + 0.5 * q.sd[k] ** 2)
         sign = erf(m / (s * np.sqrt(2.0)))
         density = np.exp(-0.5 * (m / s) ** 2) / np.sqrt(2.0 * np.pi)
-        value -= float(np.sum((m * sign + 2.0 * s * density) / scale + np.log(2.0 * scale)))
-        gradient[at] = -sign / scale
-        hessian[at, at] = -2.0 * density / (s * scale)
+        size = rate * (m * sign + 2.0 * s * density)
+        value -= float(np.sum(size + np.log(2.0 * own.width)))
+        gradient[at] = -sign * rate
+        hessian[at, at] = -2.0 * density / s * rate
+        if k is not None:
+            value -= len(at) * float(q.mean[k])
+            gradient[k] += np.sum(size - 1.0)
+            hessian[at, k] = hessian[k, at] = sign * rate
+            hessian[k, k] -= np.sum(size)
     return Expectation(value, gradient, hessian)
 
 

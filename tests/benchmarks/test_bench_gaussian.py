@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from problems import GROUPED_CODE, grouped_data
 
 import stancoreset as sc
 from stancoreset.experiments.nycflights import flights_data
@@ -79,6 +80,43 @@ def test_many_rows(benchmark):
     benchmark.extra_info.update(rows=ROWS, seconds=ours, times_slower=ours / other)
     print(f"\n{benchmark.extra_info}")
     assert ours < 3 * other
+
+
+def as_default(name: str) -> tuple[str, dict[str, Any]]:
+    """Programs of three kinds: many rows, few rows for each coefficient, and groups."""
+    if name == "logistic, 100,000 x 20":
+        return STANDARD_NORMAL, logistic(min(ROWS, 100_000), 20, 0, signal=0.3)
+    if name == "logistic, 2,000 x 30":
+        return STANDARD_NORMAL, logistic(2_000, 30, 0)
+    return GROUPED_CODE, grouped_data(50, 20_000)[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["logistic, 100,000 x 20", "logistic, 2,000 x 30", "50 groups, 20,000 rows"]
+)
+def test_as_the_default(benchmark, name):
+    """Ordinary fits by both references: what the dearer one buys."""
+    program, data = as_default(name)
+
+    def fitted(reference: str) -> tuple[float, Any]:
+        with sc.CoresetModel(stan_code=program, engine="stanli") as model:
+            return timed(lambda: model.fit(data, reference=reference, seed=1, show_progress=False))
+
+    fitted("laplace")  # imports
+    found = benchmark.pedantic(
+        lambda: {reference: fitted(reference) for reference in ("laplace", "gaussian_vi")}, rounds=1
+    )
+    for reference, (seconds, fit) in found.items():
+        benchmark.extra_info[reference] = {
+            "seconds": round(seconds, 2),
+            "of the reference": round(fit.timings["reference"], 2),
+            "rows": fit.coreset.size,
+            "rounds": len(fit.rounds),
+            "efficiency": round(fit.certificate.efficiency, 5),
+            "verdict": fit.certificate.verdict,
+        }
+        assert fit.certificate.verdict == "certified"
+    print(f"\n{name}: {benchmark.extra_info}")
 
 
 @pytest.mark.parametrize("name", ["300,000 x 20", "flights"])

@@ -19,6 +19,7 @@ import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior.importance import smoothed_weights
+from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.double_loop import (
     Laplace,
     Likelihood,
@@ -27,8 +28,9 @@ from stancoreset.reference.double_loop import (
     double_loop,
     student_t,
 )
+from stancoreset.reference.gaussian_vi import _Kinks, _of_kinks, balanced_noise
 from stancoreset.reference.methods import fit_reference
-from stancoreset.reference.sites import recognised
+from stancoreset.reference.sites import recognised, recognised_scaled
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
 from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
@@ -179,6 +181,79 @@ def test_gaussian_vi_settles_under_a_laplace_prior():
     assert lower_bound(data, q.mean, np.linalg.cholesky(q.cov)) >= -best.fun - 1e-7
     np.testing.assert_allclose((averaged.mean - q.mean) / q.sd, 0, atol=0.03)
     np.testing.assert_allclose(averaged.sd / q.sd, 1, atol=0.03)
+
+
+SCALED = (
+    code("laplace")
+    .replace("vector[D] beta; }", "vector[D] beta; real<lower=0> tau; }")
+    .replace("double_exponential_lpdf(beta | 0, 0.3)",
+             "normal_lpdf(tau | 0, 1) + double_exponential_lpdf(beta | 0, 0.5 * tau)")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [*PRIORS, "tau"])
+def test_which_scales_are_parameters(prior):
+    with bound(SCALED if prior == "tau" else code(prior), rows(20, 2)) as full:
+        at = [full.param_names.index(f"beta.{j + 1}") for j in range(2)]
+        every = np.arange(full.n_params)
+        rng = np.random.default_rng(0)
+        found = [recognised_scaled(full.prior, of, rng, (-3, 0.5)) for of in (at, every)]
+        names = {"tau": ("tau", 0.5), "of a parameter": ("alpha", 1.0)}
+        if prior not in names:
+            assert found == [(), ()]
+            return
+        for (sites,) in found:
+            np.testing.assert_array_equal(sites.places, at)
+            np.testing.assert_allclose(sites.width, names[prior][1])
+            assert full.param_names[sites.scale] == names[prior][0]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_expectation_of_kinks_is_that_of_many_draws(scaled):
+    """Against an average, and its derivatives against differences of the closed form (Price)."""
+    kinks = (_Kinks(np.array([0, 2]), np.array([0.5, 1.5]), 1 if scaled else None),)
+    rng = np.random.default_rng(3)
+    lower = np.tril(0.3 * rng.normal(size=(3, 3)), -1) + np.diag([0.5, 0.4, 0.6])
+    q = GaussianFit(np.array([0.3, -0.7, 0.1]), lower)
+    found = _of_kinks(kinks, q)
+    theta = q.mean + rng.standard_normal((1_000_000, 3)) @ lower.T
+    width = np.array([0.5, 1.5]) * (np.exp(theta[:, 1:2]) if scaled else 1.0)
+    log = -np.abs(theta[:, [0, 2]]) / width - np.log(2 * width)
+    values = log.sum(axis=1)
+    assert abs(found.value - values.mean()) < 4 * values.std() / 1_000
+    h, one = 1e-4, np.eye(3)
+    for j in range(3):
+        ends = [_of_kinks(kinks, GaussianFit(q.mean + t * one[j], lower)) for t in (h, -h)]
+        assert found.gradient[j] == pytest.approx(
+            (ends[0].value - ends[1].value) / (2 * h), abs=1e-6
+        )
+        rise = (ends[0].value - ends[1].value) / (2 * h)
+        slope = (ends[0].gradient - ends[1].gradient) / (2 * h)
+        assert found.gradient[j] == pytest.approx(rise, abs=1e-6)
+        np.testing.assert_allclose(found.hessian[j], slope, atol=1e-6)
+
+
+def test_gaussian_vi_settles_where_the_scale_of_a_laplace_prior_is_a_parameter():
+    """There is no Laplace fit, and no mode; the Gaussian is that of the highest bound."""
+    data = rows(100, 8)
+    data["y"] = np.random.default_rng(1).permutation(data["y"])  # nothing keeps the scale from zero
+    with bound(SCALED, data, recognise=False) as full:
+        with pytest.raises(ReferenceFitError):
+            fit_reference(full, "laplace", 100, 1)
+        q = fit_reference(full, "gaussian_vi", 100, 1).gaussian
+        noise = balanced_noise(2_000, full.n_params, np.random.default_rng(8))
+
+        def lower_bound(mean: np.ndarray, chol: np.ndarray) -> float:
+            density = full.log_density_gradient(mean + noise @ chol.T)[0]
+            return float(density.mean()) + np.linalg.slogdet(chol)[1]
+
+        highest = lower_bound(q.mean, q.chol)
+        rng = np.random.default_rng(4)
+        for _ in range(8):
+            step = 0.3 * rng.standard_normal(full.n_params)
+            turn = 0.15 * rng.standard_normal((full.n_params, full.n_params))
+            assert lower_bound(q.mean + q.chol @ step, q.chol) < highest
+            assert lower_bound(q.mean, q.chol @ (np.eye(full.n_params) + turn)) < highest
 
 
 def test_other_priors_are_refused():
