@@ -51,6 +51,8 @@ __all__ = ["Rounds", "influential_rows"]
 _INFLUENTIAL = 10
 # Reference draws at which their influence is measured.
 _LOOKED_AT = 32
+# What a Gaussian without rows does where the posterior has no mode.
+_NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fit"
 # Factor by which smaller steps bring adapt_delta closer to one.
 _CLOSER = 10
 # How many times smaller steps keep a metric known beforehand.
@@ -266,10 +268,12 @@ class Rounds:
             if change.reference == "double_loop":
                 action = f"Gaussian variational fit as reference, because {why}"
                 return Change(action, "gaussian_vi", {})
-            if change.reference == "gaussian_vi":
+            if change.reference == "gaussian_vi" and change.action != _NO_LAPLACE:
                 return Change(f"Laplace fit as reference, because {why}", "laplace", {})
             if change.reference == "laplace" and not plan.is_gaussian:
                 return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
+            if change.reference == "laplace" and change.action == FIRST:
+                return Change(_NO_LAPLACE, "gaussian_vi", {})  # which Laplace priors do not hinder
         raise error
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:

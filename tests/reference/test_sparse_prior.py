@@ -256,6 +256,18 @@ def test_gaussian_vi_settles_where_the_scale_of_a_laplace_prior_is_a_parameter()
             assert lower_bound(q.mean, q.chol @ (np.eye(full.n_params) + turn)) < highest
 
 
+@pytest.mark.fit
+def test_a_gaussian_without_rows_needs_no_laplace_fit():
+    data = rows(100, 8)
+    data["y"] = np.random.default_rng(1).permutation(data["y"])
+    with sc.CoresetModel(stan_code=SCALED, engine="stanli") as model:
+        fit = model.fit(data, method="gaussian", seed=reseeded(1), max_rounds=2)
+    assert fit.reference.method == "gaussian_vi"
+    expected = "Gaussian variational fit as reference, for there is no Laplace fit"
+    assert fit.rounds[0].action == expected
+    assert expected in fit.markdown()
+
+
 def test_other_priors_are_refused():
     with (
         bound(code("normal"), rows(30, 2)) as full,
