@@ -51,6 +51,12 @@ def test_identities(name):
     assert max(errors.values()) < (1e-5 if woven.uses_solver else 1e-9), errors
 
 
+def test_a_loop_may_read_what_it_has_written_of_its_row():
+    """And stays vectorised; `loop_fills_and_reads` is the same program."""
+    woven = weave(read("loop_fills_and_reads")).code
+    assert "p = mu + z[g] * s;\n  p += x .* p;\n  p = inv_logit(p);" in woven
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_say_where_and_why(name):
     code = read(name)

@@ -58,6 +58,7 @@ class _Lift:
         self.rows = rows
         self.count = count
         self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
+        self.filled: set[str] = set()  # vectors of which the body has assigned the row's element
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:
@@ -75,6 +76,7 @@ class _Lift:
                 e = self.entry(s.value)
                 if e.type.rank == 0 and s.op == "=":
                     e = call("rep_vector", e, self.count, kind=_VECTOR)
+                self.filled.add(v.name)
                 return replace(s, target=v, value=e)
             case n.Tilde(truncated=False) if has_closed_form(s.distribution):
                 first, *args = self.arguments((s.arg, *s.args))
@@ -94,14 +96,15 @@ class _Lift:
 
     def same_for_all(self, e: n.Expr) -> bool:
         names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
-        return self.loop not in names and not names & self.local.keys()
+        return self.loop not in names and not names & (self.local.keys() | self.filled)
 
     def picked(self, e: n.Expr) -> n.Expr | None:
         """The variable v of ``v[n]``, one entry per observation."""
         match bare(e):
             case n.Index(base=n.Var() as v, indices=(n.Single(index),)) if self.is_loop(index):
                 dep = self.rows.of(v)
-                if v.type.rank == 1 and dep.kind == "rowwise" and dep.axis == 0:
+                rowwise = dep.kind == "rowwise" and dep.axis == 0
+                if v.type.rank == 1 and (rowwise or v.name in self.filled):
                     return v
         return None
 
@@ -185,6 +188,8 @@ class _Lift:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
         if not isinstance(base, n.Var) or len(indices) != base.type.rank:
             raise _NotLiftedError
+        if base.name in self.filled:
+            raise _NotLiftedError  # the element of another row, which may not be there yet
         if not all(isinstance(i, n.Single) for i in indices):
             raise _NotLiftedError
         dep = self.rows.of(base)
