@@ -58,7 +58,7 @@ from stancoreset.rows import (
     repeats,
     row_log_lik,
 )
-from stancoreset.rows.glm import GLM_ROWS, FoundGlm, find_glm, rows_of
+from stancoreset.rows.glm import GLM_ENOUGH, FoundGlm, find_glm, is_worth_finding, rows_of
 from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
 from stancoreset.selection import (
     ControlVariate,
@@ -219,7 +219,11 @@ class Session:
 
     def _seen_names(self, checked: StanData) -> tuple[str, ...]:
         """Names of the coordinates of ψ."""
-        with self.likelihood.density().bind(self.no_rows(checked)) as bound:
+        return self.likelihood._param_names(checked)
+
+    def _param_names(self, checked: StanData) -> tuple[str, ...]:
+        """Names of the unconstrained parameters."""
+        with self.density().bind(self.no_rows(checked)) as bound:
             return bound.param_names
 
     def no_rows(self, checked: StanData) -> StanData:
@@ -366,8 +370,11 @@ class Session:
         )
 
     def glm_of(self, checked: StanData) -> FoundGlm | None:
-        """The likelihood as a matrix product, if it is one and there are enough rows."""
-        if not self.glm or self.program.n_obs(checked) < GLM_ROWS:
+        """The likelihood as a matrix product, if it is one and is worth finding."""
+        if not self.glm:
+            return None
+        n_obs, n_params = self.program.n_obs(checked), len(self._param_names(checked))
+        if not is_worth_finding(n_obs, n_params):
             return None
         if self._glm is None or not _is_same(self._glm[0], checked):
             data = in_memory(checked)
@@ -554,10 +561,10 @@ class Session:
         """The reason why the rows have no Hermite series; empty if they have one."""
         if full.glm is None and not self.glm:
             return "the model was made with glm=False"
-        if full.glm is None and full.n_obs < GLM_ROWS:
+        if full.glm is None and not is_worth_finding(full.n_obs, full.n_params):
             return (
                 f"the data have {full.n_obs:,} rows, and generalised linear models are recognised "
-                f"from {GLM_ROWS:,} rows on"
+                f"{GLM_ENOUGH}"
             )
         return no_expectation(full, self.controlled.coordinates(full.param_names)[0])
 

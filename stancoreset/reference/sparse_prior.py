@@ -30,7 +30,7 @@ from stancoreset.reference.gaussian_vi import (
 from stancoreset.reference.laplace import at_draws
 from stancoreset.reference.sites import Sites, recognised
 from stancoreset.rows import FullData
-from stancoreset.rows.glm import GLM_ROWS
+from stancoreset.rows.glm import GLM_ENOUGH, is_worth_finding
 
 __all__ = ["sparse_prior"]
 
@@ -49,8 +49,8 @@ def sparse_prior(
     Student-t prior, or the steps do not settle.
     """
     reason = no_sums(full)
-    if full.glm is None and full.n_obs < GLM_ROWS:
-        reason += f", or would do so from {GLM_ROWS:,} rows on"
+    if full.glm is None and not is_worth_finding(full.n_obs, full.n_params):
+        reason += f", or would do so {GLM_ENOUGH}"
     if reason:
         raise ReferenceFitError(
             'reference="double_loop" needs rows of a generalised linear model with coefficients '

@@ -18,7 +18,7 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import inverse_metric
 from stancoreset.errors import OptionError
-from stancoreset.model import Plan
+from stancoreset.model import Plan, steps
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.projector import Projector
@@ -30,6 +30,7 @@ from stancoreset.model.view import View
 from stancoreset.posterior.arviz import attrs_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
+from stancoreset.rows import Blocks
 from stancoreset.selection import Coreset, Projection
 from stancoreset.selection import coreset as selecting
 
@@ -273,6 +274,18 @@ def test_draws_too_few_for_a_covariance_show_the_metric_by_their_gradients(
         gradients = bound.log_density_gradient(near)[1]
     np.testing.assert_array_equal(metric, inverse_metric(near, gradients))
     assert metric.shape == (4, 4)
+
+
+@pytest.mark.parametrize(("largest", "delta"), [(4, 0.8), (3, 0.7)])
+def test_steps_of_many_groups_are_larger_in_a_diagonal_metric_alone(
+    model, sampled, monkeypatch, largest, delta
+):
+    monkeypatch.setattr(steps, "DENSE_PARAMETERS", largest)
+    good = model.reference(DATA, draws=50)
+    grouped = replace(good.gaussian, blocks=Blocks(np.array([-1, 0, 1, 2])))
+    settled = {"method": "settled", "spare": good.draws, "log_q": None, "gaussian": grouped}
+    assert sampled(replace(good, **settled))[0].adapt_delta == delta
+    assert sampled(replace(good, **settled), adapt_delta=0.9)[0].adapt_delta == 0.9
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pairs.cases import HERE
 from seeds import reseeded
 
 import stancoreset as sc
@@ -401,6 +402,40 @@ def test_other_likelihoods_are_left_to_stan(name):
     assert glm.kernel is None
     assert reason in glm.reason
     assert str(glm).startswith("Stan (")
+
+
+def answers(people: int, items: int = 6) -> dict[str, Any]:
+    """Each of these people answers each item."""
+    rng = np.random.default_rng(people)
+    person, item = (side.ravel() for side in np.mgrid[:people, :items])
+    eta = rng.normal(size=people)[person] + np.linspace(-1, 1, items)[item]
+    return {
+        "N": len(eta),
+        "N_person": people,
+        "N_item": items,
+        "y": (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int),
+        "person": person + 1,
+        "item": item + 1,
+        "male": (person % 2).astype(float),
+    }
+
+
+def test_few_rows_of_hundreds_of_groups_are_recognised():
+    """They are selected group by group, which takes the rows of a GLM."""
+    with sc.CoresetModel(HERE / "verbagg_items.stan", engine="stanli") as model:
+        session = model._session
+        few, many = (session.seen_data(model.read(answers(n))) for n in (280, 300))
+        assert (few.n_params, many.n_params) == (288, 308)
+        assert few.glm is None
+        assert "288" not in session.likelihood.no_series(few)
+        assert many.glm is not None
+        assert many.blocks is not None
+        assert session.likelihood.no_series(many) == ""
+        draws = np.random.default_rng(1).normal(size=(4, many.n_params)) * 0.3
+        found = many.log_likelihood(draws)
+        with session.likelihood.density().bind(many._evaluated) as by_stan:
+            expected = by_stan.log_density(draws)
+    np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=0, atol=1e-8)
 
 
 @pytest.mark.fit

@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Compiled, Float
 from stancoreset.errors import DataError
+from stancoreset.rows.blocks import MANY
 from stancoreset.rows.glm.form import proposals, why_not
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.stan import WeightedProgram
 
-__all__ = ["GLM_ROWS", "FoundGlm", "find_glm"]
+__all__ = ["GLM_ENOUGH", "FoundGlm", "find_glm", "is_worth_finding"]
 
-#: With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan.
-GLM_ROWS = 10_000
+# With fewer rows, checking that a likelihood is a GLM takes longer than evaluating it in Stan. But
+# rows of hundreds of groups are selected group by group, however few they are, if they are a GLM's:
+# 1,260 of 7,584 answers of 316 people left 94 % of the draws effective, 38 by draws 16 %.
+_LEAST_ROWS = 10_000
+#: From where on generalised linear models are recognised, in words.
+GLM_ENOUGH = f"with {MANY} parameters, or from {_LEAST_ROWS:,} rows on"
 
 #: Largest relative difference from Stan's values.
 TOLERANCE = 1e-9
@@ -48,6 +53,15 @@ class FoundGlm:
         if self.kernel is None:
             return f"Stan ({self.reason})"
         return f"{self.kernel.family} as a matrix product (within {self.error:.0e} of Stan)"
+
+
+def is_worth_finding(n_obs: int, n_params: int) -> bool:
+    """Whether so many rows or parameters make it worth while to recognise a GLM.
+
+    >>> is_worth_finding(10_000, 2), is_worth_finding(2_000, 2), is_worth_finding(2_000, 300)
+    (True, False, True)
+    """
+    return n_obs >= _LEAST_ROWS or n_params >= MANY
 
 
 def find_glm(
