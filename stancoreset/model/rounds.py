@@ -190,7 +190,8 @@ class Rounds:
             nuts = careful(nuts)
         elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
-            delta = 1 - (1 - nuts.delta) / _CLOSER**smaller
+            closer = smaller + self._were_careful(attempts)
+            delta = 1 - (1 - nuts.delta) / _CLOSER**closer
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1 and not self._keeps_metric(attempts):
@@ -221,11 +222,24 @@ class Rounds:
         Then they cost little more, where a full warm-up takes ten times as long. Chains that had
         a large target acceptance already have tried that.
         """
+        return self._may_be_careful(attempts[-1]) and not attempts[0].reference.diverged
+
+    def _were_careful(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether the chains of the first pass took small steps already, in a dense metric.
+
+        The first of a full warm-up's smaller steps are no smaller then: on two real tables where
+        the first pass had diverged, they did as well.
+        """
+        first = attempts[0]
+        return first.reference.diverged and self._may_be_careful(first)
+
+    def _may_be_careful(self, attempt: Attempt) -> bool:
+        """Whether the user leaves the chains' steps open, and a dense metric is known."""
         asked = self.pipeline.plan.nuts
         if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
             return False
-        near = self.pipeline.near(attempts[-1].reference)
-        return near is not None and show_covariance(near) and not attempts[0].reference.diverged
+        near = self.pipeline.near(attempt.reference)
+        return near is not None and show_covariance(near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

@@ -317,7 +317,8 @@ def test_longer_chains_warm_up_longer_unless_they_agree_and_know_their_metric(
     ("asked", "tried", "expected"),
     [
         ({}, False, [(None, 0.999), (1000, 0.998)]),  # a known metric is kept once
-        ({}, True, [(1000, 0.98), (1000, 0.998)]),  # chains had such steps before
+        ({}, True, [(1000, 0.998), (1000, 0.9998)]),  # chains had such steps before
+        ({"adapt_delta": 0.9}, True, [(1000, 0.99), (1000, 0.999)]),  # these had not
         ({"adapt_delta": 0.9}, False, [(1000, 0.99), (1000, 0.999)]),
         ({"iter_warmup": 400}, False, [(400, 0.98), (400, 0.998)]),
     ],
