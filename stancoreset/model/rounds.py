@@ -227,8 +227,8 @@ class Rounds:
     def _were_careful(self, attempts: Sequence[Attempt]) -> bool:
         """Whether the chains of the first pass took small steps already, in a dense metric.
 
-        The first of a full warm-up's smaller steps are no smaller then: on two real tables where
-        the first pass had diverged, they did as well.
+        The first of a full warm-up's smaller steps are no smaller then: those of a real table, a
+        regression with a spline, diverged as well.
         """
         first = attempts[0]
         return first.reference.diverged and self._may_be_careful(first)
