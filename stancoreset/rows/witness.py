@@ -111,15 +111,30 @@ class Witness:
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of the author's program, up to a constant: (S, P) → (S,)."""
         if len(draws) <= _FEW_STORED:
-            if self._few is None:
-                self._few = self._bind(self._compiled.bind_density)
-            parts: Sequence[Density] = self._few
+            values = self._at_few(draws)
         else:
             if self._many is None:
                 self._many = self._bind(self._compiled.bind)
-            parts = self._many
-        values = side_by_side(lambda part: part.log_density(draws), parts, self._threads)
-        return _without_priors(np.sum(values, axis=0), len(parts) - 1, self.prior, draws)
+            values = side_by_side(lambda part: part.log_density(draws), self._many, self._threads)
+        return _without_priors(np.sum(values, axis=0), len(values) - 1, self.prior, draws)
+
+    def _at_few(self, draws: Float) -> list[Float]:
+        """Log densities of every block at a few draws; many blocks are read again each time.
+
+        Stan's copies of ten million numbers fill a gigabyte, and a fit asks only twice.
+        """
+        if len(self._cuts) > self._threads:
+            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
+        if self._few is None:
+            self._few = self._bind(self._compiled.bind_density)
+        return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)
+
+    def _briefly(self, cut: slice, draws: Float) -> Float:
+        part = self._compiled.bind_density(self._rows(cut))
+        try:
+            return part.log_density(draws)
+        finally:
+            part.close()
 
     def compare(self, draws: Float, ours: Float) -> Comparison:
         """Compare our log densities (S,) at draws (S, P) with those of the author's program.

@@ -11,10 +11,12 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
+from stancoreset.engines.stanli import StanliDensity
 from stancoreset.errors import IdentityError
 from stancoreset.model.adopt import adopt
 from stancoreset.model.session import Session
 from stancoreset.rows import Costs
+from stancoreset.rows import witness as witness_room
 from stancoreset.rows.glm import form, reach
 from stancoreset.rows.witness import Comparison, StoredWitness, Witness, WitnessedDensity, _patterns
 from stancoreset.stan.weighted import StanProgram
@@ -240,6 +242,35 @@ class TestWitness:
         )
         found = _differences(witness.log_density(points))
         np.testing.assert_allclose(found, _differences(_by_hand(data, points)), rtol=1e-9)
+        session.close()
+
+    def test_many_blocks_are_not_held_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a million rows Stan's copies would fill a gigabyte for the whole fit."""
+        held: set[object] = set()
+        most = 0
+        opened, closed = StanliDensity.__init__, StanliDensity.close
+
+        def opening(self: StanliDensity, *arguments: object) -> None:
+            nonlocal most
+            opened(self, *arguments)  # type: ignore[arg-type]
+            held.add(self)
+            most = max(most, len(held))
+
+        def closing(self: StanliDensity) -> None:
+            held.discard(self)
+            closed(self)
+
+        monkeypatch.setattr(StanliDensity, "__init__", opening)
+        monkeypatch.setattr(StanliDensity, "close", closing)
+        monkeypatch.setattr(witness_room, "_NUMBERS", 100)
+        session, data = _session(NORMAL, threads=2), _normal()
+        points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
+        found = session.witness(session.program.check(data)).log_density(points)
+        np.testing.assert_allclose(
+            _differences(found), _differences(_by_hand(data, points)), rtol=1e-9
+        )
+        assert 0 < most <= 2
+        assert not held
         session.close()
 
     def test_large_data_are_cut_and_statistics_of_all_rows_are_not(self) -> None:

@@ -200,7 +200,9 @@ class GlmKernel:
         along = np.zeros_like(c)
         along_scale = np.zeros(len(draws))
         equal = _all_one(rows.weights)
-        step = max(64, _BLOCK // max(1, len(draws)))
+        # Every block adds to all (C, S) sums: with thousands of groups that costs more than its
+        # rows, unless these are as many.
+        step = max(64, _BLOCK // max(1, len(draws)), c.shape[1])
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
             eta, y, w = block.predictor(slopes), block.y[:, None], block.weights
