@@ -95,7 +95,9 @@ class Round:
     unmixed, diverged, short : bool
         Of the certificate.
     n_transitions : int
-        Of NUTS, after warm-up, all chains together.
+        Of NUTS, after warm-up, all chains together: those whose draws are kept.
+    thin : int
+        Every so many-th draw is kept.
     lengthened : float
         Length of the chains relative to those of the previous round.
     """
@@ -122,6 +124,7 @@ class Round:
     short: bool = False
     n_transitions: int = 0
     lengthened: float = 1.0
+    thin: int = 1
 
     @classmethod
     def of_report(cls, record: Mapping[str, Any]) -> Round:
@@ -152,6 +155,7 @@ class Round:
         coreset: Coreset | None,
         certificate: Certificate,
         seconds: float,
+        thin: int = 1,
     ) -> Round:
         """Make the record of a round; without a coreset its size is zero."""
         own: dict[str, Any] = {
@@ -162,6 +166,7 @@ class Round:
             "draws": draws,
             "seconds": seconds,
             "lengthened": change.lengthened,
+            "thin": thin,
         }
         judged = {m.name: getattr(certificate, m.name) for m in fields(cls) if m.name not in own}
         return cls(**own, **judged)
@@ -283,7 +288,7 @@ def best_round(rounds: Sequence[Round]) -> int:
 
     def merit(i: int) -> tuple[float, ...]:
         r = rounds[i]
-        length = r.n_transitions if r.unmixed else 0
+        length = r.n_transitions * r.thin if r.unmixed else 0
         return (_VERDICTS.index(r.verdict), length, r.ess / r.n_draws)
 
     return max(range(len(rounds)), key=merit)

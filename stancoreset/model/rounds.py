@@ -59,8 +59,9 @@ _CLOSER = 10
 _METRIC_KEPT = 1
 # Largest factor by which warm-up grows with longer chains.
 _WARMER = 3
-# Largest number of draws of all chains, and of values in them (160 MB).
-_MOST_DRAWS, _MOST_NUMBERS = 100_000, 20_000_000
+# Largest number of transitions of all chains; of values in their draws (160 MB), unless the first
+# ones have more; and draws that are kept however many values they have, ten times those needed.
+_MOST_DRAWS, _MOST_NUMBERS, _KEPT = 100_000, 20_000_000, 4_000
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class Rounds:
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
             provenance=pipeline.provenance,
-            passes={**full.passes.as_dict(), **_of_nuts(best, asked.nuts.thin)},
+            passes={**full.passes.as_dict(), **_of_nuts(best)},
             data=None
             if best.coreset is None
             else pipeline.session.kept(pipeline.checked, best.coreset),
@@ -196,7 +197,9 @@ class Rounds:
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1 and not self._keeps_metric(attempts):
             nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
-        settings["nuts"] = replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling))
+        thin = nuts.thin * (math.ceil(longer / _kept(attempts[0].posterior)) if attempts else 1)
+        iterations = math.ceil(longer * nuts.iter_sampling)
+        settings["nuts"] = replace(nuts, iter_sampling=iterations, thin=thin)
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
             settings["engine_output_dir"] = below
@@ -305,9 +308,9 @@ class Rounds:
             return None
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:
-            return next_gaussian(rounds, plan.max_rounds, _room(attempts[-1].posterior))
+            return next_gaussian(rounds, plan.max_rounds, _kept(attempts[-1].posterior))
         candidates = plan.selection.number or default_candidates(full.n_obs, rounds[-1].size)
-        room = _room(attempts[-1].posterior)
+        room = _MOST_DRAWS / max(1, rounds[-1].n_transitions * rounds[-1].thin)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
         # Selection in the loop uses no reference that could be replaced.
         fixed = self.same_rows or plan.method in IN_THE_LOOP
@@ -333,7 +336,7 @@ def _require_room_for_draws(n_params: int, nuts: NUTS) -> None:
         )
 
 
-def _of_nuts(best: Attempt, thin: int) -> dict[str, int]:
+def _of_nuts(best: Attempt) -> dict[str, int]:
     """Gradients that NUTS took on the coreset after warm-up; none for other draws.
 
     On all rows it would take about as many for as many draws, because the posterior is the same.
@@ -341,15 +344,20 @@ def _of_nuts(best: Attempt, thin: int) -> dict[str, int]:
     steps = arviz.sample_stats_of(best.posterior).get("n_steps")
     if steps is None or best.coreset is None:
         return {}
-    return {"nuts_gradients": round(float(np.mean(steps)) * best.round.n_transitions * thin)}
+    transitions = best.round.n_transitions * best.round.thin
+    return {"nuts_gradients": round(float(np.mean(steps)) * transitions)}
 
 
-def _room(posterior: Any) -> float:
-    """The largest factor by which the chains may grow."""
+def _kept(posterior: Any) -> float:
+    """The largest factor by which the number of draws may grow.
+
+    Longer chains keep every second draw, or fewer, of thousands of parameters: each tells little
+    that its neighbours do not tell.
+    """
     variables = arviz.variables_of(posterior).values()
     draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
     numbers = max(1, sum(v.size for v in variables))
-    return min(_MOST_DRAWS / draws, _MOST_NUMBERS / numbers)
+    return max(1.0, min(_MOST_DRAWS / draws, max(_MOST_NUMBERS / numbers, _KEPT / draws)))
 
 
 def influential_rows(

@@ -179,14 +179,14 @@ class Pipeline:
             certificate = self.certify(reference, coreset, posterior)
             self._keep("certificate", certificate)
         seconds = time.perf_counter() - started
-        draws = len(reference.draws)
+        draws, thin = len(reference.draws), self.plan.nuts.thin
         return Attempt(
             reference=reference,
             coreset=coreset,
             posterior=posterior,
             certificate=certificate,
             native=native,
-            round=Round.of(number, change, draws, coreset, certificate, seconds),
+            round=Round.of(number, change, draws, coreset, certificate, seconds, thin),
         )
 
     def reference(self, full: FullData) -> Reference:

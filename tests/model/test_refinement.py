@@ -13,6 +13,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import ReferenceFitError
+from stancoreset.model import rounds as model_rounds
 from stancoreset.model.certify import nuts_diagnostics
 from stancoreset.model.refinement import (
     LONGER_CHAINS,
@@ -163,21 +164,48 @@ def test_a_mode_that_the_reference_knows_is_not_lost(two_modes, control_variate,
     assert again.rounds == fit.rounds
 
 
+COLLINEAR = """
+data { int N; int D; matrix[N, D] X; vector[N] y; }
+parameters { vector[D] b; real<lower=0> s; }
+model { b ~ normal(0, 10); s ~ normal(0, 1); y ~ normal(X * b, s); }
+"""
+
+
+def _collinear() -> dict[str, object]:
+    """Predictors that are all but collinear."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 1)) + 0.003 * rng.normal(size=(2_000, 5))
+    return {"N": 2_000, "D": 5, "X": X, "y": X.sum(axis=1) + rng.normal(size=2_000)}
+
+
+@pytest.mark.fit
+def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
+    """Chains of ten thousand parameters stayed too short: more of their draws fill the memory."""
+    monkeypatch.setattr(model_rounds, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(model_rounds, "_KEPT", 500)
+    short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
+    with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
+        fit = model.fit(_collinear(), sampler=short, size=30, seed=reseeded(3))
+    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
+    longer = np.cumprod([r.lengthened for r in fit.rounds])
+    assert longer[-1] > 3
+    kept = np.array([r.n_transitions for r in fit.rounds])
+    thin = np.array([r.thin for r in fit.rounds])
+    np.testing.assert_array_equal(thin, np.ceil(longer / 2.5))
+    np.testing.assert_allclose(kept * thin, 200 * longer, rtol=0.1)
+    assert kept.max() <= 510
+    assert fit.certificate.verdict == "certified"
+    assert fit.report()["rounds"][-1]["thin"] == thin[-1] > 1
+
+
 @pytest.mark.fit
 def test_chains_too_short_are_run_longer():
     """The same rows and the same reference; only NUTS is run again."""
-    code = """
-    data { int N; int D; matrix[N, D] X; vector[N] y; }
-    parameters { vector[D] b; real<lower=0> s; }
-    model { b ~ normal(0, 10); s ~ normal(0, 1); y ~ normal(X * b, s); }
-    """
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2_000, 1)) + 0.003 * rng.normal(size=(2_000, 5))  # all but collinear
-    data = {"N": 2_000, "D": 5, "X": X, "y": X.sum(axis=1) + rng.normal(size=2_000)}
+    data = _collinear()
     # The metric of the reference would let even these chains mix.
     short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
     options = {"sampler": short, "size": 30, "seed": reseeded(3)}
-    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+    with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
         fit = model.fit(data, **options)
         once = model.fit(data, max_rounds=1, **options)
     assert [r.action for r in fit.rounds][:2] == ["first pass", LONGER_CHAINS]
@@ -441,4 +469,6 @@ def test_where_chains_alone_are_at_fault_the_longest_are_kept():
     long = replace(short, n_transitions=4_000, ess=999.0)
     wrong = replace(FIRST, n_transitions=40_000, ess=400.0)
     assert best_round([short, long, wrong]) == 1
+    thinned = replace(short, n_transitions=300, thin=20)
+    assert best_round([short, long, thinned]) == 2
     assert best_round([short, long, replace(wrong, verdict="corrected")]) == 2
