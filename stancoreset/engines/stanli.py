@@ -288,13 +288,16 @@ class StanliBound(Closing):
 
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """See `BoundModel.unconstrain`."""
-        rows = self._layout.join(values)
-        if rows.size >= _MANY and len(rows) > 1:
+        shapes = self._layout.shapes
+        count = min((len(values[name]) for name in shapes if name in values), default=0)
+        if count > 1 and count * self.n_params >= _MANY:
+            some = {n: np.asarray(values[n])[-1:] for n in shapes if n in values}
+            last = self._layout.join(some)
             found = self._unconstrained_at_once(values)
             # The last draw says whether they are stanli's coordinates.
-            if found is not None and np.allclose(found[-1], self._unconstrained(rows[-1:])[0]):
+            if found is not None and np.allclose(found[-1], self._unconstrained(last)[0]):
                 return found
-        return self._unconstrained(rows)
+        return self._unconstrained(self._layout.join(values))
 
     def _unconstrained_at_once(self, values: Mapping[str, Float]) -> Float | None:
         """The same by formulas, where there are some for all of the program's types."""

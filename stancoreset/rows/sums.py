@@ -41,6 +41,9 @@ Progress = Callable[[int], object]
 # while Stan reads them, and exceed the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
+# Rows of a chunk for each coefficient of a matrix product, because a chunk adds to sums along all of
+# them; but at most this share of all rows, so that every thread has some.
+_ROWS_PER_COEFFICIENT, _SHARES = 8, 8
 # Smallest number of draws for which searching a chunk for equal rows saves time.
 _DRAWS_WORTH_A_LOOK = 10
 # Rows times draws that take longer than starting threads.
@@ -120,7 +123,8 @@ class BoundChunks:
 class ArrayChunks(Closing):
     """Chunks of arrays in memory, evaluated as a generalised linear model in threads.
 
-    `rows` are row variables, with the row as first axis.
+    `rows` are row variables, with the row as first axis. Chunks have `chunk_rows`, or more where
+    there are thousands of coefficients; their sums are the same for any number of `threads`.
     """
 
     rows: dict[str, Any] = field(repr=False)
@@ -132,7 +136,9 @@ class ArrayChunks(Closing):
     @cached_property
     def chunks(self) -> list[GlmRows]:
         """The chunks, cached because building them takes as long as a gradient."""
-        cuts = slices(self.n_obs, max(1, -(-self.n_obs // self.chunk_rows)))
+        wide = _ROWS_PER_COEFFICIENT * len(self.kernel.coefficients.columns)
+        length = max(self.chunk_rows, min(wide, -(-self.n_obs // _SHARES)))
+        cuts = slices(self.n_obs, max(1, -(-self.n_obs // length)))
         pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
         return list(ordered(self.kernel.prepare, pieces, self.threads))
 

@@ -593,6 +593,35 @@ def test_chunks_and_threads_do_not_matter():
     np.testing.assert_array_equal(sums[1], sums[2])
 
 
+def test_chunks_grow_with_the_coefficients(monkeypatch):
+    """Each chunk, and each block of a gradient, adds to sums along all of them."""
+    from stancoreset.rows.glm.predictor import Design
+    from stancoreset.rows.sums import ArrayChunks
+
+    rng = np.random.default_rng(5)
+    n, columns = 20_000, 301
+    rows = {"X": rng.normal(size=(n, columns - 1)), "y": rng.integers(0, 2, n)}
+    kernel = logistic_kernel(columns - 1)
+    few = ArrayChunks(rows, n, 100, kernel, 2)
+    assert len(few.chunks) == 9
+    products = []
+    whole = Design.transposed_times
+
+    def counted(self, residual):
+        products.append(len(self))
+        return whole(self, residual)
+
+    monkeypatch.setattr(Design, "transposed_times", counted)
+    theta = 0.01 * rng.normal(size=(1_000, columns))
+    value, gradient, _ = few.sums("log_density_gradient", theta)
+    assert len(products) <= n / columns + 9
+    assert sum(products) == n
+    eta = theta[0, 0] + rows["X"] @ theta[0, 1:]
+    expected = rows["X"].T @ (rows["y"] - 1 / (1 + np.exp(-eta)))
+    np.testing.assert_allclose(gradient[0, 1:], expected, rtol=1e-9)
+    np.testing.assert_allclose(value[0], rows["y"] @ eta - np.logaddexp(0, eta).sum(), rtol=1e-11)
+
+
 def test_rows_come_first():
     model = sc.CoresetModel(stan_code=GLMS["columns"][0], engine="stanli")
     checked = model.read(data())
