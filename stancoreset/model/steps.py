@@ -64,6 +64,7 @@ from stancoreset.selection import (
     Projection,
     Remainder,
     default_candidates,
+    remainders,
     row_columns,
     select,
     select_locally,
@@ -81,6 +82,8 @@ _TRIES, _BETTER = 2, 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
+# Rows that stand for themselves, where two crossed factors have thousands of levels.
+_BESIDE = 100
 # Candidates that stand for all rows.
 _KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
@@ -314,7 +317,8 @@ class Pipeline:
             with suppress(ReferenceFitError):
                 expansion = view.expansion(exact=True)
                 # Rows of many groups mend more, each in its own group.
-                if self._selects_locally(view) or expansion.gap(view.reference) <= _SMALL_GAP:
+                grouped = self._selects_locally(view) or self._is_crossed(view)
+                if grouped or expansion.gap(view.reference) <= _SMALL_GAP:
                     return expansion
         return view.expansion()
 
@@ -347,6 +351,9 @@ class Pipeline:
         if expansion is not None and expansion.expected is not None and self._selects_locally(view):
             with stages("select"):
                 return self._locally(view, expansion)
+        if expansion is not None and self._is_crossed(view):
+            with stages("select"):
+                return self._beside_crossed(view, expansion)
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
@@ -378,9 +385,54 @@ class Pipeline:
 
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
-        grouped = view.reference.gaussian.blocks is not None
+        blocks = view.reference.gaussian.blocks
+        return blocks is not None and blocks.hubs is None and self._may_choose(view)
+
+    def _is_crossed(self, view: View) -> bool:
+        """Whether rows belong to levels of two large factors."""
+        blocks = view.reference.gaussian.blocks
+        return blocks is not None and blocks.hubs is not None and self._may_choose(view)
+
+    def _may_choose(self, view: View) -> bool:
+        """Whether the user asks for no method of selection, and rows are in memory."""
         asked = self.plan.method not in _BY_GROUP or bool(self.plan.options)
-        return grouped and not asked and view.full.row_numbers is not None
+        return not asked and view.full.row_numbers is not None
+
+    def _beside_crossed(self, view: View, expansion: Expansion) -> Coreset:
+        """A few rows, with the weights that they have in the data.
+
+        A row that stands for others of its student curves one teacher too much: rows of two crossed
+        factors replace no others, and what the quadratic leaves of the rest is the error. Those
+        with the largest remainders are taken, or any where these are not known.
+        """
+        plan, full = self.plan, view.full
+        assert full.row_numbers is not None
+        numbers = full.row_numbers
+        size = min(len(numbers), _BESIDE if isinstance(plan.size, str) else int(plan.size))
+        left = self._remainders(view, expansion)
+        chosen = np.sort(np.argpartition(-left, size - 1)[:size])
+        weights = full.row_weights[chosen]
+        error = expansion.gap(view.reference)
+        norm = float(np.std(view.reference.log_likelihood))
+        return Coreset(
+            indices=numbers[chosen],
+            weights=weights,
+            n_obs=full.n_obs,
+            method="local",
+            relative_error=error / norm,
+            heldout_error=error / norm,
+            norm=norm,
+        )
+
+    def _remainders(self, view: View, expansion: Expansion) -> Float:
+        """Norms of what the quadratic leaves of every row; by chance where they have no series."""
+        full, expected = view.full, expansion.expected
+        if expected is None:
+            assert full.row_numbers is not None
+            return np.random.default_rng([self.plan.seed, 53]).random(len(full.row_numbers))
+        function, q = row_function(expected.kernel), of_coefficients(expected.kernel, expected.q)
+        chunks = full.glm_rows()
+        return np.concatenate([c.weights * remainders(c, function, q) for c in chunks])
 
     def _locally(self, view: View, expansion: Expansion) -> Coreset:
         """Select rows of every group against what its own rows leave."""

@@ -9,7 +9,7 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.model.session import Session
-from stancoreset.reference import GaussianFit, Reference, moments
+from stancoreset.reference import GaussianFit, Reference, of_draws
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
@@ -79,7 +79,7 @@ def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Refe
         draws=psi[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=_with_spread(moments(psi, full.blocks)),
+        gaussian=_with_spread(of_draws(psi, full)),
         log_prior=full.log_prior(psi[:count]),
         log_likelihood=log_likelihood,
         spare=psi[count:],

@@ -7,7 +7,14 @@ climb of a lower bound on the evidence, `ascend_bound`.
 from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
-from stancoreset.reference.base import GaussianFit, Reference, evaluated, moments, of_widths
+from stancoreset.reference.base import (
+    GaussianFit,
+    Reference,
+    evaluated,
+    moments,
+    of_draws,
+    of_widths,
+)
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
@@ -34,6 +41,7 @@ __all__ = [
     "hessian_width",
     "in_dimensions",
     "moments",
+    "of_draws",
     "of_widths",
     "pathfinder_draws",
     "start_seed",

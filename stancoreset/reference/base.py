@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import splu
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows import AnyMatrix, Blocks, FullData, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 
 __all__ = [
     "GaussianFit",
@@ -20,10 +22,15 @@ __all__ = [
     "Reference",
     "evaluated",
     "moments",
+    "of_draws",
     "of_widths",
     "require_usable",
 ]
 
+# Newton steps to the precisions that priors add, and the smallest share of a variable's precision
+# that they may have. Variances may be off by this share, or where priors have no more than that
+# share of the precision.
+_STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
@@ -275,6 +282,58 @@ def of_widths(mean: Float, width: Float, blocks: Blocks | None) -> GaussianFit:
     return GaussianFit(
         mean, np.diag(width) if blocks is None else sparse.diags_array(width).tocsr(), blocks
     )
+
+
+def of_draws(rows: Float, full: FullData) -> GaussianFit:
+    """The Gaussian of draws (S, P) of the full data's coordinates.
+
+    Draws are too few for regressions on all levels of a crossed factor. Then it is the Gaussian of
+    greatest likelihood among those with the precision −∇²L + Σ_v d_v I_v, with a number d_v > 0 for
+    every variable v, which stands for its prior: the draws need only tell each variable's total
+    variance, and the log likelihood L tells who meets whom.
+    """
+    blocks = full.blocks
+    if blocks is None or blocks.hubs is None:
+        return moments(rows, blocks)
+    mean, sd = rows.mean(axis=0), rows.std(axis=0, ddof=1)
+    sd = np.where(sd > 0, sd, 1.0)
+    try:
+        prior = Hessians(full.param_names).at(full.prior.log_density_gradient, mean, sd)
+        precision = Matrix(prior - full.hessian(mean, sd))
+        return GaussianFit(
+            mean, _fitted(blocks, precision, sd**2, _kinds(full.param_names)), blocks
+        )
+    except (LinAlgError, ReferenceFitError):  # not bent as a Gaussian's: levels as if independent
+        return moments(rows, blocks.star)
+
+
+def _kinds(names: tuple[str, ...]) -> NDArray[np.intp]:
+    """The number of every coordinate's variable, (P,)."""
+    return np.unique([name.partition(".")[0] for name in names], return_inverse=True)[1]
+
+
+def _fitted(blocks: Blocks, precision: Matrix, variance: Float, kind: NDArray[np.intp]) -> Matrix:
+    """F of (precision + diag(d_v))⁻¹ whose variances have the given sum for every variable.
+
+    Newton's method in log d_v, as if coordinates were independent: then ∂ log Σ V_j / ∂ log d is
+    −d Σ V_j² / Σ V_j. Where the prior tells almost nothing d_v stays what it is.
+    """
+    wanted, count = np.bincount(kind, weights=variance), np.bincount(kind)
+    least, added = _LITTLE * count / wanted, count / wanted
+
+    def whole() -> Matrix:
+        return Matrix(precision + sparse.diags_array(added[kind]))
+
+    for _ in range(_STEPS):
+        own = blocks.variances(whole())
+        total = np.bincount(kind, weights=own)
+        share = added * np.bincount(kind, weights=own**2) / total
+        off = np.log(total / wanted)
+        if np.all((np.abs(off) < _CLOSE) | (share < _TOLD)):
+            break
+        change = np.clip(off / np.maximum(share, _LITTLE), -2.0, 2.0)
+        added = np.maximum(added * np.exp(change), least)
+    return blocks.root(whole())
 
 
 def moments(rows: Float, blocks: Blocks | None = None) -> GaussianFit:

@@ -8,7 +8,7 @@ import numpy as np
 
 from stancoreset.engines import Float
 from stancoreset.posterior.arviz import variables_of
-from stancoreset.reference.base import Progress, Reference, evaluated, moments, require_usable
+from stancoreset.reference.base import Progress, Reference, evaluated, of_draws, require_usable
 from stancoreset.rows import FullData
 
 __all__ = ["from_draws", "from_rows"]
@@ -59,7 +59,7 @@ def from_rows(
         draws=rows[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=moments(rows, full.blocks),
+        gaussian=of_draws(rows, full),
         log_prior=log_prior,
         log_likelihood=log_likelihood,
         spare=rows[count:],

@@ -8,7 +8,9 @@ block arrow: with s the coordinates that all groups share and j those of a group
         ⎣ C_2        D_2     ⎦                ⎣ B_2 L        L_2  ⎦
 
 with L Lᵀ = (A − Σ_j C_jᵀ D_j⁻¹ C_j)⁻¹, B_j = −D_j⁻¹ C_j and L_j L_jᵀ = D_j⁻¹: given the shared
-coordinates, a Gaussian's groups are independent. Everything costs O(P) numbers, not P².
+coordinates, a Gaussian's groups are independent. Everything costs O(P G) numbers, not P², with G shared
+coordinates. Of two crossed factors, whose levels meet each other, the levels of the smaller one are
+shared as well: the larger is eliminated by its Schur complement, a dense matrix of G² numbers.
 
 The same F from draws is the Gaussian of greatest likelihood among those with independent groups
 (a decomposable graphical model): B_j are regression coefficients on the shared coordinates, and
@@ -38,8 +40,11 @@ __all__ = ["MANY", "AnyMatrix", "Blocks", "Matrix", "entries", "is_sparse"]
 
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
 MANY = 300
-# Coordinates of the largest group, and the largest share of coordinates that all groups share.
-_LARGEST, _SHARED = 20, 0.25
+# Coordinates of the largest group, and the largest share of coordinates that all groups share: a
+# dense matrix knows more, and up to `_DENSE` coordinates it costs little. Beyond, F has P G entries,
+# which pay up to half of P², and fill 160 MB at most.
+_LARGEST, _SHARED, _DENSE = 20, 0.25, 1_000
+_HALF, _ENTRIES = 0.5, 20_000_000
 # Draws for each shared coordinate from which regressions on them are known.
 _DRAWS = 3
 # Eigenvalues that are rounding errors, as a share of the largest entry.
@@ -52,9 +57,14 @@ AnyMatrix: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Blocks:
-    """The group of every coordinate, (P,), from 0; −1 for those that groups share."""
+    """The group of every coordinate, (P,), from 0; −1 for those that groups share.
+
+    `hubs` are those of the shared coordinates that meet most others, where the rest are levels of a
+    crossed factor; otherwise None.
+    """
 
     group: NDArray[np.intp] = field(repr=False)
+    hubs: NDArray[np.intp] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, pattern: Any) -> Blocks | None:
@@ -76,7 +86,7 @@ class Blocks:
         descending = np.argsort(-degree, kind="stable")
         fewest, most = 0, int(_SHARED * size)
         if cls._without(pattern, descending[:most]) is None:
-            return None
+            return cls._crossed(pattern) if size > _DENSE else None
         while fewest < most:
             middle = (fewest + most) // 2
             if cls._without(pattern, descending[:middle]) is None:
@@ -92,6 +102,46 @@ class Blocks:
         rest = np.setdiff1d(np.arange(pattern.shape[0]), shared)
         _, group[rest] = connected_components(pattern[rest][:, rest], directed=False)
         return cls(group) if np.bincount(group[rest]).max() <= _LARGEST else None
+
+    @classmethod
+    def _crossed(cls, pattern: Matrix) -> Blocks | None:
+        """Groups of one coordinate, where without hubs the others meet as two crossed factors do.
+
+        Such a graph is bipartite: in its double cover, which joins (i, 0) to (j, 1) where i meets
+        j, these are in two components, one for each factor.
+        """
+        size = pattern.shape[0]
+        hub = np.diff(pattern.indptr) > _HALF * size
+        rest = np.flatnonzero(~hub)
+        meet = pattern[rest][:, rest].astype(float)
+        meet = Matrix(meet - sparse.diags_array(meet.diagonal()))
+        meet.eliminate_zeros()
+        cover: AnyMatrix = sparse.block_array([[None, meet], [meet.T, None]], format="csr")
+        _, sheet = connected_components(cover, directed=False)
+        here, there = sheet[: len(rest)], sheet[len(rest) :]
+        _, part = connected_components(meet, directed=False)
+        if not len(rest) or np.any((here == there) & (np.diff(meet.indptr) > 0)):
+            return None
+        # Of each connected part the smaller side is shared; lonely coordinates are not.
+        first = here < there
+        count = np.bincount(part)
+        smaller = 2 * np.bincount(part, weights=first) <= count
+        shared = np.where(smaller[part], first, ~first) & (np.diff(meet.indptr) > 0)
+        group = np.full(size, -1)
+        group[rest[~shared]] = np.arange(np.count_nonzero(~shared))
+        many = np.count_nonzero(group < 0)
+        fits = many <= min(_HALF * size, _ENTRIES / size)
+        return cls(group, np.flatnonzero(hub)) if fits else None
+
+    @cached_property
+    def star(self) -> Blocks:
+        """The same with hubs alone shared, as if a crossed factor's levels met no others."""
+        if self.hubs is None:
+            return self
+        group = self.group.copy()
+        crossed = np.setdiff1d(self.shared, self.hubs)
+        group[crossed] = group.max() + 1 + np.arange(len(crossed))
+        return Blocks(group, self.hubs)
 
     @cached_property
     def shared(self) -> NDArray[np.intp]:
@@ -135,6 +185,21 @@ class Blocks:
         LinAlgError
             If it is not positive definite.
         """
+        return self._assembled(*self._inverse(precision))
+
+    def variances(self, precision: Matrix) -> Float:
+        """Diagonal of the inverse of a block arrow, (P,); errors are those of `root`."""
+        root, parts = self._inverse(precision)
+        found = np.empty(len(self.group))
+        found[self.shared] = np.sum(root**2, axis=1)
+        for block, slopes, roots in parts:
+            found[block] = np.sum((slopes @ root) ** 2, axis=2) + np.sum(roots**2, axis=2)
+        return found
+
+    def _inverse(
+        self, precision: Matrix
+    ) -> tuple[Float, list[tuple[NDArray[np.intp], Float, Float]]]:
+        """L, and B_j and L_j for the groups of each size."""
         shared = self.shared
         cross = precision[:, shared].toarray()
         schur, parts = cross[shared], []
@@ -142,10 +207,9 @@ class Blocks:
             roots = _inverse_roots(own)
             covariance = roots @ roots.swapaxes(-1, -2)
             slopes = -covariance @ cross[block]
-            schur = schur + np.einsum("jbg,jbh->gh", cross[block], slopes)
+            schur = schur + _stacked(cross[block]).T @ _stacked(slopes)
             parts.append((block, slopes, roots))
-        root = _inverse_roots(schur[None])[0] if len(shared) else schur
-        return self._assembled(root, parts)
+        return (_inverse_roots(schur[None])[0] if len(shared) else schur), parts
 
     def semidefinite(self, matrix: Matrix) -> tuple[Matrix, Float, Float]:
         """A block arrow M without what is negative of it, and that along the shared coordinates.
@@ -164,7 +228,7 @@ class Blocks:
             vectors = vectors * kept[:, None, :]
             along = np.einsum("jba,jbg->jag", vectors, cross[block])
             slopes = along / np.where(kept, values, 1.0)[:, :, None]
-            schur -= np.einsum("jag,jah->gh", along, slopes)
+            schur -= _stacked(along).T @ _stacked(slopes)
             beside = vectors @ along
             parts.append(
                 (
@@ -226,7 +290,13 @@ class Blocks:
         size = len(self.group)
         placed = [np.broadcast_arrays(*piece) for piece in pieces]
         values, rows, columns = (np.concatenate([p[k].ravel() for p in placed]) for k in range(3))
-        return Matrix((values, (rows, columns)), shape=(size, size))
+        there = values != 0
+        return Matrix((values[there], (rows[there], columns[there])), shape=(size, size))
+
+
+def _stacked(blocks: Float) -> Float:
+    """(J, b, G) → (J b, G)."""
+    return blocks.reshape(blocks.shape[0] * blocks.shape[1], blocks.shape[2])
 
 
 def is_sparse(matrix: AnyMatrix) -> bool:

@@ -207,6 +207,11 @@ class FullData:
         return None if np.all(came == 1) else came
 
     @property
+    def row_weights(self) -> Float:
+        """Weights of the rows of `row_numbers`, those of all equal ones together."""
+        return np.asarray(self._evaluated[self._weighted.weights], dtype=np.float64)
+
+    @property
     def total_weight(self) -> float:
         """Sum of the weights of all rows; for rows on disk, estimated from the sample."""
         stored = self.passes.stored

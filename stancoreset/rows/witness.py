@@ -16,7 +16,7 @@ Rows are cut into blocks only if the data are large. Each of B blocks contains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 

@@ -23,6 +23,7 @@ from stancoreset.selection.hermite import (
     HermiteProjection,
     LocalSelection,
     project_hermite,
+    remainders,
     select_locally,
 )
 from stancoreset.selection.projection import (
@@ -70,6 +71,7 @@ __all__ = [
     "project_fisher",
     "project_hermite",
     "project_taylor",
+    "remainders",
     "row_columns",
     "select",
     "select_locally",

@@ -3,7 +3,8 @@
     ½ δᵀRδ = ½ Σ_i d_i δ_i² + δᵀ K δ_s + Σ_e v_e δ_a(e) δ_b(e)
 
 δ_s are the coordinates that groups share. K, (p, G), holds R's entries between groups and shared
-coordinates, and half of those among the shared ones; e are pairs of coordinates of one group.
+coordinates, and half of those among the shared ones; e are pairs of coordinates of one group. A
+level of a crossed factor, which groups share too, meets few of them: its entries are pairs as well.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from stancoreset.engines import Float
 from stancoreset.rows import Blocks, Matrix
 
 __all__ = ["Arrow"]
+
+# Time of a pair in a gradient, relative to an entry of K.
+_PAIR = 6
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,13 @@ class Arrow:
     def of(cls, matrix: Matrix, blocks: Blocks) -> Arrow:
         """The parts of a symmetric matrix whose groups do not meet."""
         shared = blocks.shared
+        met = np.diff(sparse.csc_array(matrix).indptr)[shared]
+        shared = shared[_PAIR * met >= matrix.shape[0]]
         cross = matrix[:, shared].toarray()
         cross[shared] *= 0.5
         cross[shared, np.arange(len(shared))] = 0.0
         upper = sparse.triu(matrix, k=1, format="coo")
-        local = (blocks.group[upper.row] >= 0) & (blocks.group[upper.col] >= 0)
+        local = ~np.isin(upper.row, shared) & ~np.isin(upper.col, shared)
         pairs = np.column_stack([upper.row, upper.col])[local].astype(np.intp)
         return cls(shared, cross, pairs, upper.data[local])
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.linalg import LinAlgError, expm
 
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.reference.base import GaussianFit, moments
+from stancoreset.reference.base import GaussianFit, moments, of_draws
 from stancoreset.reference.laplace import gaussian_at
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.full_data import FullData
@@ -63,6 +65,76 @@ def test_crossed_levels_of_the_smaller_factor_are_shared():
     z[np.arange(rows), 321 + rng.integers(0, 30, rows)] = 1
     found = Blocks.of(z.T @ z)
     assert np.array_equal(found.shared, [0, *range(321, 351)])
+
+
+def crossed(first=700, second=400, rows=6_000, seed=3):
+    """A precision with two crossed factors of uneven levels and three hubs, its names and hubs.
+
+    Some levels of the larger factor meet more of the smaller one than some of that do of it.
+    """
+    rng = np.random.default_rng(seed)
+    shares = [rng.gamma(0.7, size=size) for size in (first, second)]
+    levels = [rng.choice(len(s), rows, p=s / s.sum()) for s in shares]
+    z = np.zeros((rows, 3 + first + second))
+    z[:, :3] = np.column_stack([np.ones(rows), rng.normal(size=(rows, 2))])
+    z[np.arange(rows), 3 + levels[0]] = 1
+    z[np.arange(rows), 3 + first + levels[1]] = 1
+    names = ("mu", "b.1", "b.2", *(f"a.{j + 1}" for j in range(first)))
+    names += tuple(f"c.{j + 1}" for j in range(second))
+    return z.T @ z, names
+
+
+def test_the_larger_of_two_uneven_crossed_factors_is_eliminated():
+    """Of more coordinates than a dense matrix serves, though a third is shared."""
+    matrix, _ = crossed()
+    met = np.count_nonzero(matrix[703:, 3:703], axis=1) > 0
+    found = Blocks.of(matrix)
+    np.testing.assert_array_equal(found.hubs, [0, 1, 2])
+    np.testing.assert_array_equal(found.shared, [0, 1, 2, *(703 + np.flatnonzero(met))])
+    np.testing.assert_array_equal(found.star.shared, [0, 1, 2])
+    solid = matrix + np.eye(len(matrix))
+    root = found.root(Matrix(solid)).toarray()
+    inverse = np.linalg.inv(solid)
+    np.testing.assert_allclose(root @ root.T, inverse, atol=1e-10)
+    np.testing.assert_allclose(found.variances(Matrix(solid)), np.diag(inverse), atol=1e-12)
+    # Three factors are not two.
+    other = matrix.copy()
+    other[3, 4] = other[4, 3] = 1.0
+    assert Blocks.of(other) is None
+
+
+def test_gaussian_of_draws_fewer_than_the_levels_of_a_crossed_factor():
+    """Each variable's prior precision is found from its variance; who meets whom is known."""
+    curvature, names = crossed()
+    kinds = np.array([name[0] for name in names])
+    prior = np.select([kinds == "a", kinds == "c"], [4.0, 9.0], 0.01)
+    precision = curvature + np.diag(prior)
+    true = np.linalg.inv(precision)
+    draws = np.random.default_rng(1).multivariate_normal(np.zeros(len(true)), true, size=300)
+    full = SimpleNamespace(
+        blocks=Blocks.of(curvature),
+        param_names=names,
+        hessian=lambda *_: Matrix(-curvature),
+        prior=SimpleNamespace(log_density_gradient=lambda x: (np.zeros(len(x)), 0.0 * x)),
+    )
+    found = of_draws(draws, full)
+    assert found.blocks is full.blocks
+    np.testing.assert_array_equal(found.mean, draws.mean(axis=0))
+    np.testing.assert_allclose(found.sd, np.sqrt(np.diag(true)), rtol=0.03)
+    alone = moments(draws, full.blocks.star)
+    assert alone.blocks.hubs is not None
+
+    def apart(cov):
+        """Kullback-Leibler divergence of the true Gaussian from N(0, cov)."""
+        return 0.5 * (
+            np.trace(np.linalg.solve(cov, true))
+            - len(true)
+            + np.linalg.slogdet(cov)[1]
+            - np.linalg.slogdet(true)[1]
+        )
+
+    assert apart(found.cov) < 0.1
+    assert apart(alone.cov) > 100 * apart(found.cov)
 
 
 @pytest.mark.parametrize(

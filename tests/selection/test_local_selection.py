@@ -235,15 +235,42 @@ generated quantities { vector[N] log_lik; for (n in 1:N) log_lik[n] = -0.5 * squ
 """
 
 
-def test_stan_adds_the_arrow():
-    groups = 160
-    size = 1 + 2 * groups
-    rng = np.random.default_rng(2)
+def test_levels_that_meet_few_others_are_pairs():
+    """Of a crossed factor's levels, which groups share, K would hold almost nothing but zeros."""
+    matrix, blocks = crossed_arrow(np.random.default_rng(2))
+    arrow = Arrow.of(Matrix(matrix), blocks)
+    np.testing.assert_array_equal(arrow.shared, [0])
+    np.testing.assert_allclose(
+        arrow.matrix.toarray() + np.diag(np.diag(matrix)), matrix, atol=1e-13
+    )
+    assert arrow.size < 6 * len(matrix)
+
+
+def crossed_arrow(rng, groups=160):
+    """An arrow of one hub, 100 levels that each meet three groups, and groups of one."""
+    size = 1 + 100 + groups
+    meets = np.eye(size, dtype=bool)
+    meets[0] = True
+    meets[np.repeat(1 + np.arange(100), 3), 101 + rng.integers(0, groups, 300)] = True
+    part = np.where(meets, rng.normal(size=(size, size)), 0.0)
+    group = np.concatenate([np.full(101, -1), np.arange(groups)])
+    return part + part.T, Blocks(group, hubs=np.array([0]))
+
+
+def grouped_arrow(rng, groups=160):
+    """An arrow of one shared coordinate and groups of two."""
     group = np.array([-1, *range(groups), *range(groups)])
     meets = (group[:, None] == group) | (group[:, None] < 0) | (group < 0)
-    part = np.where(meets, rng.normal(size=(size, size)), 0.0)
-    matrix = part + part.T
-    arrow = Arrow.of(Matrix(matrix), Blocks(group))
+    part = np.where(meets, rng.normal(size=(len(group), len(group))), 0.0)
+    return part + part.T, Blocks(group)
+
+
+@pytest.mark.parametrize("made", [grouped_arrow, crossed_arrow])
+def test_stan_adds_the_arrow(made):
+    rng = np.random.default_rng(2)
+    matrix, blocks = made(rng)
+    size, groups = len(matrix), (len(matrix) - 1) // 2
+    arrow = Arrow.of(Matrix(matrix), blocks)
     engine = resolve_engine("stanli")
     controlled = add_control(weighted_program(StanProgram.from_code(CODE)), ilr_simplex=True)
     compiled = CompiledWithControl(engine.compile(controlled.code), controlled)

@@ -84,7 +84,9 @@ class GlmKernel:
             return self._values(rows, draws), 0
         if method == "hessian":
             return self._hessian(rows, draws[0]), 0
-        value, gradient = self._gradients(rows, draws)
+        # A climb's first steps may reach points with an infinite scale: not finite, nor a warning.
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, gradient = self._gradients(rows, draws)
         return value, gradient, 0
 
     def log_lik(self, chunk: dict[str, Any] | GlmRows, draws: Float) -> Float:

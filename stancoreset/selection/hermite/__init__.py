@@ -13,6 +13,7 @@ from stancoreset.selection.hermite.projection import (
     project_hermite,
 )
 from stancoreset.selection.hermite.rows import AllRows
+from stancoreset.selection.hermite.series import remainders
 
 __all__ = [
     "MAX_CANDIDATES",
@@ -20,5 +21,6 @@ __all__ = [
     "HermiteProjection",
     "LocalSelection",
     "project_hermite",
+    "remainders",
     "select_locally",
 ]
