@@ -399,7 +399,8 @@ def _factor(gaussian: GaussianFit) -> dict[str, Any]:
         return {"chol": gaussian.chol}
     entries = gaussian.chol.tocoo()
     places = np.stack([entries.row, entries.col])
-    return {"entries": entries.data, "places": places, "group": gaussian.blocks.group}
+    hubs = {} if gaussian.blocks.hubs is None else {"hubs": gaussian.blocks.hubs}
+    return {"entries": entries.data, "places": places, "group": gaussian.blocks.group, **hubs}
 
 
 def _gaussian(stored: Any) -> GaussianFit:
@@ -409,7 +410,7 @@ def _gaussian(stored: Any) -> GaussianFit:
         return GaussianFit(mean, stored["chol"])
     shape = (len(mean), len(mean))
     chol = Matrix((stored["entries"], tuple(stored["places"])), shape=shape)
-    return GaussianFit(mean, chol, Blocks(stored["group"]))
+    return GaussianFit(mean, chol, Blocks(stored["group"], stored.get("hubs")))
 
 
 def _require_shapes(reference: Reference) -> None:

@@ -8,9 +8,9 @@ block arrow: with s the coordinates that all groups share and j those of a group
         ⎣ C_2        D_2     ⎦                ⎣ B_2 L        L_2  ⎦
 
 with L Lᵀ = (A − Σ_j C_jᵀ D_j⁻¹ C_j)⁻¹, B_j = −D_j⁻¹ C_j and L_j L_jᵀ = D_j⁻¹: given the shared
-coordinates, a Gaussian's groups are independent. Everything costs O(P G) numbers, not P², with G shared
-coordinates. Of two crossed factors, whose levels meet each other, the levels of the smaller one are
-shared as well: the larger is eliminated by its Schur complement, a dense matrix of G² numbers.
+coordinates, a Gaussian's groups are independent. Everything costs O(P G) numbers, not P², with G
+shared coordinates. Of two crossed factors, whose levels meet each other, the levels of the smaller
+one are shared as well: the larger is eliminated by its Schur complement, of G² numbers.
 
 The same F from draws is the Gaussian of greatest likelihood among those with independent groups
 (a decomposable graphical model): B_j are regression coefficients on the shared coordinates, and
@@ -41,8 +41,8 @@ __all__ = ["MANY", "AnyMatrix", "Blocks", "Matrix", "entries", "is_sparse"]
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
 MANY = 300
 # Coordinates of the largest group, and the largest share of coordinates that all groups share: a
-# dense matrix knows more, and up to `_DENSE` coordinates it costs little. Beyond, F has P G entries,
-# which pay up to half of P², and fill 160 MB at most.
+# dense matrix knows more, and up to `_DENSE` coordinates it costs little. Beyond, F has P G
+# entries, which pay up to half of P², and fill 160 MB at most.
 _LARGEST, _SHARED, _DENSE = 20, 0.25, 1_000
 _HALF, _ENTRIES = 0.5, 20_000_000
 # Draws for each shared coordinate from which regressions on them are known.

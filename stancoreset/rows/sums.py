@@ -41,8 +41,8 @@ Progress = Callable[[int], object]
 # while Stan reads them, and exceed the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
-# Rows of a chunk for each coefficient of a matrix product, because a chunk adds to sums along all of
-# them; but at most this share of all rows, so that every thread has some.
+# Rows of a chunk for each coefficient of a matrix product, because a chunk adds to sums along all
+# of them; but at most this share of all rows, so that every thread has some.
 _ROWS_PER_COEFFICIENT, _SHARES = 8, 8
 # Smallest number of draws for which searching a chunk for equal rows saves time.
 _DRAWS_WORTH_A_LOOK = 10

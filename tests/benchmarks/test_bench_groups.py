@@ -12,6 +12,12 @@ on average. Stages are given in processor seconds, which the machine's other loa
 
 compares every mean and standard deviation with those of a Gibbs sampler on all rows, for which
 ``polyagamma`` must be installed; it takes the first of the sizes.
+
+    pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k "disk or alone or insteval"
+
+fits a million rows of 10,000 groups from a Parquet file, with five predictors; selects rows of up
+to 50,000 groups under a Gaussian at the simulated truth; and fits InstEval, 73,421 ratings of 1,128
+lecturers by 2,972 students, which is compared with quadrature.
 """
 
 from __future__ import annotations
@@ -26,8 +32,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crossed_normal import exact
+from pairs.design import groups as of_groups
+from pairs.design import population
 from polya_gamma import gibbs
-from problems import grouped_data
+from problems import GROUPED_CODE, grouped_data
+from scipy import sparse
+
+import stancoreset as sc
+from stancoreset.reference import GaussianFit
+from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.rows import Matrix
+from stancoreset.selection import select_locally
 
 ASKED = os.environ.get("STANCORESET_BENCH_GROUPS", "500x50,2000x50,10000x20")
 SIZES = [tuple(map(int, size.split("x"))) for size in ASKED.split(",")]
@@ -78,10 +94,56 @@ FIT = """
 """
 
 
-def fitted(*arguments: object):
+SLOPES = (0.3, -0.8, 0.5, 0.2, -0.4)
+
+# Of a file, or of InstEval; means and standard deviations of all parameters go to a file.
+WHOLE = """
+    import json, re, sys, time
+    from types import SimpleNamespace
+    from unittest.mock import patch
+    import numpy as np
+    import stancoreset as sc
+    from stancoreset import progress
+    from stancoreset.posterior import arviz
+    from pairs.cases import HERE
+    from pairs.design import groups, population
+    from pairs.tables import table
+    from problems import GROUPED_CODE
+
+    if sys.argv[1] == "insteval":
+        t = table("lme4", "InstEval")
+        data = population(t["y"].to_numpy(float), {"service": t["service"].astype(float)})
+        data |= {**groups(1, t["s"]), **groups(2, t["d"])}
+        code = (HERE / "movielens_crossed.stan").read_text()
+    else:
+        values = {"Kc": 5, "N_1": int(sys.argv[3])}
+        data, code = sc.Table(sys.argv[1], values=values), GROUPED_CODE
+    model = sc.CoresetModel(stan_code=code, engine="stanli")
+    wall, cpu = time.perf_counter(), time.process_time()
+    with patch.object(progress, "time", SimpleNamespace(perf_counter=time.process_time)):
+        fit = model.fit(data, seed=1, show_progress=False)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    # Not getrusage: its maximum is inherited from the process that started this one.
+    peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+    found = {}
+    for name, v in arviz.variables_of(fit.posterior).items():
+        flat = v.reshape(v.shape[0] * v.shape[1], -1)
+        found |= {name: flat.mean(axis=0), name + "_sd": flat.std(axis=0)}
+    np.savez(sys.argv[2], **found)
+    c = fit.certificate
+    print(json.dumps({
+        "size": fit.coreset.size, "wall": wall, "cpu": cpu, "peak": peak, "stages": fit.timings,
+        "efficiency": c.efficiency, "verdict": c.verdict, "reasons": c.reasons, "mcse": c.mcse_mean,
+        "moved": [c.mean_shift, c.sd_change], "rounds": [r.action for r in fit.rounds],
+        "thin": fit.rounds[-1].thin,
+    }))
+"""
+
+
+def fitted(*arguments: object, code: str = FIT):
     """What a fit in a process of its own tells, of so many groups and rows."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FIT), *map(str, arguments)],
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -137,3 +199,75 @@ def test_all_rows_by_gibbs(benchmark, tmp_path):
     assert found["verdict"] == "certified"
     assert np.abs(off / truth.sd).max() < 0.1 + 4 * np.max(np.hypot(noise, truth.mcse) / truth.sd)
     assert np.sqrt(np.mean(apart**2)) < 1.3
+
+
+def test_a_million_rows_on_disk(benchmark, tmp_path):
+    """Effects and slopes are as far from the simulated ones as their standard deviations say."""
+    pd = pytest.importorskip("pandas")
+    groups = int(os.environ.get("STANCORESET_BENCH_ON_DISK", "10000"))
+    data, r = grouped_data(groups, 100 * groups, slopes=SLOPES)
+    columns = {f"Xc.{k + 1}": column for k, column in enumerate(data["Xc"].T)}
+    path, out = tmp_path / "rows.parquet", tmp_path / "found.npz"
+    pd.DataFrame({"Y": data["Y"], "J_1": data["J_1"], **columns}).to_parquet(path)
+    found = benchmark.pedantic(lambda: fitted(path, out, groups, code=WHOLE), rounds=1)
+    print(f"\n{groups:,} groups, {100 * groups:,} rows: {found}")
+    benchmark.extra_info.update(found)
+    moments = np.load(out)
+    off = (moments["r_1_1"] - r) / moments["r_1_1_sd"]
+    slopes = (moments["b"] - SLOPES) / moments["b_sd"]
+    print(f"effects: z has sd {off.std():.3f}; slopes: {slopes.round(2)}")
+    assert found["verdict"] == "certified"
+    assert found["peak"] < 3_000
+    assert 0.95 < off.std() < 1.05
+    assert np.abs(slopes).max() < 4
+
+
+@pytest.mark.parametrize("groups", [1_000, 2_000, 10_000, 50_000])
+def test_selection_alone(benchmark, groups):
+    """Rows of 20 in a group, under the Gaussian of the curvature at the simulated truth."""
+    data, r = grouped_data(groups, 20 * groups, slopes=SLOPES)
+    session = sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli")._session
+    checked = session.program.check(data)
+    session.choose_coordinates(checked)
+    full = session.seen_data(checked)
+    kind = np.array([name.split(".")[0] for name in full.param_names])
+    theta = np.zeros(len(kind))
+    theta[kind == "b"], theta[kind == "Intercept"], theta[kind == "r_1_1"] = SLOPES, -0.5, r
+    prior = sparse.diags_array(np.where(kind == "r_1_1", 0.7**-2, 0.01))
+    precision = Matrix(prior - full.hessian(theta, np.full(len(theta), 0.1)))
+    q = GaussianFit(theta, full.blocks.root(precision), full.blocks)
+    function, along = row_function(full.glm), of_coefficients(full.glm, q)
+    start = time.process_time()
+    found = benchmark.pedantic(
+        lambda: select_locally(list(full.glm_rows()), function, along, q.blocks, goal=0.005),
+        rounds=1,
+    )
+    print(
+        f"\n{groups:,} | {20 * groups:,} | {len(found.rows):,} | "
+        f"{time.process_time() - start:.2f} | {found.alone:.3g} | {found.variance:.3g}"
+    )
+    # Four rows of a group, the most, do not bring 50,000 groups to the goal.
+    assert found.variance <= max(0.005, 3e-7 * groups)
+
+
+def test_insteval(benchmark, tmp_path):
+    """Every mean is within a tenth of a standard deviation of the exact one."""
+    from pairs.tables import table
+
+    t = table("lme4", "InstEval")
+    data = population(t["y"].to_numpy(float), {"service": t["service"].astype(float)})
+    truth = exact({**data, **of_groups(1, t["s"]), **of_groups(2, t["d"])})
+    out = tmp_path / "found.npz"
+    found = benchmark.pedantic(lambda: fitted("insteval", out, code=WHOLE), rounds=1)
+    print(f"\n{found}\nparameter | largest difference of means | rms | ratio of sds")
+    benchmark.extra_info.update(found)
+    moments, worst = np.load(out), 0.0
+    for name, (mean, sd) in truth.items():
+        off, ratio = (moments[name] - mean) / sd, moments[f"{name}_sd"] / sd
+        worst = max(worst, float(np.abs(off).max()))
+        print(
+            f"{name} | {np.abs(off).max():.3f} | {np.sqrt(np.mean(off**2)):.3f} "
+            f"| {ratio.min():.3f}–{ratio.max():.3f}"
+        )
+    assert found["verdict"] == "certified"
+    assert worst < 0.1 + 2 * found["mcse"]

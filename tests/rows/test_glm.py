@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from pairs.cases import HERE
+from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
 
 import stancoreset as sc
@@ -620,6 +622,29 @@ def test_chunks_grow_with_the_coefficients(monkeypatch):
     expected = rows["X"].T @ (rows["y"] - 1 / (1 + np.exp(-eta)))
     np.testing.assert_allclose(gradient[0, 1:], expected, rtol=1e-9)
     np.testing.assert_allclose(value[0], rows["y"] @ eta - np.logaddexp(0, eta).sum(), rtol=1e-11)
+
+
+def test_thirty_thousand_groups_are_recognised():
+    """Second derivatives are sparse: the number of levels is no reason to leave rows to Stan."""
+    made, _ = grouped_data(30_000, 40_000)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
+        session = model._session
+        found = session.glm_of(session.program.check(made))
+    assert found.kernel is not None
+    assert len(found.kernel.coefficients.columns) == 30_003
+
+
+def test_gradients_beyond_the_largest_number_do_not_warn():
+    """The first steps of a climb reach scales whose exponential overflows."""
+    terms = (Term(None, (0,)), Term(None, (1, 2), "g", 3))
+    kernel = GlmKernel("bernoulli_logit", "y", "w", Coefficients(terms))
+    rows = {"g": np.array([1, 2, 1]), "y": np.array([0, 1, 1]), "w": np.ones(3)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, _, _ = kernel.evaluate(
+            "log_density_gradient", rows, np.array([[0.1, 0.2, -0.3, 800.0]])
+        )
+    assert not np.isfinite(value[0])
 
 
 def test_rows_come_first():

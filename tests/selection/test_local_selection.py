@@ -7,6 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from crossed_normal import exact
+from pairs.cases import HERE
+from pairs.design import groups, population
 from problems import GROUPED_CODE, grouped_data
 from scipy.optimize import nnls
 from seeds import reseeded
@@ -14,9 +17,11 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
+from stancoreset.posterior import arviz
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected import Expected, Placed, expected_rows, row_function
-from stancoreset.rows.blocks import Blocks, Matrix
+from stancoreset.rows import blocks as blocks_room
+from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
 from stancoreset.selection.arrows import Arrow
@@ -360,3 +365,35 @@ def test_one_group_is_no_special_case(groups):
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), **SHORT)
     assert fit.coreset.control.arrow is None
+
+
+@pytest.mark.fit
+@pytest.mark.slow
+def test_two_crossed_factors_agree_with_quadrature(tmp_path, monkeypatch):
+    """More than a quarter of the coordinates are shared: the levels of the smaller factor."""
+    monkeypatch.setattr(blocks_room, "_DENSE", MANY)
+    rng = np.random.default_rng(1)
+    n, shares = 12_000, [rng.gamma(1.0, size=size) for size in (240, 110)]
+    one, other = (rng.choice(len(s), n, p=s / s.sum()) for s in shares)
+    x = rng.normal(size=n)
+    y = 3 + 0.2 * x + 0.4 * rng.normal(size=240)[one] + 0.6 * rng.normal(size=110)[other]
+    data = population(y + rng.normal(size=n), {"x": x})
+    data |= {**groups(1, one), **groups(2, other)}
+    code = (HERE / "movielens_crossed.stan").read_text()
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(1), output_dir=tmp_path / "run", **SHORT)
+    assert fit.coreset.size == 100
+    np.testing.assert_array_equal(fit.coreset.weights, 1.0)
+    assert fit.coreset.control.arrow is not None
+    assert fit.certificate.ess > 0.95 * fit.certificate.n_draws
+    assert fit.certificate.mean_shift < 0.07
+    draws = arviz.variables_of(fit.posterior)
+    for name, (mean, sd) in exact(data).items():
+        found = draws[name].reshape(-1, len(mean))
+        # What the certificate allows, and four of the largest Monte-Carlo errors.
+        within = 0.07 + 4 * fit.certificate.mcse_mean
+        assert np.max(np.abs(found.mean(axis=0) - mean) / sd) < within
+        np.testing.assert_allclose(found.std(axis=0), sd, rtol=0.15)
+    again = sc.load_fit(tmp_path / "run").reference.gaussian
+    np.testing.assert_array_equal(again.blocks.group, fit.reference.gaussian.blocks.group)
+    np.testing.assert_array_equal(again.blocks.hubs, fit.reference.gaussian.blocks.hubs)

@@ -21,8 +21,8 @@ from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Names", "Parameters", "group_terms"]
 
-# Largest total number of group columns: second derivatives are a dense matrix of that size.
-_MAX_COLUMNS = 20_000
+# Largest number of levels of a group: beyond, a hundred draws of them fill a gigabyte.
+_MAX_COLUMNS = 1_000_000
 
 
 @dataclass(frozen=True)
