@@ -304,7 +304,8 @@ def test_longer_chains_warm_up_longer_unless_they_agree_and_know_their_metric(
     good = model.reference(DATA, draws=50)
     reference = replace(good, log_q=good.log_q + np.linspace(-2, 2, 50)) if poor else good
     last = Round(0, "first pass", "laplace", 9, 50, 0.0, 0.1, 9.0, 9, 0, "rejected", 1.0, rhat=rhat)
-    attempt = Attempt(reference, None, None, None, None, last)  # type: ignore[arg-type]
+    draws = {"m": np.zeros((4, 100))}
+    attempt = Attempt(reference, None, draws, None, None, last)  # type: ignore[arg-type]
     session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
     rounds = Rounds(Pipeline(session, checked, Plan.of(asked), Stages(False), folder, {}))
     change = Change(LONGER_CHAINS, "laplace", {}, lengthened=2.0)
@@ -330,7 +331,8 @@ def test_smaller_steps_keep_a_known_metric_before_they_look_for_one(model, asked
     rounds = Rounds(Pipeline(session, checked, Plan.of(asked), Stages(False), folder, {}))
     attempts, change = [], Change(SMALLER_STEPS, "laplace", {})
     for warmup, delta in expected:
-        done = Attempt(reference, None, None, None, None, record)  # type: ignore[arg-type]
+        draws = {"m": np.zeros((4, 100))}
+        done = Attempt(reference, None, draws, None, None, record)  # type: ignore[arg-type]
         attempts.append(done)
         nuts = rounds._plan(change, attempts).nuts
         assert nuts.iter_warmup == warmup
