@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from stancoreset.errors import DataError
 from stancoreset.rows.blocks import MANY, AnyMatrix, Matrix, is_sparse
 
 __all__ = ["Coefficients", "Design", "GlmRows", "Term", "require_between"]
+
+# Rows by a slice, by flags, or by their numbers.
+Selected: TypeAlias = slice | NDArray[np.bool_] | NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def require_between(name: str, values: Any, lowest: float, highest: float) -> No
         )
 
 
-def _is_all(rows: slice | NDArray[np.bool_], size: int) -> bool:
+def _is_all(rows: Selected, size: int) -> bool:
     """Whether `rows` cut nothing off, so that nothing need be copied."""
     return isinstance(rows, slice) and rows.indices(size) == (0, size, 1)
 
@@ -199,7 +202,7 @@ class Design:
         assert self.groups is not None
         return self.groups.T
 
-    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Design:
+    def __getitem__(self, rows: Selected) -> Design:
         if _is_all(rows, len(self)):
             return self
         return Design(self.dense[rows], None if self.groups is None else self.groups[rows])
@@ -257,7 +260,7 @@ class GlmRows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> GlmRows:
+    def __getitem__(self, rows: Selected) -> GlmRows:
         if _is_all(rows, len(self)):
             return self
         offset = None if self.offset is None else self.offset[rows]

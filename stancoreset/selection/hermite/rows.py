@@ -99,10 +99,13 @@ class AllRows:
         rng = np.random.default_rng([seed, 37])
         places = np.sort(rng.choice(self.count, size=count, p=self.chances))
         before, chosen = 0, []
-        for series in self:
-            here = places[(places >= before) & (places < before + len(series))]
-            chosen.append(series[here - before])
-            before += len(series)
+        for rows in self.chunks if self.kept is None else self.kept:
+            here = places[(places >= before) & (places < before + len(rows))]
+            some = rows[here - before]
+            if isinstance(some, GlmRows):  # the others need not be expanded
+                some = hermite_series(some, self.function, self.q)
+            chosen.append(some)
+            before += len(rows)
         some = joined(chosen)
         return some, some.weights / self.chances[places]
 

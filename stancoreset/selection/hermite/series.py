@@ -107,14 +107,22 @@ def hermite_series(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Herm
     `ReferenceFitError`.
     """
 
-    def expand(block: GlmRows) -> HermiteSeries:
-        placed = Placed.of(block, function, q)
-        parts, values = _values(block, function, placed)
-        own = placed.own.toarray() if is_sparse(placed.own) else placed.own
-        own /= np.where(placed.across > 0, placed.across, 1.0)[:, None]
-        return HermiteSeries(parts, own, values, block.weights)
+    pieces = blocks(rows)
+    ends = np.cumsum([len(piece) for piece in pieces])
+    # Nothing else is as large; joining parts of it would copy it.
+    directions = np.empty((len(rows), q.chol.shape[1]))
 
-    return joined(in_threads(expand, blocks(rows)))
+    def expand(piece: tuple[GlmRows, int]) -> tuple[tuple[Part, ...], Float]:
+        block, end = piece
+        placed = Placed.of(block, function, q)
+        own = placed.own.toarray() if is_sparse(placed.own) else placed.own
+        across = np.where(placed.across > 0, placed.across, 1.0)
+        np.divide(own, across[:, None], out=directions[end - len(block) : end])
+        return _values(block, function, placed)
+
+    found = in_threads(expand, list(zip(pieces, ends, strict=True)))
+    values = np.concatenate([values for _, values in found], axis=1)
+    return HermiteSeries(found[0][0], directions, values, rows.weights)
 
 
 def grouped_series(
