@@ -62,12 +62,14 @@ from stancoreset.model.plan import (
     HELDOUT_DRAWS,
     HERMITE,
     MERGE_SIZE,
+    NEEDS_GLM,
     PROJECTIONS,
     Method,
     Plan,
     ProjectionName,
     Size,
     nuts_of,
+    reference_name,
 )
 from stancoreset.model.pointwise import (
     generated_quantities,
@@ -533,6 +535,8 @@ class CoresetModel(Closing):
         check_seed(seed)
         check_whole("draws", draws, 2)
         check_reference(method)
+        if reference_name(method) in NEEDS_GLM:
+            self._session.recognise_always()
         full = self._session.full_data(self.read(data))
         return fit_reference(full, method, draws, seed)
 

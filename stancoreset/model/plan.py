@@ -48,6 +48,7 @@ __all__ = [
     "HERMITE",
     "KERNEL",
     "MERGE_SIZE",
+    "NEEDS_GLM",
     "PROJECTIONS",
     "TAYLOR",
     "Candidates",
@@ -79,6 +80,8 @@ TAYLOR = "taylor"
 HERMITE = "hermite"
 #: References that are Gaussians with a known density.
 GAUSSIANS = ("laplace", "gaussian_vi", "double_loop")
+#: Those that only generalised linear models have, which are then looked for in few rows, too.
+NEEDS_GLM = ("double_loop",)
 # Options of a plan that draws of a Gaussian have no use for, and those of NUTS and of the selection
 # that they use.
 _NOT_OF_A_GAUSSIAN = ("size", "inits", "engine_output_dir")

@@ -22,7 +22,7 @@ from stancoreset.errors import (
 from stancoreset.model.certify import Judge
 from stancoreset.model.evidence import evidence_of
 from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
-from stancoreset.model.plan import Plan, reference_name
+from stancoreset.model.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
     FIRST,
@@ -105,6 +105,8 @@ class Rounds:
     def _full_data(self) -> FullData:
         """Bind the full data, and check the user's starting points."""
         pipeline, asked = self.pipeline, self.pipeline.plan
+        if reference_name(asked.reference) in NEEDS_GLM:
+            pipeline.session.recognise_always()
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
         _require_room_for_draws(full.n_params, asked.nuts)

@@ -125,6 +125,7 @@ class Session:
         self.glm = glm
         self.passes = passes
         self.behind: frozenset[str] = frozenset()
+        self._always = False
         self._infinite: tuple[str, frozenset[str]] = ("", frozenset())
         self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
@@ -369,12 +370,21 @@ class Session:
             self._compiled, self.engine, self.program, self.controlled, data, self.threads
         )
 
+    def recognise_always(self) -> None:
+        """From now on, recognise a generalised linear model however few rows there are."""
+        if not self._always:
+            self.close()
+        self._always = True
+
+    def _is_worth_finding(self, n_obs: int, n_params: int) -> bool:
+        return self._always or is_worth_finding(n_obs, n_params)
+
     def glm_of(self, checked: StanData) -> FoundGlm | None:
         """The likelihood as a matrix product, if it is one and is worth finding."""
         if not self.glm:
             return None
         n_obs, n_params = self.program.n_obs(checked), len(self._param_names(checked))
-        if not is_worth_finding(n_obs, n_params):
+        if not self._is_worth_finding(n_obs, n_params):
             return None
         if self._glm is None or not _is_same(self._glm[0], checked):
             data = in_memory(checked)
@@ -561,7 +571,7 @@ class Session:
         """The reason why the rows have no Hermite series; empty if they have one."""
         if full.glm is None and not self.glm:
             return "the model was made with glm=False"
-        if full.glm is None and not is_worth_finding(full.n_obs, full.n_params):
+        if full.glm is None and not self._is_worth_finding(full.n_obs, full.n_params):
             return (
                 f"the data have {full.n_obs:,} rows, and generalised linear models are recognised "
                 f"{GLM_ENOUGH}"

@@ -302,6 +302,17 @@ def test_a_laplace_prior_ends_certified():
     np.testing.assert_allclose(gap / fit.summary()["sd"], 0, atol=0.25)
 
 
+def test_few_rows_are_enough():
+    """Elsewhere linear models are looked for in many rows only."""
+    data = rows(300, 4) | {"alpha_scale": 2.0, "beta_scale": 0.1, "weights": np.ones(300)}
+    with sc.CoresetModel(stan_model_path("sparse_logistic"), engine="stanli") as model:
+        assert model.reference(data, "laplace", draws=50).method == "laplace"
+        found = model.reference(data, "double_loop", draws=50)
+        fit = model.fit(data, reference="double_loop", method="gaussian", seed=1, max_rounds=1)
+    assert found.method == fit.reference.method == "double_loop"
+    np.testing.assert_allclose(fit.reference.gaussian.mean, found.gaussian.mean, atol=1e-3)
+
+
 @pytest.mark.fit
 def test_another_prior_gives_way_with_a_sentence():
     data = rows(12_000, 3) | {"alpha_scale": 2.0, "beta_scale": 1.0, "weights": np.ones(12_000)}
