@@ -29,6 +29,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.library import FILLED, density, suffix
+from stancoreset.stan.weave.outcome_statistics import outcomes
 
 __all__ = [
     "candidates",
@@ -39,6 +40,7 @@ __all__ = [
     "optional",
     "shared_counts",
     "with_count",
+    "without_rows",
 ]
 
 
@@ -97,6 +99,14 @@ def optional(program: n.Program) -> frozenset[str]:
 def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
     """Dependence of every variable of the data block."""
     return {d.name: COUNT if d.name == obs else declared(d, {obs}) for d in program.data}
+
+
+def without_rows(program: n.Program) -> set[str]:
+    """Data that have no size in common with an outcome, and what else of the data is a number."""
+    declared = [d for d in (*program.data, *program.transformed_data) if isinstance(d, n.Decl)]
+    modelled = set().union(*map(outcomes, program.model))
+    counts = set().union(*(names_in(d.size) for d in declared if d.name in modelled))
+    return {d.name for d in declared if not names_in(d.size) & counts} - counts
 
 
 def _follows_itself(name: str, program: n.Program) -> str:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare, names_in
+from stancoreset.stan.syntax import assigned_names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.outcome_statistics import without_rows
+from stancoreset.stan.weave.counts import without_rows
 
-__all__ = ["with_values_hoisted"]
+__all__ = ["never_written", "with_values_hoisted"]
 
 
 def with_values_hoisted(program: n.Program) -> n.Program:
@@ -28,7 +28,7 @@ def with_values_hoisted(program: n.Program) -> n.Program:
     """
     front = {d.name for d in (*program.parameters, *program.transformed_parameters)
              if isinstance(d, n.Decl)}  # fmt: skip
-    free, fixed = without_rows(program), _never_written(program)
+    free, fixed = without_rows(program), never_written(program)
     moved: list[n.Stmt] = []
 
     def moves(s: n.Stmt) -> bool:
@@ -50,11 +50,11 @@ def with_values_hoisted(program: n.Program) -> n.Program:
     return replace(program, model=(*moved, *model)) if moved else program
 
 
-def _never_written(program: n.Program) -> set[str]:
+def never_written(program: n.Program) -> set[str]:
     """Names that one declaration in the model block has, and no assignment."""
     nodes = [x for s in program.model for x in n.walk(s)]
     declared = Counter(x.name for x in nodes if isinstance(x, n.Decl))
-    written = set().union(*(names_in(x.target) for x in nodes if isinstance(x, n.Assign)))
+    written = set().union(*map(assigned_names, program.model))
     return {name for name, times in declared.items() if times == 1} - written
 
 

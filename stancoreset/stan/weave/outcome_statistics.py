@@ -14,7 +14,7 @@ from stancoreset.stan.syntax import assignments, derived, names_in, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import suffix
 
-__all__ = ["outcome_statistics", "outcomes", "without_rows"]
+__all__ = ["outcome_statistics", "outcomes"]
 
 
 def outcome_statistics(
@@ -60,14 +60,6 @@ def outcomes(node: n.Node) -> set[str]:
         elif isinstance(x, n.Call) and suffix(x.name)[1] and x.args:
             found |= names_in(x.args[0])
     return found
-
-
-def without_rows(program: n.Program) -> set[str]:
-    """Data that have no size in common with an outcome, and what else of the data is a number."""
-    declared = [d for d in (*program.data, *program.transformed_data) if isinstance(d, n.Decl)]
-    modelled = set().union(*map(outcomes, program.model))
-    counts = set().union(*(names_in(d.size) for d in declared if d.name in modelled))
-    return {d.name for d in declared if not names_in(d.size) & counts} - counts
 
 
 def _inputs(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:

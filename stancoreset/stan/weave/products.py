@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare, names_in
+from stancoreset.stan.syntax import assigned_names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.outcome_statistics import without_rows
+from stancoreset.stan.weave.counts import without_rows
+from stancoreset.stan.weave.hoisted import never_written
 
 __all__ = ["with_products_by_row"]
 
@@ -56,12 +57,11 @@ def _dense(program: n.Program) -> n.Program:
 
 def _picked_before(program: n.Program) -> n.Program:
     given = {d.name: d.type for d in program.data}
-    free = without_rows(program)
+    free, fixed = without_rows(program), never_written(program)
+    changing = set().union(*map(assigned_names, program.model))
     nodes = [x for s in program.model for x in n.walk(s)]
-    declared = Counter(x.name for x in nodes if isinstance(x, n.Decl))
     uses = Counter(x.name for x in nodes if isinstance(x, n.Var))
     picks = Counter(_picked(x, given) for x in nodes)
-    written = set().union(*(names_in(x.target) for x in nodes if isinstance(x, n.Assign)))
     products = {
         d.name: value
         for d in nodes
@@ -71,9 +71,9 @@ def _picked_before(program: n.Program) -> n.Program:
         and isinstance(value.left, n.Var)
         and given.get(value.left.name) == n.Type("matrix")
         and value.left.name in free
-        and declared[d.name] == 1
+        and d.name in fixed
         and 0 < picks[d.name] == uses[d.name]
-        and not written & {d.name, *names_in(value)}
+        and not changing & names_in(value)
     }
 
     def change(node: n.Node) -> n.Node | None:
