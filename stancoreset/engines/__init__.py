@@ -1,7 +1,7 @@
 """Engines that run Stan: CmdStan and stanli behind one protocol.
 
 May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, `NUTS`,
-its metric from draws, and the optimiser that finds a mode.
+its metric and its coordinates from draws, and the optimiser that finds a mode.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from stancoreset.engines.base import (
 from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
+from stancoreset.engines.coordinates import Coordinates, coordinates_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
 from stancoreset.engines.metric import DENSE_PARAMETERS, inverse_metric, show_covariance
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
@@ -40,6 +41,7 @@ __all__ = [
     "Compiled",
     "CompiledForBoth",
     "CompiledWithControl",
+    "Coordinates",
     "Density",
     "Engine",
     "EngineName",
@@ -54,6 +56,7 @@ __all__ = [
     "check_inits",
     "climb",
     "controlled_for",
+    "coordinates_for",
     "embedded",
     "fresh_seed",
     "include_paths",

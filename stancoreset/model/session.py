@@ -20,6 +20,7 @@ from stancoreset.engines import (
     BoundModel,
     Compiled,
     CompiledWithControl,
+    Coordinates,
     Engine,
     Float,
     RowModel,
@@ -28,6 +29,7 @@ from stancoreset.engines import (
     chain_bars,
     climb,
     controlled_for,
+    coordinates_for,
     embedded,
     initial_points,
     inverse_metric,
@@ -71,9 +73,12 @@ from stancoreset.selection import (
 )
 from stancoreset.stan import (
     NOT_ONE_TO_ONE,
+    Centring,
     Controlled,
     Labels,
     NamedData,
+    StanProgram,
+    centring,
     labels_of,
     may_be_infinite,
     names_of,
@@ -268,7 +273,7 @@ class Session:
         if behind != self.behind:
             self.close()
             self.behind = behind
-            for name in ("controlled", "likelihood", "_compiled"):
+            for name in ("controlled", "likelihood", "_compiled", "_centring"):
                 vars(self).pop(name, None)
 
     @property
@@ -600,14 +605,37 @@ class Session:
         """
         data = {**self.no_rows(checked), **self.control_data(control)}
         inits = inits[: nuts.chains]
-        with self.density().bind(data) as bound:
-            if near is None:
-                start = _top(bound, inits) if self.engine.in_process else (inits, None)
-                rough = _rough_draws(bound, nuts, seed, *start)
-                inits, near = rough[:, -1], np.concatenate(list(rough))
-            inv_metric = _metric(bound, near)
+        bound = self.density().bind(data)
+        if near is None:
+            start = _top(bound, inits) if self.engine.in_process else (inits, None)
+            rough = _rough_draws(bound, nuts, seed, *start)
+            inits, near = rough[:, -1], np.concatenate(list(rough))
+        with self._coordinates(bound, data, near) as moving:
+            inv_metric = _metric(moving.bound, moving.of(near))
             options = vars(nuts.completed(inv_metric))
-            return bound.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
+            return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
+
+    def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
+        """The coordinates in which NUTS moves a density bound to `data`."""
+        return coordinates_for(bound, near, self._centring, lambda which: self._moved(data, which))
+
+    @cached_property
+    def _centring(self) -> Centring | None:
+        """The program with scaled effects that may be centred, on an engine in this process.
+
+        Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
+        """
+        kinds = {declared.constraint.kind for declared in self.program.program.parameters}
+        if not self.engine.in_process or kinds & set(NOT_ONE_TO_ONE):
+            return None
+        return centring(StanProgram.from_code(self.controlled.code).tree)
+
+    def _moved(self, data: StanData, which: tuple[bool, ...]) -> BoundModel:
+        """The density in which some effects are centred."""
+        assert self._centring is not None
+        compiled = self.engine.compile(self._centring.code, name=self.program.program.name)
+        moved = CompiledWithControl(compiled, self.controlled)
+        return moved.bind({**data, **self._centring.data(which)})
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
@@ -641,19 +669,21 @@ class Session:
     ) -> SampleResult:
         """Run NUTS on the coreset, or on all rows; draws `near` the posterior give its metric."""
         folder = None if output_dir is None else str(check_path("output_dir", output_dir))
-        with self.bind(checked, coreset) as bound:
+        own = self.bind(checked, coreset)
+        with self._coordinates(own, self.rows(checked, coreset), near) as moving:
             inv_metric = None
             if near is not None:
                 # Draws that have mixed reach the ends of funnels sooner by their covariance: on
                 # four real tables 29 to 434 effective draws a second of the slowest parameter,
                 # by scores 4 to 468.
+                near = moving.of(near)
                 enough = show_covariance(near)
-                inv_metric = inverse_metric(near) if enough else _metric(bound, near)
+                inv_metric = inverse_metric(near) if enough else _metric(moving.bound, near)
             nuts = nuts.completed(inv_metric)
             with chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration:
-                return bound.sample(
+                return moving.sample(
                     seed=seed,
-                    inits=self.initial_points(bound, inits, nuts.chains, seed),
+                    inits=self.initial_points(own, inits, nuts.chains, seed),
                     output_dir=folder,
                     on_iteration=on_iteration,
                     inv_metric=inv_metric,

@@ -6,6 +6,7 @@ the control variate's term; syntax, data, transforms and weaving are rooms withi
 
 from __future__ import annotations
 
+from stancoreset.stan.centring import Centring, centring
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
 from stancoreset.stan.labels import Labels, NamedData, Names, labels_of, names_of
@@ -28,6 +29,7 @@ __all__ = [
     "LOG_LIK",
     "NOT_ONE_TO_ONE",
     "WEIGHTS",
+    "Centring",
     "Controlled",
     "Labels",
     "Likelihood",
@@ -36,6 +38,7 @@ __all__ = [
     "StanProgram",
     "WeightedProgram",
     "add_control",
+    "centring",
     "has_size",
     "labels_of",
     "likelihood_of",

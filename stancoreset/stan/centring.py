@@ -1,0 +1,277 @@
+"""Effects of groups as NUTS may move them: centred, where the program scales raw ones.
+
+Effects are often written as r = s z with z ~ normal(0, 1). Where the rows know r well, s and z meet
+on a narrow curved ridge z = r / s, along which NUTS goes in hundreds of steps. In c = s z it does
+not exist. `centring` makes c a parameter in place of z, if the data ask for it:
+
+    parameters { vector[K] c; real<lower=0> s; }
+    transformed parameters { vector[K] z = c; if (centred[1]) z = c / s; … }
+    model { … if (centred[1]) target += -K * log(s); }
+
+The program itself computes from z what it always did, so this is a change of variables and no
+other model, whatever its prior of z; what it gains is for draws to say. Factors are scales, vectors
+of scales, and Cholesky factors of covariances, with which brms writes correlated effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.stan.syntax import Names, bare, printer
+from stancoreset.stan.syntax import nodes as n
+
+__all__ = ["Centring", "Effects", "centring"]
+
+Float = NDArray[np.float64]
+
+# Types of effects that a factor of a type may scale, so that a quotient undoes the product.
+_SCALED_BY = {
+    "real": ("vector", "row_vector", "matrix"),
+    "vector": ("vector",),
+    "matrix": ("vector", "matrix"),
+}
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Raw effects and their factor.
+
+    Attributes
+    ----------
+    name : str
+        The parameter z.
+    part : tuple of int
+        Which element of an array, from 1; empty for the whole parameter.
+    factor : Expr
+        s: a positive number or vector, or a lower triangular matrix.
+    base : str
+        Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
+    """
+
+    name: str
+    part: tuple[int, ...]
+    factor: n.Expr
+    base: str
+
+    def moved(self, values: Mapping[str, Float]) -> tuple[Float, Float]:
+        """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
+        raw, factor = _at(values[self.name], self.part), _value(self.factor, values)
+        if factor.ndim == 3:
+            matrix = raw if raw.ndim == 3 else raw[..., None]
+            diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
+            jacobian = matrix.shape[2] * np.log(diagonal).sum(axis=1)
+            return (factor @ matrix).reshape(raw.shape), jacobian
+        each = factor.reshape(*factor.shape, *(1,) * (raw.ndim - factor.ndim))
+        full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
+        return raw * each, np.log(full).sum(axis=1)
+
+    def statements(self, raw: str, asked: n.Expr) -> tuple[n.Stmt, n.Stmt]:
+        """What computes z from c, a variable `raw`, and what adds the log Jacobian."""
+        z, c = (_indexed(name, self.part) for name in (self.name, raw))
+        factor, kind = self.factor, self.factor.type.base
+        if kind == "matrix":
+            value: n.Expr = n.Call("mdivide_left_tri_low", (factor, c))
+            logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
+            count: n.Expr = n.Call("cols", (c,)) if self.base == "matrix" else n.IntLit("1")
+        elif kind == "vector":
+            value, count = n.Binary(c, "./", factor), n.IntLit("1")
+            logs = n.Call("sum", (n.Call("log", (factor,)),))
+        else:
+            value, count = n.Binary(c, "/", factor), n.Call("num_elements", (c,))
+            logs = n.Call("log", (factor,))
+        less = n.TargetAdd(n.Binary(n.Unary("-", count), "*", logs))
+        blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
+        back, jacobian = (n.If(asked, block) for block in blocks)
+        return back, jacobian
+
+
+@dataclass(frozen=True)
+class Centring:
+    """A program that moves scaled effects, if its data ask for it.
+
+    Attributes
+    ----------
+    code : str
+    effects : tuple of Effects
+        Those that can be moved.
+    asked : str
+        Name of the data that say which are.
+    raw : mapping of str to str
+        The parameter that stands for each one whose effects can be moved.
+    """
+
+    code: str = field(repr=False)
+    effects: tuple[Effects, ...]
+    asked: str
+    raw: Mapping[str, str]
+
+    def data(self, which: Sequence[bool]) -> dict[str, Any]:
+        """Data that move some of `effects`."""
+        return {self.asked: np.array(which, dtype=np.int64)}
+
+    def moved(
+        self, values: Mapping[str, Float], which: Sequence[bool]
+    ) -> tuple[dict[str, Float], Float]:
+        """Parameters (S, *shape) by name, with c in place of z, and the log Jacobian (S,)."""
+        found = dict(values)
+        total = np.zeros(len(next(iter(values.values()))))
+        for effects, wanted in zip(self.effects, which, strict=True):
+            if wanted:
+                at = (slice(None), *(i - 1 for i in effects.part))
+                if found[effects.name] is values[effects.name]:
+                    found[effects.name] = np.array(values[effects.name])
+                found[effects.name][at], jacobian = effects.moved(values)
+                total += jacobian
+        return found, total
+
+
+def centring(program: n.Program) -> Centring | None:
+    """The program that can move its scaled effects; None if it has none.
+
+    >>> from stancoreset.stan.syntax import parse
+    >>> code = '''
+    ... parameters { array[1] vector[3] z_1; vector<lower=0>[1] sd_1; }
+    ... transformed parameters { vector[3] r = sd_1[1] * z_1[1]; }
+    ... model { z_1[1] ~ std_normal(); }'''
+    >>> [(e.name, e.part) for e in centring(parse(code)).effects]
+    [('z_1', (1,))]
+    """
+    effects = tuple(_effects(program))
+    if not effects:
+        return None
+    names = Names(program)
+    asked = names.fresh("centred")
+    moved = {d.name: d for d in program.parameters if d.name in {e.name for e in effects}}
+    raw = {name: names.fresh(f"{name}_centred") for name in moved}
+    declared = [
+        replace(d, constraint=n.Constraint(), value=n.Var(raw[name])) for name, d in moved.items()
+    ]
+    flag = (n.Index(n.Var(asked), (n.Single(n.IntLit(str(i + 1))),)) for i in range(len(effects)))
+    pairs = [e.statements(raw[e.name], wanted) for e, wanted in zip(effects, flag, strict=True)]
+    bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
+    size = n.SizedType("int", (n.IntLit(str(len(effects))),))
+    changed = replace(
+        program,
+        data=(*program.data, n.Decl(asked, size, bounds)),
+        parameters=tuple(replace(d, name=raw.get(d.name, d.name)) for d in program.parameters),
+        transformed_parameters=(
+            *declared,
+            *(back for back, _ in pairs),
+            *program.transformed_parameters,
+        ),
+        model=(*program.model, *(jacobian for _, jacobian in pairs)),
+    )
+    return Centring(printer.program(changed), effects, asked, raw)
+
+
+def _effects(program: n.Program) -> Iterator[Effects]:
+    """Products of a factor and a parameter that may take any value, one for each parameter's part.
+
+    A factor is made of parameters alone: transformed parameters compute z before all else.
+    """
+    parameters = {d.name: d for d in program.parameters}
+    found: set[tuple[str, tuple[int, ...]]] = set()
+    for product in _products(program):
+        for scaled, factor in ((product.right, product.left), (product.left, product.right)):
+            effects = _scaled(bare(scaled), bare(factor), parameters)
+            if effects is None or (scaled is product.left and _base(factor) == "matrix"):
+                continue
+            parts = {effects.part, ()} if effects.part else {p for _, p in found} | {()}
+            if not any((effects.name, part) in found for part in parts):
+                found.add((effects.name, effects.part))
+                yield effects
+
+
+def _products(program: n.Program) -> Iterator[n.Binary]:
+    """All products of parameters, also those in functions that return one expression."""
+    functions = {f.name: f for f in program.functions if f.body is not None}
+    for s in (*program.transformed_parameters, *program.model):
+        for node in n.walk(s):
+            here: Iterable[n.Node] = (node,)
+            if isinstance(node, n.Call) and node.name in functions:
+                here = _returned(functions[node.name], node.args)
+            yield from (x for x in here if isinstance(x, n.Binary) and x.op in ("*", ".*"))
+
+
+def _returned(function: n.FunDef, args: tuple[n.Expr, ...]) -> Iterator[n.Node]:
+    """Nodes of what a function returns at once, with the arguments of a call."""
+    body = function.body.body if isinstance(function.body, n.Block) else ()
+    if len(body) == 1 and isinstance(body[0], n.Return) and body[0].value is not None:
+        given = dict(zip((p.name for p in function.parameters), args, strict=True))
+        value = n.transform(
+            body[0].value, lambda x: given.get(x.name) if isinstance(x, n.Var) else None
+        )
+        yield from n.walk(value)
+
+
+def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> Effects | None:
+    """A product's raw effects and factor, if they are such."""
+    indices: tuple[n.Indexing, ...] = ()
+    if isinstance(scaled, n.Index):
+        scaled, indices = scaled.base, scaled.indices
+    decl = parameters.get(scaled.name) if isinstance(scaled, n.Var) else None
+    if decl is None or decl.constraint.kind != "none" or not _is_factor(factor, parameters):
+        return None
+    depth, kind = len(decl.size.array), _base(factor)
+    literal = (i.index for i in indices if isinstance(i, n.Single))
+    part = tuple(int(i.text) for i in literal if isinstance(i, n.IntLit))
+    # An index of rows or groups, z[g[n]], picks from effects that have one scale.
+    whole = not depth and not part and len(indices) <= (kind == "real")
+    fits = decl.size.base in _SCALED_BY[kind] and (whole or len(part) == len(indices) == depth)
+    return Effects(decl.name, part, factor, decl.size.base) if fits else None
+
+
+def _is_factor(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:
+    """Whether an expression is a positive parameter, or a Cholesky factor of parameters."""
+    match e:
+        case n.Var(name=name) if name in parameters:
+            decl = parameters[name]
+            if decl.constraint.kind == "cholesky_factor_cov":
+                return not decl.size.array and len(set(decl.size.sizes)) == 1
+            return _is_positive(decl) and decl.type.rank == (decl.size.base == "vector")
+        case n.Index(base=n.Var(name=name), indices=(n.Single(index=n.IntLit()),)):
+            return name in parameters and _is_positive(parameters[name]) and _base(e) == "real"
+        case n.Call(name="diag_pre_multiply", args=(scales, n.Var(name=name))):
+            corr = name in parameters and parameters[name].constraint.kind
+            one = corr == "cholesky_factor_corr" and not parameters[name].size.array
+            return one and _is_factor(bare(scales), parameters)
+    return False
+
+
+def _is_positive(decl: n.Decl) -> bool:
+    """Whether a parameter is bounded by zero from below, and by nothing else."""
+    constraint, lower = decl.constraint, decl.constraint.lower
+    zero = isinstance(lower, n.IntLit | n.RealLit) and float(lower.text) == 0
+    return constraint.kind == "bounds" and zero and constraint.upper is None
+
+
+def _base(e: n.Expr) -> str:
+    """An expression's type, if it is no array."""
+    return "array" if e.type.array else e.type.base
+
+
+def _indexed(name: str, part: tuple[int, ...]) -> n.Expr:
+    indices = tuple(n.Single(n.IntLit(str(i))) for i in part)
+    return n.Index(n.Var(name), indices) if part else n.Var(name)
+
+
+def _at(value: Float, part: tuple[int, ...]) -> Float:
+    return value[(slice(None), *(i - 1 for i in part))]
+
+
+def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
+    """A factor at values (S, *shape) by name."""
+    match e:
+        case n.Var(name=name):
+            return values[name]
+        case n.Index(base=n.Var(name=name), indices=indices):
+            part = tuple(int(i.index.text) for i in indices)  # type: ignore[union-attr]
+            return _at(values[name], part)
+        case n.Call(args=(scales, corr)):
+            return _value(bare(scales), values)[..., None] * _value(corr, values)
+    raise AssertionError(f"no factor: {printer.expression(e)}")

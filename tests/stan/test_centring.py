@@ -1,0 +1,94 @@
+"""Programs that move scaled effects: each is the program itself, in other coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.stan import StanProgram, centring
+
+CORRELATED = """
+functions {
+  matrix scale_r_cor(matrix z, vector SD, matrix L) {
+    // r is stored in another dimension order than z
+    return transpose(diag_pre_multiply(SD, L) * z);
+  }
+}
+data { }
+parameters { vector<lower=0>[2] sd; matrix[2, 3] z; cholesky_factor_corr[2] L; real b; }
+transformed parameters { matrix[3, 2] r = scale_r_cor(z, sd, L); }
+model { sd ~ normal(0, 1); to_vector(z) ~ std_normal(); b ~ normal(sum(r), 1); }
+"""
+#: Programs, and the effects that each can move, with their factors.
+PROGRAMS = {
+    "a scale": (
+        "parameters { vector[3] z; real<lower=0> s; } transformed parameters { vector[3] r = z * s; }"
+        " model { z ~ std_normal(); s ~ normal(0, 1); sum(r) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
+    "parts of arrays, as brms writes them": (
+        "parameters { array[2] vector[3] z; vector<lower=0>[2] sd; }"
+        " transformed parameters { vector[3] r1 = (sd[1] * (z[1])); vector[3] r2 = sd[2] * z[2]; }"
+        " model { for (m in 1:2) z[m] ~ student_t(4, 0, 1); sd ~ normal(0, 1);"
+        " sum(r1 + r2) ~ normal(1, 0.1); }",
+        [("z", (1,)), ("z", (2,))],
+    ),
+    "picked by rows": (
+        "data { int N; array[N] int g; }"
+        " parameters { vector[3] z; real<lower=0> s; row_vector[3] u; real<lower=0> t; }"
+        " model { z ~ std_normal(); s ~ normal(0, 1); u ~ std_normal(); t ~ gamma(3, 3);"
+        " for (n in 1:N) target += -square(z[g[n]] * s - 1) - square(u[g[n]] * t); }",
+        [("z", ()), ("u", ())],
+    ),
+    "scales, element by element": (
+        "parameters { vector[3] z; vector<lower=0>[3] s; }"
+        " model { z ~ std_normal(); s ~ normal(0, 1); sum(s .* z) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
+    "correlated effects": (CORRELATED, [("z", ())]),
+    "a Cholesky factor": (
+        "parameters { vector[2] z; cholesky_factor_cov[2] L; }"
+        " model { z ~ std_normal(); to_vector(L) ~ normal(1, 1); sum(L * z) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
+}
+ENGINE = StanliEngine()
+DATA = {"picked by rows": {"N": 4, "g": np.array([1, 2, 3, 1])}}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_density_is_that_of_the_program(name):
+    """log p(c) = log p(z) − log |dc/dz|, by the engine; 1.0 and 0 are the same coordinates."""
+    code, expected = PROGRAMS[name]
+    moving = centring(StanProgram.from_code(code).tree)
+    assert [(e.name, e.part) for e in moving.effects] == expected
+    data, points = DATA.get(name, {}), np.random.default_rng(1).normal(0, 0.7, (5, 20))
+    none = [False] * len(expected)
+    for number in range(-1, len(expected)):
+        which = [i == number for i in range(len(expected))]
+        with (
+            ENGINE.compile(code).bind(data) as own,
+            ENGINE.compile(moving.code).bind({**data, **moving.data(which)}) as moved,
+        ):
+            theta = points[:, : own.n_params]
+            values, jacobian = moving.moved(own.constrain(theta), which)
+            there = own.unconstrain(values)
+            assert np.allclose(there, theta) == (which == none)
+            left = moved.log_density(there) + jacobian - own.log_density(theta)
+            assert np.ptp(left) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "parameters { vector[3] z; real s; } model { z ~ std_normal(); s ~ normal(sum(s * z), 1); }",
+        "parameters { vector<lower=0>[3] z; real<lower=0> s; } model { target += -sum(s * z); }",
+        "parameters { vector[3] z; real<lower=0, upper=1> s; } model { target += -sum(s * z); }",
+        "parameters { vector[3] z; real<lower=1> s; } model { target += -sum(s * z); }",
+        "data { real s; } parameters { vector[3] z; } model { target += -sum(square(s * z)); }",
+    ],
+)
+def test_nothing_is_moved_by_other_factors(code):
+    """A factor that may be negative or zero, or is no parameter, has no logarithm to move by."""
+    assert centring(StanProgram.from_code(code).tree) is None
