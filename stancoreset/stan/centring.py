@@ -60,7 +60,7 @@ class Effects:
 
     def moved(self, values: Mapping[str, Float]) -> tuple[Float, Float]:
         """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
-        raw, factor = _at(values[self.name], self.part), _value(self.factor, values)
+        raw, factor = values[self.name][_place(self.part)], _value(self.factor, values)
         if factor.ndim == 3:
             matrix = raw if raw.ndim == 3 else raw[..., None]
             diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
@@ -122,7 +122,7 @@ class Centring:
         total = np.zeros(len(next(iter(values.values()))))
         for effects, wanted in zip(self.effects, which, strict=True):
             if wanted:
-                at = (slice(None), *(i - 1 for i in effects.part))
+                at = _place(effects.part)
                 if found[effects.name] is values[effects.name]:
                     found[effects.name] = np.array(values[effects.name])
                 found[effects.name][at], jacobian = effects.moved(values)
@@ -213,8 +213,9 @@ def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) ->
     """A product's raw effects and factor, if they are such."""
     indices: tuple[n.Indexing, ...] = ()
     if isinstance(scaled, n.Index):
-        scaled, indices = scaled.base, scaled.indices
-    decl = parameters.get(scaled.name) if isinstance(scaled, n.Var) else None
+        indices, scaled = scaled.indices, scaled.base
+    name = scaled.name if isinstance(scaled, n.Var) else ""
+    decl = parameters.get(name)
     if decl is None or decl.constraint.kind != "none" or not _is_factor(factor, parameters):
         return None
     depth, kind = len(decl.size.array), _base(factor)
@@ -260,8 +261,9 @@ def _indexed(name: str, part: tuple[int, ...]) -> n.Expr:
     return n.Index(n.Var(name), indices) if part else n.Var(name)
 
 
-def _at(value: Float, part: tuple[int, ...]) -> Float:
-    return value[(slice(None), *(i - 1 for i in part))]
+def _place(part: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where a part stands in values (S, *shape)."""
+    return (slice(None), *(i - 1 for i in part))
 
 
 def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
@@ -271,7 +273,7 @@ def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
             return values[name]
         case n.Index(base=n.Var(name=name), indices=indices):
             part = tuple(int(i.index.text) for i in indices)  # type: ignore[union-attr]
-            return _at(values[name], part)
+            return values[name][_place(part)]
         case n.Call(args=(scales, corr)):
             return _value(bare(scales), values)[..., None] * _value(corr, values)
     raise AssertionError(f"no factor: {printer.expression(e)}")

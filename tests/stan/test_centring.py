@@ -23,7 +23,8 @@ model { sd ~ normal(0, 1); to_vector(z) ~ std_normal(); b ~ normal(sum(r), 1); }
 #: Programs, and the effects that each can move, with their factors.
 PROGRAMS = {
     "a scale": (
-        "parameters { vector[3] z; real<lower=0> s; } transformed parameters { vector[3] r = z * s; }"
+        "parameters { vector[3] z; real<lower=0> s; }"
+        " transformed parameters { vector[3] r = z * s; }"
         " model { z ~ std_normal(); s ~ normal(0, 1); sum(r) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
@@ -82,7 +83,7 @@ def test_the_density_is_that_of_the_program(name):
 @pytest.mark.parametrize(
     "code",
     [
-        "parameters { vector[3] z; real s; } model { z ~ std_normal(); s ~ normal(sum(s * z), 1); }",
+        "parameters { vector[3] z; real s; } model { target += -square(s) - sum(square(s * z)); }",
         "parameters { vector<lower=0>[3] z; real<lower=0> s; } model { target += -sum(s * z); }",
         "parameters { vector[3] z; real<lower=0, upper=1> s; } model { target += -sum(s * z); }",
         "parameters { vector[3] z; real<lower=1> s; } model { target += -sum(s * z); }",
