@@ -219,7 +219,7 @@ class Rounds:
         if self.pipeline.plan.nuts.iter_warmup is not None or not attempts:
             return False
         apart = any(a.round.rhat > RHAT_MIXED for a in attempts)
-        return not apart and self.pipeline.near(attempts[-1].reference) is not None
+        return not apart and self.pipeline.near(attempts[-1].reference, attempts[-1]) is not None
 
     def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
         """Whether chains can take much smaller steps with the metric that they know.
@@ -243,7 +243,7 @@ class Rounds:
         asked = self.pipeline.plan.nuts
         if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
             return False
-        near = self.pipeline.near(attempt.reference)
+        near = self.pipeline.near(attempt.reference, attempt)
         return near is not None and show_covariance(near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:

@@ -617,7 +617,7 @@ class Session:
 
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
-        return coordinates_for(bound, near, self._centring, lambda which: self._moved(data, which))
+        return coordinates_for(bound, near, self._centring, lambda some: self._moved(data, some))
 
     @cached_property
     def _centring(self) -> Centring | None:
@@ -630,12 +630,12 @@ class Session:
             return None
         return centring(StanProgram.from_code(self.controlled.code).tree)
 
-    def _moved(self, data: StanData, which: tuple[bool, ...]) -> BoundModel:
+    def _moved(self, data: StanData, exponents: tuple[float, ...]) -> BoundModel:
         """The density in which some effects are centred."""
         assert self._centring is not None
         compiled = self.engine.compile(self._centring.code, name=self.program.program.name)
         moved = CompiledWithControl(compiled, self.controlled)
-        return moved.bind({**data, **self._centring.data(which)})
+        return moved.bind({**data, **self._centring.data(exponents)})
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion

@@ -51,7 +51,7 @@ from stancoreset.model.sizes import (
     sizes_to_try,
 )
 from stancoreset.model.view import View, view_of
-from stancoreset.posterior import Certificate
+from stancoreset.posterior import RHAT_MIXED, Certificate
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
@@ -173,7 +173,10 @@ class Pipeline:
             self._keep("coreset", coreset)
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            result = self.draw(reference) if coreset is None else self.sample(reference, coreset)
+            if coreset is None:
+                result = self.draw(reference)
+            else:
+                result = self.sample(reference, coreset, like)
             native = result.native
             posterior = self.session.container(result, coreset, self.provenance, self.labels)
             self._keep("posterior", posterior)
@@ -536,9 +539,11 @@ class Pipeline:
                 **plan.options,
             )
 
-    def sample(self, reference: Reference, coreset: Coreset) -> SampleResult:
-        """Run NUTS on the coreset."""
-        plan, near = self.plan, self.near(reference)
+    def sample(
+        self, reference: Reference, coreset: Coreset, like: Attempt | None = None
+    ) -> SampleResult:
+        """Run NUTS on the coreset, of which an attempt `like` this one has draws."""
+        plan, near = self.plan, self.near(reference, like)
         nuts = plan.nuts
         if reference.diverged and near is not None and show_covariance(near):
             nuts = careful(nuts)
@@ -582,8 +587,14 @@ class Pipeline:
             return min(full.n_obs, _FEW_CANDIDATES)
         return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
-    def near(self, reference: Reference) -> Float | None:
-        """Draws near the posterior, from which NUTS takes its metric; None if none are known."""
+    def near(self, reference: Reference, like: Attempt | None = None) -> Float | None:
+        """Draws near the posterior, from which NUTS takes its metric; None if none are known.
+
+        Those of the same coreset are nearest, if their chains agree.
+        """
+        few = reference.draws.shape[1] <= DENSE_PARAMETERS
+        if like is not None and few and like.round.rhat <= RHAT_MIXED:
+            return self.session.points(self.checked, like.posterior)
         if reference.spare is not None:
             there = reference.method in _NEAR_BY
             return np.concatenate([reference.draws, reference.spare]) if there else None

@@ -2,15 +2,17 @@
 
 Effects are often written as r = s z with z ~ normal(0, 1). Where the rows know r well, s and z meet
 on a narrow curved ridge z = r / s, along which NUTS goes in hundreds of steps. In c = s z it does
-not exist. `centring` makes c a parameter in place of z, if the data ask for it:
+not exist; where the rows know little of r, s and c meet in a funnel, and something between the two
+may be best. `centring` makes c = s^λ z a parameter in place of z, with exponents λ as data:
 
     parameters { vector[K] c; real<lower=0> s; }
-    transformed parameters { vector[K] z = c; if (centred[1]) z = c / s; … }
-    model { … if (centred[1]) target += -K * log(s); }
+    transformed parameters { vector[K] z = c; if (centred[1] > 0) z = c / s^centred[1]; … }
+    model { … if (centred[1] > 0) target += -centred[1] * K * log(s); }
 
 The program itself computes from z what it always did, so this is a change of variables and no
 other model, whatever its prior of z; what it gains is for draws to say. Factors are scales, vectors
-of scales, and Cholesky factors of covariances, with which brms writes correlated effects.
+of scales, and Cholesky factors of covariances, with which brms writes correlated effects: these
+have no powers, and λ is 0 or 1.
 """
 
 from __future__ import annotations
@@ -58,7 +60,12 @@ class Effects:
     factor: n.Expr
     base: str
 
-    def moved(self, values: Mapping[str, Float]) -> tuple[Float, Float]:
+    @property
+    def exponents(self) -> tuple[float, ...]:
+        """What λ may be."""
+        return (0.0, 1.0) if _base(self.factor) == "matrix" else (0.0, 0.5, 1.0)
+
+    def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
         """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
         raw, factor = values[self.name][_place(self.part)], _value(self.factor, values)
         if factor.ndim == 3:
@@ -66,11 +73,11 @@ class Effects:
             diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
             jacobian = matrix.shape[2] * np.log(diagonal).sum(axis=1)
             return (factor @ matrix).reshape(raw.shape), jacobian
-        each = factor.reshape(*factor.shape, *(1,) * (raw.ndim - factor.ndim))
+        each = factor.reshape(*factor.shape, *(1,) * (raw.ndim - factor.ndim)) ** exponent
         full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
         return raw * each, np.log(full).sum(axis=1)
 
-    def statements(self, raw: str, asked: n.Expr) -> tuple[n.Stmt, n.Stmt]:
+    def statements(self, raw: str, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
         """What computes z from c, a variable `raw`, and what adds the log Jacobian."""
         z, c = (_indexed(name, self.part) for name in (self.name, raw))
         factor, kind = self.factor, self.factor.type.base
@@ -79,20 +86,22 @@ class Effects:
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
             count: n.Expr = n.Call("cols", (c,)) if self.base == "matrix" else n.IntLit("1")
         elif kind == "vector":
-            value, count = n.Binary(c, "./", factor), n.IntLit("1")
+            value, count = n.Binary(c, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         else:
-            value, count = n.Binary(c, "/", factor), n.Call("num_elements", (c,))
+            value = n.Binary(c, "/", n.Call("pow", (factor, exponent)))
+            count = n.Call("num_elements", (c,))
             logs = n.Call("log", (factor,))
-        less = n.TargetAdd(n.Binary(n.Unary("-", count), "*", logs))
+        less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
         blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
+        asked = n.Binary(exponent, ">", n.IntLit("0"))
         back, jacobian = (n.If(asked, block) for block in blocks)
         return back, jacobian
 
 
 @dataclass(frozen=True)
 class Centring:
-    """A program that moves scaled effects, if its data ask for it.
+    """A program that moves scaled effects, by exponents in its data.
 
     Attributes
     ----------
@@ -100,7 +109,7 @@ class Centring:
     effects : tuple of Effects
         Those that can be moved.
     asked : str
-        Name of the data that say which are.
+        Name of the exponents in the data.
     raw : mapping of str to str
         The parameter that stands for each one whose effects can be moved.
     """
@@ -110,22 +119,22 @@ class Centring:
     asked: str
     raw: Mapping[str, str]
 
-    def data(self, which: Sequence[bool]) -> dict[str, Any]:
-        """Data that move some of `effects`."""
-        return {self.asked: np.array(which, dtype=np.int64)}
+    def data(self, exponents: Sequence[float]) -> dict[str, Any]:
+        """Data that move `effects`; those with exponent 0 stay."""
+        return {self.asked: np.array(exponents, dtype=np.float64)}
 
     def moved(
-        self, values: Mapping[str, Float], which: Sequence[bool]
+        self, values: Mapping[str, Float], exponents: Sequence[float]
     ) -> tuple[dict[str, Float], Float]:
         """Parameters (S, *shape) by name, with c in place of z, and the log Jacobian (S,)."""
         found = dict(values)
         total = np.zeros(len(next(iter(values.values()))))
-        for effects, wanted in zip(self.effects, which, strict=True):
-            if wanted:
+        for effects, exponent in zip(self.effects, exponents, strict=True):
+            if exponent:
                 at = _place(effects.part)
                 if found[effects.name] is values[effects.name]:
                     found[effects.name] = np.array(values[effects.name])
-                found[effects.name][at], jacobian = effects.moved(values)
+                found[effects.name][at], jacobian = effects.moved(values, exponent)
                 total += jacobian
         return found, total
 
@@ -151,10 +160,10 @@ def centring(program: n.Program) -> Centring | None:
     declared = [
         replace(d, constraint=n.Constraint(), value=n.Var(raw[name])) for name, d in moved.items()
     ]
-    flag = (n.Index(n.Var(asked), (n.Single(n.IntLit(str(i + 1))),)) for i in range(len(effects)))
-    pairs = [e.statements(raw[e.name], wanted) for e, wanted in zip(effects, flag, strict=True)]
+    each = (_indexed(asked, (i + 1,)) for i in range(len(effects)))
+    pairs = [e.statements(raw[e.name], exponent) for e, exponent in zip(effects, each, strict=True)]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
-    size = n.SizedType("int", (n.IntLit(str(len(effects))),))
+    size = n.SizedType("real", (n.IntLit(str(len(effects))),))
     changed = replace(
         program,
         data=(*program.data, n.Decl(asked, size, bounds)),

@@ -39,19 +39,19 @@ def drawn(error):
     near = first.unconstrained.reshape(-1, own.n_params)
     bound = ENGINE.compile(moving.code)
     with coordinates_for(
-        own, near, moving, lambda which: bound.bind({**data, **moving.data(which)})
+        own, near, moving, lambda some: bound.bind({**data, **moving.data(some)})
     ) as moving_in:
         metric = inverse_metric(moving_in.of(near))
         options = {"chains": 4, "iter_sampling": 2_000, "inv_metric": metric, "seed": 2}
         again = moving_in.sample(inits=near[:4], **options)
         alone = own.sample(inits=near[:4], **{**options, "inv_metric": inverse_metric(near)})
-    return moving_in.which, again, alone
+    return moving_in.exponents, again, alone
 
 
 def test_effects_that_are_known_well_are_centred():
     """Ten times fewer steps, and the posterior of the scale is the integral's."""
-    which, again, alone = drawn(error=0.003)
-    assert which == (True,)
+    exponents, again, alone = drawn(error=0.003)
+    assert exponents == (1.0,)
     assert 10 * again.stats["n_steps"].mean() < alone.stats["n_steps"].mean()
     assert list(again.variables) == ["z", "s", "r"] == list(alone.variables)
     log_s = np.log(again.variables["s"])
@@ -65,6 +65,6 @@ def test_effects_that_are_known_well_are_centred():
 
 
 def test_effects_that_are_hardly_known_stay_as_they_are():
-    which, again, alone = drawn(error=2.0)
-    assert which == ()
+    exponents, again, alone = drawn(error=2.0)
+    assert exponents == ()
     assert np.array_equal(again.unconstrained, alone.unconstrained)
