@@ -26,7 +26,7 @@ __all__ = ["Coordinates", "coordinates_for"]
 
 _log = logging.getLogger(__name__)
 
-# Divergence, in nats, that effects must save to be moved, beyond the noise of the draws. A spline of
+# Divergence, in nats, that effects must save to be moved, beyond the noise of draws. A spline of
 # a real table whose exponent ½ saves 0.9 needs 17 steps a draw in place of 53, and none diverges.
 _SAVED = 0.5
 # Draws that are looked at, unless the covariance needs more.
