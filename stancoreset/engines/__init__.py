@@ -24,12 +24,18 @@ from stancoreset.engines.compile_options import include_paths, refuse_arguments,
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
 from stancoreset.engines.coordinates import Coordinates, coordinates_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
-from stancoreset.engines.metric import DENSE_PARAMETERS, inverse_metric, show_covariance
+from stancoreset.engines.metric import (
+    DENSE_DRAWS,
+    DENSE_PARAMETERS,
+    inverse_metric,
+    show_covariance,
+)
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
 from stancoreset.engines.resolve import ENGINES, EngineName, resolve_engine
 
 __all__ = [
+    "DENSE_DRAWS",
     "DENSE_PARAMETERS",
     "ENGINES",
     "NUTS",

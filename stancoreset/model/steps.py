@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from stancoreset.engines import (
+    DENSE_DRAWS,
     DENSE_PARAMETERS,
     NUTS,
     Float,
@@ -590,11 +591,13 @@ class Pipeline:
     def near(self, reference: Reference, like: Attempt | None = None) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known.
 
-        Those of the same coreset are nearest, if their chains agree.
+        Those of the same coreset are nearest, if their chains agree and show a covariance.
         """
-        few = reference.draws.shape[1] <= DENSE_PARAMETERS
-        if like is not None and few and like.round.rhat <= RHAT_MIXED:
-            return self.session.points(self.checked, like.posterior)
+        parameters = reference.draws.shape[1]
+        if like is not None and parameters <= DENSE_PARAMETERS:
+            known = like.round.ess_bulk >= DENSE_DRAWS * parameters
+            if known and like.round.rhat <= RHAT_MIXED:
+                return self.session.points(self.checked, like.posterior)
         if reference.spare is not None:
             there = reference.method in _NEAR_BY
             return np.concatenate([reference.draws, reference.spare]) if there else None

@@ -338,3 +338,25 @@ def test_smaller_steps_keep_a_known_metric_before_they_look_for_one(model, asked
         assert nuts.iter_warmup == warmup
         assert nuts.adapt_delta == pytest.approx(delta)
         record = replace(record, action=SMALLER_STEPS)
+
+
+@pytest.mark.parametrize(
+    ("rhat", "ess", "own"), [(1.01, 500.0, True), (1.2, 500.0, False), (1.01, 9.0, False)]
+)
+def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, rhat, ess, own):
+    """A Laplace fit's Gaussian knows less: nothing of funnels and heavy tails."""
+    reference, checked = model.reference(DATA, draws=50), model.read(DATA)
+    points = np.random.default_rng(3).normal(size=(8, reference.draws.shape[1]))
+    values = model._session.full_data(checked).prior.constrain(points)
+    draws = {name: value.reshape(2, 4, *value.shape[1:]) for name, value in values.items()}
+    record = Round(0, "first pass", "laplace", 9, 50, 0.0, 0.1, 9.0, 9, 0, "rejected", 1.0)
+    record = replace(record, rhat=rhat, ess_bulk=ess)
+    like = Attempt(reference, None, draws, None, None, record)  # type: ignore[arg-type]
+    pipeline = Pipeline(
+        model._session, checked, Plan.of({}), Stages(False), RunFolder(None, {}), {}
+    )
+    near = pipeline.near(reference, like)
+    if own:
+        assert np.allclose(near, points)
+    else:
+        assert np.array_equal(near, pipeline.near(reference))
