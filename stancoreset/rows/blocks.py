@@ -39,7 +39,7 @@ from stancoreset.engines import Float
 __all__ = ["MANY", "AnyMatrix", "Blocks", "Matrix", "entries", "is_sparse"]
 
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
-MANY = 300
+MANY = 150
 # Coordinates of the largest group, and the largest share of coordinates that all groups share: a
 # dense matrix knows more, and up to `_DENSE` coordinates it costs little. Beyond, F has P G
 # entries, which pay up to half of P², and fill 160 MB at most.

@@ -426,10 +426,10 @@ def test_few_rows_of_hundreds_of_groups_are_recognised():
     """They are selected group by group, which takes the rows of a GLM."""
     with sc.CoresetModel(HERE / "verbagg_items.stan", engine="stanli") as model:
         session = model._session
-        few, many = (session.seen_data(model.read(answers(n))) for n in (280, 300))
-        assert (few.n_params, many.n_params) == (288, 308)
+        few, many = (session.seen_data(model.read(answers(n))) for n in (130, 150))
+        assert (few.n_params, many.n_params) == (138, 158)
         assert few.glm is None
-        assert "288" not in session.likelihood.no_series(few)
+        assert "138" not in session.likelihood.no_series(few)
         assert many.glm is not None
         assert many.blocks is not None
         assert session.likelihood.no_series(many) == ""

@@ -397,3 +397,11 @@ def test_two_crossed_factors_agree_with_quadrature(tmp_path, monkeypatch):
     again = sc.load_fit(tmp_path / "run").reference.gaussian
     np.testing.assert_array_equal(again.blocks.group, fit.reference.gaussian.blocks.group)
     np.testing.assert_array_equal(again.blocks.hubs, fit.reference.gaussian.blocks.hubs)
+
+
+def test_a_coreset_has_a_row_though_the_quadratic_leaves_nothing():
+    kernel, rows, q, _ = make(seed=3)
+    found = select_locally([rows], row_function(kernel), q, q.blocks, goal=1e9)
+    assert found.variance == found.alone
+    assert len(found.rows) == 1
+    assert found.weights[0] > 0

@@ -100,6 +100,8 @@ def select_locally(
         weights.append(path.weights[which, taken].ravel())
     places, heavy = np.concatenate(rows), np.concatenate(weights)
     some = heavy > 0
+    if not some.any():  # the quadratic leaves nothing, and a coreset has a row
+        places, heavy, some = places[:1], series.weights[places[:1]], np.ones(1, dtype=bool)
     order = np.argsort(places[some])
     return LocalSelection(
         rows=places[some][order],
