@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float, climb, stan_init
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
-from stancoreset.rows import MANY, FullData
+from stancoreset.rows import FullData
 
 __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 # Smallest distance of separate modes, in standard deviations of both; NUTS crosses the density
 # between closer ones.
 _APART = 5.0
+# Dimensions from which distances grow.
+_DIMENSIONS = 300
 
 
 def ends_of_climbs(
@@ -108,8 +110,8 @@ def _apart(one: GaussianFit, other: GaussianFit) -> bool:
 
 
 def in_dimensions(distance: float, count: int) -> float:
-    """A distance in many dimensions: norms of as many small errors grow with √P, beyond `MANY`."""
-    return float(distance * np.sqrt(max(1.0, count / MANY)))
+    """A distance in many dimensions: norms of as many small errors grow with √P."""
+    return float(distance * np.sqrt(max(1.0, count / _DIMENSIONS)))
 
 
 def draws_elsewhere(
