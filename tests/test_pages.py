@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ def test_links_lead_to_files(page):
         and not (page.parent / target.partition("#")[0]).exists()
     ]
     assert missing == []
+
+
+def test_no_link_of_the_package_is_broken_on_an_index():
+    """What an index shows is what hatchling makes of README.md."""
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    shown = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+    spec = spec_from_file_location("description", ROOT / ".ci" / "description.py")
+    assert spec is not None
+    assert spec.loader is not None
+    description = module_from_spec(spec)
+    spec.loader.exec_module(description)
+    text = README.read_text(encoding="utf-8")
+    assert shown == description.described(text, None)
+    assert "](" not in shown
+    assert "01_quickstart.ipynb | the flights, step by step" in " ".join(shown.split())
+    linked = re.findall(r"\]\(([^)]+)\)", description.described(text, "https://host/us/it/"))
+    places = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(linked) == len(places) > 10
+    for link, place in zip(linked, places, strict=True):
+        kind = "raw" if place.endswith(".png") else "blob"
+        assert link == f"https://host/us/it/{kind}/HEAD/{place}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

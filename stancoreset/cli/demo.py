@@ -64,7 +64,7 @@ def demo(
             full = _full_run(model, flights, fit, laplace, FULL_NUTS, Path(args.out), say)
         stages.leave_out(time.perf_counter() - started)
     posteriors = {"coreset": fit, "Laplace fit": laplace_posterior(laplace, flights.labels)}
-    finish(fit, {full.title: full.draws, **posteriors})
+    finish(fit, {full.title: full.posterior(flights.labels), **posteriors})
     say(f"\n{_verdict(full, posteriors)}")
     return 0
 
@@ -115,7 +115,10 @@ def _full_run(
 
 def _verdict(full: FullRun, posteriors: dict[str, Any]) -> str:
     """How far the means are from those of NUTS on all rows."""
-    lines = [f"The mean that differs most from that of {full.title}, of {len(full.summary)}:"]
+    lines = [
+        f"The mean that differs most from that of {full.title}, of {len(full.summary)} parameters "
+        f"and by all draws (the table has {full.draws['alpha'].size} of that run):"
+    ]
     for name, posterior in posteriors.items():
         table = full.differences(posterior)
         place = int(table["delta_mean"].abs().argmax())

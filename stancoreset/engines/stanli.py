@@ -122,6 +122,11 @@ class StanliCompiled:
         return StanliDensity(self, data)
 
 
+def _refused(name: str, error: Exception) -> DataError:
+    said = str(error).replace("stanli MIR check: ", "")
+    return DataError(f"Stan refuses the data of the program '{name}': {said}")
+
+
 class StanliDensity:
     """A log density that reads its data four times as fast as `StanliBound`.
 
@@ -135,7 +140,7 @@ class StanliDensity:
             with without_notes():
                 self._model: Any = stanli.Model(mir=compiled.mir, data=json_text(data))
         except (RuntimeError, ValueError) as error:
-            raise DataError(f"Stan refuses the data of '{compiled.name}': {error}") from None
+            raise _refused(compiled.name, error) from None
 
     def log_density(self, draws: Float) -> Float:
         """See `BoundModel.log_density`."""
@@ -197,7 +202,7 @@ class StanliBound(Closing):
                     f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
                     'program (engine="cmdstan")'
                 ) from None
-            raise DataError(f"Stan refuses the data of '{self._compiled.name}': {error}") from None
+            raise _refused(self._compiled.name, error) from None
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
         rows = as_points(draws, self.n_params, self._compiled.name)

@@ -207,6 +207,10 @@ class FullRun:
             f"({about['gradients']:,} gradients)."
         )
 
+    def posterior(self, labels: Mapping[str, Any]) -> arviz.Container:
+        """The thinned draws with the names of the levels, for tables and pictures."""
+        return arviz.posterior_container(self.draws, **labels)
+
     def differences(self, posterior: Any) -> pd.DataFrame:
         """What the means and standard deviations of another posterior differ by from this run's.
 

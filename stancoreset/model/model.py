@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -355,6 +354,7 @@ class CoresetModel(Closing):
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
+            self._session.labels(checked, plan.labels)  # refuses wrong ones
             provenance = self._session.provenance(checked, plan.settings())
             if plan.is_gaussian:  # a coreset would know it
                 provenance["obs"] = self.program.obs
@@ -474,7 +474,7 @@ class CoresetModel(Closing):
                 del asked[name]
         plan = plan_of(asked)
         plan.nuts.require_engine(self.engine.name)
-        plan.require(sys.maxsize)  # reading the data may take long
+        plan.require(None)
         return plan
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:

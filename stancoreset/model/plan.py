@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field
 from pathlib import Path
@@ -329,14 +330,18 @@ class Plan:
             digest.update(np.ascontiguousarray(values, dtype=np.float64).data)
         return {"reference_draws": digest.hexdigest()}
 
-    def require(self, n_obs: int) -> None:
-        """Raise an error if the fit is impossible, before anything is computed."""
+    def require(self, n_obs: int | None) -> None:
+        """Raise an error if the fit is impossible, before anything is computed.
+
+        The number of rows is None before they are read, which may take long.
+        """
         self._require_numbers()
         auto = isinstance(self.size, str) and self.size == AUTO
-        if not auto and not (is_whole(self.size) and 1 <= int(self.size) <= n_obs):
+        if not auto and not (is_whole(self.size) and 1 <= int(self.size) <= (n_obs or sys.maxsize)):
             raise OptionError(
-                f"size is {shown(self.size)}, expected a whole number from 1 to {n_obs}, the rows "
-                f"of the data, or {AUTO!r}"
+                f"size is {shown(self.size)}, expected a whole number from 1 "
+                + ("on" if n_obs is None else f"to {n_obs}, the rows of the data")
+                + f", or {AUTO!r}"
             )
         check_text("method", self.method, "the name of a selection algorithm")
         if auto and self.method in IN_THE_LOOP:
@@ -400,7 +405,7 @@ class Plan:
             for name, close in meant.items():
                 if close:
                     raise SolverError(
-                        f"{error} (did you mean {close[0]!r} by {name!r}, an argument of fit?)"
+                        f"fit has no option {name!r}, did you mean {close[0]!r}? ({error})"
                     ) from None
             raise
 

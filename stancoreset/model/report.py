@@ -202,7 +202,7 @@ def _card(fit: Reported, image: str = "") -> str:
     stages = sorted(fit.timings.items(), key=lambda stage: -stage[1])
     times = ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages[:5])
     return card(
-        f"{fit.made_of}, {fit.seconds:.1f} s",
+        f"{fit.made_of}, {fit.seconds:.1f}\N{NO-BREAK SPACE}s",
         [*_facts(fit), ("seconds", times)],
         verdict=certificate.verdict,
         color=VERDICT_COLORS[certificate.verdict],

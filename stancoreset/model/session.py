@@ -82,6 +82,7 @@ from stancoreset.stan import (
     labels_of,
     may_be_infinite,
     names_of,
+    require_fitting,
     too_large,
 )
 from stancoreset.stan.data import DataSource, data_hash
@@ -771,7 +772,8 @@ class Session:
             return bound.log_density(draws) - self.full_data(checked).log_prior(draws)
 
     def labels(self, checked: StanData, given: Labels) -> Labels:
-        """Names for the dimensions of draws: those given, and those that the data know."""
+        """Names for the dimensions of draws: those given, if they fit, and those of the data."""
+        require_fitting(self.adopted.original, checked, given)
         return given.over(labels_of(self.adopted.original, checked))
 
     def draws_container(self, draws: Float, full: FullData, labels: Labels) -> arviz.Container:

@@ -19,6 +19,9 @@ _FRAME = (
     "margin:0.3em 0;max-width:62em;display:flex;flex-wrap:wrap;gap:0.5em 2em"
 )
 
+# Notebooks align cells to the right.
+_LEFT = "text-align:left;vertical-align:top"
+
 
 def card(
     title: str,
@@ -44,7 +47,7 @@ def card(
 
     Examples
     --------
-    >>> "<td>25 of 1,000</td>" in card("Coreset", [("rows", "25 of 1,000")])
+    >>> ">25 of 1,000</td>" in card("Coreset", [("rows", "25 of 1,000")])
     True
     """
     word = f'<b style="color:{color}">{escape(verdict)}</b> · ' if verdict else ""
@@ -53,7 +56,8 @@ def card(
         lines += ["<ul>", *(f"<li>{escape(note)}</li>" for note in notes), "</ul>"]
     lines.append('<table style="margin:0.5em 0 0 0">')
     lines += [
-        f'<tr><th style="text-align:left">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        f'<tr><th style="{_LEFT};white-space:nowrap;padding-right:1em">{escape(name)}</th>'
+        f'<td style="{_LEFT}">{escape(value)}</td></tr>'
         for name, value in facts
         if value
     ]

@@ -194,7 +194,6 @@ def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
     if not models:
         raise OptionError("models is empty: give at least one result of model.loo by name")
     first, best = next(iter(models.values())), max(models.values(), key=lambda loo: loo.elpd)
-    table = []
     for name, loo in models.items():
         if loo.n_obs != first.n_obs or not np.array_equal(loo.rows, first.rows):
             raise OptionError(
@@ -202,6 +201,8 @@ def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
                 f"{len(first.rows)} of {first.n_obs}: compare models on the same rows of the same "
                 "data (the same subsample= and seed=)"
             )
+    table = []
+    for name, loo in models.items():
         apart = None
         if loo.approximate is not None and best.approximate is not None:
             apart = loo.approximate - best.approximate

@@ -9,7 +9,14 @@ from __future__ import annotations
 from stancoreset.stan.centring import Centring, centring
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
-from stancoreset.stan.labels import Labels, NamedData, Names, labels_of, names_of
+from stancoreset.stan.labels import (
+    Labels,
+    NamedData,
+    Names,
+    labels_of,
+    names_of,
+    require_fitting,
+)
 from stancoreset.stan.likelihood import (
     Likelihood,
     likelihood_of,
@@ -45,6 +52,7 @@ __all__ = [
     "may_be_infinite",
     "names_of",
     "not_lifted",
+    "require_fitting",
     "stan_model_names",
     "stan_model_path",
     "too_large",

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stancoreset.checks import near_misses
+from stancoreset.errors import OptionError
 from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import StanProgram, bare, expression
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Labels", "NamedData", "Names", "labels_of", "names_of"]
+__all__ = ["Labels", "NamedData", "Names", "labels_of", "names_of", "require_fitting"]
 
 _RESERVED = ("chain", "draw")
 
@@ -128,6 +130,36 @@ def labels_of(program: StanProgram, data: Mapping[str, Any]) -> Labels:
         if any(dim in coords for dim in axes):
             dims[name] = tuple(axes)
     return Labels(coords, dims)
+
+
+def require_fitting(program: StanProgram, data: Mapping[str, Any], given: Labels) -> None:
+    """Raise unless a user's labels name variables of the program, and as many elements as it has.
+
+    >>> program = StanProgram.from_code("data { int J; } parameters { vector[J] a; } model { }")
+    >>> require_fitting(program, {"J": 2}, Labels({"group": ["x"]}, {"a": ["group"]}))
+    Traceback (most recent call last):
+    stancoreset.errors.OptionError: coords['group'] has 1 labels, but 'a' has 2 elements there
+    """
+    variables = _variables(program)
+    scope = Scope(data, program.tree.transformed_data)
+    for name, axes in given.dims.items():
+        if name not in variables:
+            meant = near_misses(name, variables)
+            hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(variables)}"
+            raise OptionError(f"dims name {name!r}, which the program does not define; {hint}")
+        sizes = variables[name].size.dims
+        if len(axes) > len(sizes):
+            raise OptionError(
+                f"dims[{name!r}] names {len(axes)} dimensions, but {name!r} has {len(sizes)}"
+            )
+        for axis, size in zip(axes, sizes, strict=False):
+            labels = given.coords.get(axis)
+            count = None if labels is None else evaluate_int(scope, size)
+            if labels is not None and count is not None and len(labels) != count:
+                raise OptionError(
+                    f"coords[{axis!r}] has {len(labels)} labels, but {name!r} has {count} elements "
+                    "there"
+                )
 
 
 def _variables(program: StanProgram) -> dict[str, n.Decl]:

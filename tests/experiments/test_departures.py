@@ -67,6 +67,9 @@ def test_the_stored_run_is_one_of_nuts_on_all_rows():
         draws = stored.draws[name].ravel()
         error = 5 * summary.loc[name, "sd"] / np.sqrt(len(draws))
         assert draws.mean() == pytest.approx(summary.loc[name, "mean"], abs=error)
+    # Tables and pictures name the levels as the summary does, with whatever they are compared.
+    labelled = arviz.summary(stored.posterior(departures(rows=10).labels))
+    assert {"c_origin[JFK]", "c_origin[LGA]"} < set(labelled.index) < set(summary.index)
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):

@@ -136,6 +136,7 @@ def test_options_together_and_one_by_one_are_the_same_plan():
         ({"selection": {"draws": 200}}, r"selection is .*expected Selection"),
         ({"nuts": sc.NUTS()}, r"option 'nuts' is not known to method 'pursuit'"),
         ({"options": {}}, r"option 'options' is not known to method 'pursuit'"),
+        ({"iter_samplng": 10}, r"fit has no option 'iter_samplng', did you mean 'iter_sampling'\?"),
         ({"refine": False}, r"refine is no longer an option: give max_rounds=1"),
         ({"refine": "auto"}, r"leave it out for further rounds \(was refine='auto'\)"),
     ],

@@ -216,6 +216,27 @@ def test_the_users_own_labels_win():
     assert {"a[EWR]", "beta[h]"} <= set(arviz.summary(draws).index)
 
 
+@pytest.mark.parametrize(
+    ("coords", "dims", "said"),
+    [
+        ({}, {"betta": ["slope"]}, "dims name 'betta', which the program does not define; did you"),
+        (
+            {"slope": ["h"]},
+            {"beta": ["slope"]},
+            r"coords\['slope'\] has 1 labels, but 'beta' has 2",
+        ),
+        ({}, {"beta": ["slope", "day"]}, r"dims\['beta'\] names 2 dimensions, but 'beta' has 1"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused_before_anything_is_computed(
+    coords, dims, said, monkeypatch
+):
+    model = sc.CoresetModel(stan_code=FLIGHTS, engine="stanli")
+    monkeypatch.setattr(model._session, "compile", lambda: pytest.fail("too late"))
+    with pytest.raises(sc.errors.OptionError, match=said):
+        model.fit(flights(), coords=coords, dims=dims)
+
+
 def test_data_that_know_their_names_label_every_step():
     table = flights()
     plain = dict(table.open_for(sc.CoresetModel(stan_code=FLIGHTS, engine="stanli").program))

@@ -174,9 +174,9 @@ def cmdstan_folder() -> Path:
         _look_over(Path(named))
     try:
         folder = Path(cmdstanpy.cmdstan_path())
-    except ValueError as error:
+    except ValueError:
         raise EngineNotFoundError(
-            f"engine 'cmdstan' needs CmdStan: {error}. Install it with  {HOW_TO_INSTALL}"
+            f"no CmdStan is installed, which the engine 'cmdstan' runs: {HOW_TO_INSTALL}"
         ) from None
     if not named:
         _look_over(folder)
