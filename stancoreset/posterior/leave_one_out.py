@@ -202,7 +202,7 @@ def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
                 "data (the same subsample= and seed=)"
             )
     table = []
-    for name, loo in models.items():
+    for loo in models.values():
         apart = None
         if loo.approximate is not None and best.approximate is not None:
             apart = loo.approximate - best.approximate
