@@ -52,7 +52,7 @@ def _at(decl: n.Decl) -> str:
 
 def observation_count(tree: n.Program, name: str, obs: str | None = None) -> str:
     """Name of the data integer that counts observations: the size of ``weights``."""
-    integers = {d.name for d in tree.data if d.type == n.Type("int")}
+    integers = {d.name for d in tree.data if d.type == n.INT}
     if obs is not None and obs not in integers:
         raise ProgramError(
             f"obs={obs!r} is not an integer of the data block of '{name}'; "

@@ -269,7 +269,7 @@ class Lifting:
         reader: n.Expr = n.Var(lift.name, type=lift.decl.type)
         if chain.picks:
             picked = tuple(n.Single(e) for e, _ in chain.picks)
-            reader = n.Index(reader, picked, type=n.Type("vector") if many else kind)
+            reader = n.Index(reader, picked, type=n.VECTOR if many else kind)
         if many and any(factors[i][0].type.base == "row_vector" for i in parts):
             reader = n.Transpose(reader, type=n.Type("row_vector"))
         return set(parts), reader
@@ -550,7 +550,7 @@ def _at(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
     def change(x: n.Node) -> n.Node | None:
         match x:
             case n.Single(index=i) if text(bare(i)) in index:
-                return n.Single(n.Var(index[text(bare(i))], type=n.Type("int"), data_only=True))
+                return n.Single(n.Var(index[text(bare(i))], type=n.INT))
         return None
 
     new: n.Expr = n.transform(e, change)

@@ -284,8 +284,7 @@ class _Cut:
         front |= {name: d for name, d in self._computed.items() if name in computed}
         names = Names(replace(tree, model=(*tree.model, *tree.generated_quantities)))
         anchors = {k for k, d in front.items() if d.constraint.kind in ("none", "affine")}
-        declared = (s for s in (*tree.data, *tree.transformed_data) if isinstance(s, n.Decl))
-        data = {d.name: d for d in declared if d.name in self._known - rows}
+        data = {d.name: d for d in tree.known if d.name in self._known - rows}
         counts = {self.weighted.obs, *self.weighted.shared}
         anchors -= self._curved(anchors)
         return Lifting(names, rows, front, data, counts, anchors, refused)
@@ -344,7 +343,7 @@ class _Cut:
     def _known(self) -> set[str]:
         """Names of data without rows."""
         weighted, tree = self.weighted, self.tree
-        known = {s.name for s in (*tree.data, *tree.transformed_data) if isinstance(s, n.Decl)}
+        known = {d.name for d in tree.known}
         return known - {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
 
     def _adds_nothing(self, name: str, border: set[str]) -> bool:

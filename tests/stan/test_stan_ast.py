@@ -174,8 +174,6 @@ def test_declarations_and_types():
     names = [d.name for d in tree.transformed_data if isinstance(d, nodes.Decl)]
     assert names[:3] == ["a", "b", "c"]
     tilde = next(s for s in tree.model if isinstance(s, nodes.Tilde))
-    assert tilde.arg.data_only
-    assert not tilde.args[0].data_only
     assert tilde.args[0].type == nodes.Type("vector")
 
 

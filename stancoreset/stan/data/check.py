@@ -86,7 +86,7 @@ def declared(decl: n.Decl) -> str:
 
 def _inferred_sizes(decls: Sequence[n.Decl], data: Mapping[str, Value]) -> dict[str, int]:
     """Absent integers that alone are the size of a variable in the data."""
-    absent = {d.name for d in decls if d.type == n.Type("int")} - set(data)
+    absent = {d.name for d in decls if d.type == n.INT} - set(data)
     found: dict[str, int] = {}
     for decl in decls:
         if not absent or decl.name not in data:

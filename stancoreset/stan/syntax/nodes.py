@@ -1,8 +1,8 @@
 """The syntax tree of a Stan program as small frozen dataclasses.
 
 Built by `stancoreset.stan.syntax.parser.parse`, printed by `stancoreset.stan.syntax.printer`. An
-expression knows its Stan type and whether it is data only; a statement knows its source line. An
-integer that Stan promotes to a real keeps its own type ``int``.
+expression knows its Stan type, a statement its source line. An integer that Stan promotes to a
+real keeps its own type ``int``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 __all__ = [
+    "INT",
+    "INTS",
+    "ONE",
     "REAL",
+    "VECTOR",
+    "ZERO",
     "All",
     "ArrayLit",
     "Assign",
@@ -63,7 +68,16 @@ __all__ = [
     "Var",
     "VoidCall",
     "While",
+    "call",
     "children",
+    "entry",
+    "integer",
+    "integers",
+    "literal",
+    "loop",
+    "minus",
+    "plus",
+    "times",
     "transform",
     "walk",
 ]
@@ -100,15 +114,14 @@ class Type(Node):
         return Type("complex" if self.base.startswith("complex") else "real")
 
 
-REAL = Type("real")
+REAL, INT, INTS, VECTOR = Type("real"), Type("int"), Type("int", 1), Type("vector")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expression(Node):
-    """Base of all expressions: `type`, and `data_only` if no parameter can reach it."""
+    """Base of all expressions."""
 
     type: Type = REAL
-    data_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -462,6 +475,16 @@ class Program(Node):
     code: str = ""
     source: str = ""
 
+    @property
+    def integers(self) -> set[str]:
+        """Names of the data that are one integer."""
+        return {d.name for d in self.data if d.type == INT}
+
+    @property
+    def known(self) -> tuple[Decl, ...]:
+        """The declarations of data, and of transformed data that are in scope outside them."""
+        return (*self.data, *(s for s in self.transformed_data if isinstance(s, Decl)))
+
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below `node`, in source order."""
@@ -507,3 +530,51 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
         if new is not value:
             updates[f.name] = new
     return replace(node, **updates) if updates else node
+
+
+# ---- nodes that are added to a program, in short ------------------------------------------------
+
+
+def literal(value: str) -> Expr:
+    if "." in value:
+        return RealLit(value, type=REAL)
+    return IntLit(value, type=INT)
+
+
+ZERO, ONE = literal("0"), literal("1")
+
+
+def integer(name: str) -> Var:
+    return Var(name, type=INT)
+
+
+def integers(name: str) -> Var:
+    """An array of integers."""
+    return Var(name, type=INTS)
+
+
+def call(name: str, *args: Expr, kind: Type = REAL, user: bool = False) -> Call:
+    return Call(name, args, user, type=kind)
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    return Binary(a, "+", b, type=REAL)
+
+
+def times(a: Expr, b: Expr) -> Expr:
+    return Binary(a, "*", b, type=REAL)
+
+
+def minus(a: Expr, b: Expr) -> Expr:
+    """The difference of two integers."""
+    return Binary(a, "-", Paren(b, type=INT), type=INT)
+
+
+def entry(e: Expr, i: Expr) -> Index:
+    """``e[i]``"""
+    return Index(e, (Single(i),), type=e.type.element())
+
+
+def loop(i: str, size: Expr, *body: Stmt, line: int = 0) -> For:
+    """``for (i in 1:size) { body }``"""
+    return For(i, ONE, size, Block(body, line=line), line=line)

@@ -378,8 +378,8 @@ class _Reader:
             case ["LTuplePack", [["lvals", items], *_]]:
                 return n.TupleLit(tuple(map(self.lvalue, items)))
             case [["lval", inner], ["lmeta", meta]]:
-                kind, level = record(meta, "type_", "ad_level")
-                known = {"type": type_of(kind), "data_only": level == "DataOnly"}
+                (kind,) = record(meta, "type_")
+                known = {"type": type_of(kind)}
                 match inner:
                     case ["LVariable", name]:
                         return n.Var(name_of(name), **known)
@@ -402,8 +402,8 @@ class _Reader:
 
     def expr(self, sexp: Sexp) -> n.Expr:
         inner, meta = record(sexp, "expr", "emeta")
-        kind, level = record(meta, "type_", "ad_level")
-        known: dict[str, Any] = {"type": type_of(kind), "data_only": level == "DataOnly"}
+        (kind,) = record(meta, "type_")
+        known: dict[str, Any] = {"type": type_of(kind)}
         match inner:
             case "GetTarget":
                 return n.Target(**known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax.queries import body_of
 
 __all__ = ["block_lines", "expression", "program", "program_lines", "statement", "statements"]
 
@@ -148,10 +149,6 @@ def block_lines(body: Iterable[n.Stmt], depth: int = 1) -> Iterator[tuple[str, n
         yield from _lines(s, depth)
 
 
-def _inside(s: n.Stmt) -> tuple[n.Stmt, ...]:
-    return s.body if isinstance(s, n.Block) else (s,)
-
-
 def _lines(s: n.Stmt, depth: int) -> Iterator[tuple[str, n.Stmt | None]]:
     pad = _INDENT * depth
     match s:
@@ -160,29 +157,29 @@ def _lines(s: n.Stmt, depth: int) -> Iterator[tuple[str, n.Stmt | None]]:
             opening = f"{pad}if ({expression(s.condition)}) {{"
             while True:
                 yield opening, head
-                yield from block_lines(_inside(s.yes), depth + 1)
+                yield from block_lines(body_of(s.yes), depth + 1)
                 if not isinstance(s.no, n.If):
                     break
                 s = head = s.no
                 opening = f"{pad}}} else if ({expression(s.condition)}) {{"
             if s.no is not None:
                 yield f"{pad}}} else {{", None
-                yield from block_lines(_inside(s.no), depth + 1)
+                yield from block_lines(body_of(s.no), depth + 1)
             yield f"{pad}}}", None
             return
         case n.For():
             opening = f"for ({s.name} in {expression(s.lower)} : {expression(s.upper)}) {{"
-            body = _inside(s.body)
+            body = body_of(s.body)
         case n.ForEach():
-            opening, body = f"for ({s.name} in {expression(s.sequence)}) {{", _inside(s.body)
+            opening, body = f"for ({s.name} in {expression(s.sequence)}) {{", body_of(s.body)
         case n.While():
-            opening, body = f"while ({expression(s.condition)}) {{", _inside(s.body)
+            opening, body = f"while ({expression(s.condition)}) {{", body_of(s.body)
         case n.Block():
             opening, body = "{", s.body
         case n.Profile():
             opening, body = f"profile({s.label}) {{", s.body
         case n.FunDef(body=inner) if inner is not None:
-            opening, body = f"{_signature(s)} {{", _inside(inner)
+            opening, body = f"{_signature(s)} {{", body_of(inner)
         case _:
             yield pad + statement(s), s
             return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from stancoreset.stan.syntax import nodes as n
 
@@ -11,12 +12,17 @@ __all__ = [
     "assigned_names",
     "assignments",
     "bare",
+    "body_of",
+    "constants",
+    "counted_to",
+    "declarations",
     "derived",
     "has_own_break",
     "increments",
     "names_in",
     "rewritten",
     "sources",
+    "substituted",
     "target_vars",
     "values_in",
 ]
@@ -45,6 +51,40 @@ def bare(e: n.Expr) -> n.Expr:
     while isinstance(e, n.Paren):
         e = e.arg
     return e
+
+
+def body_of(s: n.Stmt) -> tuple[n.Stmt, ...]:
+    """The statements of a block; any other statement alone."""
+    return s.body if isinstance(s, n.Block) else (s,)
+
+
+def declarations(*blocks: Iterable[n.Node]) -> list[n.Decl]:
+    """All declarations below the nodes of `blocks`, in order."""
+    return [d for b in blocks for s in b for d in n.walk(s) if isinstance(d, n.Decl)]
+
+
+def constants(body: Iterable[n.Node]) -> dict[str, n.Decl]:
+    """The variables that keep the value of their declaration, the same wherever they have one."""
+    body = list(body)
+    changed = set().union(*map(assigned_names, body))
+    found: dict[str, list[n.Decl]] = {}
+    for d in declarations(body):
+        found.setdefault(d.name, []).append(d)
+    same = (ds[0] for ds in found.values() if len({(d.size, d.value) for d in ds}) == 1)
+    return {d.name: d for d in same if d.value is not None and d.name not in changed}
+
+
+def counted_to(s: n.Node) -> str:
+    """N of a loop ``for (n in 1:N)`` to a variable; empty for all else."""
+    if isinstance(s, n.For) and isinstance(low := bare(s.lower), n.IntLit) and low.text == "1":
+        upper = bare(s.upper)
+        return upper.name if isinstance(upper, n.Var) else ""
+    return ""
+
+
+def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:
+    """`node` with expressions in place of variables."""
+    return n.transform(node, lambda x: names.get(x.name) if isinstance(x, n.Var) else None)
 
 
 def target_vars(e: n.Expr) -> list[n.Var]:

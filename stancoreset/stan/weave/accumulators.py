@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from stancoreset.stan.syntax import bare, names_in, target_vars
+from stancoreset.stan.syntax import (
+    assigned_names,
+    bare,
+    body_of,
+    declarations,
+    names_in,
+    target_vars,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.per_row import literal
 
 __all__ = ["Use", "added", "addends", "must_be_added", "only_use", "parts"]
 
@@ -78,7 +84,7 @@ def _coefficient(e: n.Expr, name: str, entry: str) -> n.Expr | None:
                 return None
         case n.Unary(op="-", arg=arg):
             inner = _coefficient(arg, name, entry)
-            return n.Unary("-", literal("1.0") if inner is None else inner, type=n.REAL)
+            return n.Unary("-", n.literal("1.0") if inner is None else inner, type=n.REAL)
         case n.Binary(left=left, op="*", right=right):
             for one, other in ((left, right), (right, left)):
                 if name not in names_in(other):
@@ -86,7 +92,7 @@ def _coefficient(e: n.Expr, name: str, entry: str) -> n.Expr | None:
                     return other if inner is None else n.Binary(other, "*", inner, type=n.REAL)
         case n.Binary(left=left, op="/", right=right) if name not in names_in(right):
             inner = _coefficient(left, name, entry)
-            one = literal("1.0") if inner is None else inner
+            one = n.literal("1.0") if inner is None else inner
             return n.Binary(one, "/", right, type=n.REAL)
     raise _NotLinearError
 
@@ -116,7 +122,7 @@ def only_use(name: str, program: n.Program) -> Use | None:
     if factor is not None and (entry in names_in(factor) or _changes(factor, name, here, program)):
         return None
     if negative:
-        factor = n.Unary("-", literal("1.0") if factor is None else n.Paren(factor), type=n.REAL)
+        factor = n.Unary("-", n.literal("1.0") if factor is None else n.Paren(factor), type=n.REAL)
     return Use(statement, factor)
 
 
@@ -136,12 +142,11 @@ def _home(name: str, program: n.Program) -> tuple[Sequence[n.Stmt], Sequence[n.S
 
 def _changes(factor: n.Expr, name: str, here: Sequence[n.Stmt], program: n.Program) -> bool:
     """Whether local variables in the coefficient are not yet there where rows are added up."""
-    inner = [x for s in program.model for x in n.walk(s)]
-    declared = {x.name for x in inner if isinstance(x, n.Decl)}
-    assigned = {v.name for x in inner if isinstance(x, n.Assign) for v in target_vars(x.target)}
+    declared = {d.name for d in declarations(program.model)}
+    assigned = set().union(*map(assigned_names, program.model))
     before: set[str] = set()
     for s in here:
-        if any(isinstance(x, n.Assign) and _writes(x, name) for x in n.walk(s)):
+        if name in assigned_names(s):
             break
         if isinstance(s, n.Decl) and s.value is not None:
             before.add(s.name)
@@ -156,9 +161,9 @@ def _use(name: str, block: Sequence[n.Stmt]) -> tuple[int, n.TargetAdd, str, n.E
     """Position and statement of the use; loop variable and size if it is a loop over entries."""
     for position, s in enumerate(block):
         if isinstance(s, n.TargetAdd) and name in names_in(s):
-            return position, s, "", literal("0")
+            return position, s, "", n.ZERO
         if isinstance(s, n.For) and text(bare(s.lower)) == "1":
-            body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
+            body = body_of(s.body)
             if len(body) == 1 and isinstance(body[0], n.TargetAdd) and name in names_in(body[0]):
                 return position, body[0], s.name, s.upper
     return None

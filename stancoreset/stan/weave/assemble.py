@@ -9,7 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import Names, names_in, printer, stanc, target_vars
+from stancoreset.stan.syntax import (
+    Names,
+    body_of,
+    names_in,
+    printer,
+    stanc,
+    substituted,
+    target_vars,
+)
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
 from stancoreset.stan.weave.advice import IN_A_LOOP
@@ -17,7 +25,6 @@ from stancoreset.stan.weave.counts import data_dependences, declared, growing_pa
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
 from stancoreset.stan.weave.outcome_statistics import outcome_statistics
-from stancoreset.stan.weave.per_row import call, literal
 from stancoreset.stan.weave.selections import spread_selections
 from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
@@ -103,9 +110,6 @@ class Woven:
         hold to about 1e-6 only.
         """
         return any(isinstance(e, n.Call) and e.name.startswith(_SOLVERS) for e in n.walk(self.tree))
-
-
-_VECTOR = n.Type("vector")
 
 
 class NoLikelihoodError(WeaveError):
@@ -396,11 +400,11 @@ class Weaver:
         return "".join(f"// {line}\n" for t in text for line in textwrap.wrap(t, 75))
 
     def data_block(self, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:
-        count = n.Var(self.obs, type=n.Type("int"))
+        count = n.integer(self.obs)
         weights = n.Decl(
             self.names.weights,
             n.SizedType("vector", sizes=(count,)),
-            n.Constraint("bounds", lower=literal("0")),
+            n.Constraint("bounds", lower=n.ZERO),
         )
         block: list[n.Decl] = []
         for d in self.program.data:
@@ -413,7 +417,7 @@ class Weaver:
                     d.name,
                 )
             if d.name == self.obs:
-                d = replace(d, constraint=n.Constraint("bounds", lower=literal("0")))
+                d = replace(d, constraint=n.Constraint("bounds", lower=n.ZERO))
             block.append(self.relaxed(d))
         numbers = {d.name for d in frozen}
         late = [d for d in block if names_in(d.size) & numbers]
@@ -443,11 +447,8 @@ class Weaver:
 
     def sized_by_obs(self, size: n.SizedType) -> n.SizedType:
         """Aliases of the number of observations replaced by its own name."""
-        count = n.Var(self.obs, type=n.Type("int"))
-        changed: n.SizedType = n.transform(
-            size, lambda e: count if isinstance(e, n.Var) and e.name in self.counts else None
-        )
-        return changed
+        sized: n.SizedType = substituted(size, dict.fromkeys(self.counts, n.integer(self.obs)))
+        return sized
 
     def generated(self) -> tuple[n.Stmt, ...]:
         """``log_lik``, and the local variables it needs."""
@@ -458,7 +459,7 @@ class Weaver:
             body = list(body[0].body)
         writes = [s for b in body for s in n.walk(b) if _writes(s, log_lik)]
         zero = n.Decl(
-            log_lik, size, value=call("rep_vector", literal("0"), n.Var(self.obs), kind=_VECTOR)
+            log_lik, size, value=n.call("rep_vector", n.ZERO, n.Var(self.obs), kind=n.VECTOR)
         )
         if len(writes) == 1:  # a single term: assigned, not added
             if body[-1] is writes[0] and isinstance(body[-1], n.Assign):
@@ -469,7 +470,7 @@ class Weaver:
             loop = body[-1]
             skips = any(isinstance(s, n.Continue) for s in n.walk(loop))
             if isinstance(loop, n.For) and names_in(loop.upper) & self.counts and not skips:
-                inner = loop.body.body if isinstance(loop.body, n.Block) else (loop.body,)
+                inner = body_of(loop.body)
                 if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):
                     done = (*inner[:-1], replace(inner[-1], op="="))
                     body = [*body[:-1], replace(loop, body=n.Block(done))]

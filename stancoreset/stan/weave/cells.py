@@ -13,14 +13,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, has_own_break, increments, names_in
+from stancoreset.stan.syntax import (
+    Names,
+    bare,
+    body_of,
+    counted_to,
+    has_own_break,
+    increments,
+    names_in,
+    substituted,
+)
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
-from stancoreset.stan.weave.integers import INT, ONE
 
 __all__ = ["Long", "in_long_form"]
-
-_INTS = n.Type("int", 1)
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,11 @@ def in_long_form(program: n.Program) -> Long | None:
 
 def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
     """Data of two dimensions that two data integers count, by these."""
-    integers = {d.name for d in program.data if d.type == INT}
+    counts = program.integers
     found: dict[tuple[str, str], dict[str, n.Decl]] = {}
     for d in program.data:
         sizes = [s.name for s in map(bare, d.size.dims) if isinstance(s, n.Var)]
-        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= integers and sizes[0] != sizes[1]:
+        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= counts and sizes[0] != sizes[1]:
             found.setdefault((sizes[0], sizes[1]), {})[d.name] = d
     return found
 
@@ -79,13 +85,13 @@ class _Cells:
         names = Names(program)
         self.sizes = sizes
         self.tables = tables
-        self.count = n.Var(names.fresh("N_cells"), type=INT, data_only=True)
-        self.cell = n.Var(names.fresh("n"), type=INT, data_only=True)
-        self.numbers = tuple(
-            n.Var(names.fresh(f"{name}_cell"), type=_INTS, data_only=True) for name in ("i", "j")
-        )
+        self.count = n.integer(names.fresh("N_cells"))
+        self.cell = n.integer(names.fresh("n"))
+        self.numbers = tuple(n.integers(names.fresh(f"{name}_cell")) for name in ("i", "j"))
         self.values = {
-            name: n.Var(names.fresh(f"{name}_cell"), type=_value_type(d), data_only=True)
+            name: n.Var(
+                names.fresh(f"{name}_cell"), type=n.INTS if d.type.base == "int" else n.VECTOR
+            )
             for name, d in tables.items()
         }
         self.used: set[str] = set()
@@ -123,7 +129,7 @@ class _Cells:
 
     def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
-        body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
+        body = body_of(s.body)
         cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
         if any(isinstance(x, n.Decl | n.Assign) for x in body):
             raise NotSplitError
@@ -133,10 +139,8 @@ class _Cells:
 
     def axis(self, s: n.For) -> int | None:
         """Which dimension of the tables a loop is over."""
-        low, high = bare(s.lower), bare(s.upper)
-        if isinstance(low, n.IntLit) and low.text == "1" and isinstance(high, n.Var):
-            return self.sizes.index(high.name) if high.name in self.sizes else None
-        return None
+        count = counted_to(s)
+        return self.sizes.index(count) if count in self.sizes else None
 
     def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
         """Whether a density is of a table, or of a part of it."""
@@ -146,17 +150,16 @@ class _Cells:
 
     def loop(self, body: n.Stmt, s: n.Stmt) -> n.Stmt:
         self.terms += 1
-        return n.For(self.cell.name, ONE, self.count, n.Block((body,)), line=s.line)
+        return n.loop(self.cell.name, self.count, body, line=s.line)
 
     # ---- one cell -------------------------------------------------------------------------
 
     def number(self, axis: int) -> n.Expr:
-        return n.Index(self.numbers[axis], (n.Single(self.cell),), type=INT, data_only=True)
+        return n.entry(self.numbers[axis], self.cell)
 
     def value(self, table: str) -> n.Expr:
         self.used.add(table)
-        kind = self.tables[table].type.element().element()
-        return n.Index(self.values[table], (n.Single(self.cell),), type=kind, data_only=True)
+        return n.entry(self.values[table], self.cell)
 
     def of_cell(self, s: n.Stmt, loops: dict[str, int]) -> n.Stmt:
         """The body of both loops, for a cell."""
@@ -193,12 +196,12 @@ class _Cells:
         if self.slice(arguments(s)[0], loops) is None:
             raise NotSplitError
 
-        def entry(e: n.Expr) -> n.Expr | None:
+        def own(e: n.Expr) -> n.Expr | None:
             table = self.slice(e, loops)
             if table is not None:
                 return self.value(table)
             if isinstance(e, n.Var):
-                return n.Index(e, (n.Single(free),), type=e.type.element())
+                return n.entry(e, free)
             if isinstance(e, n.Index) and isinstance(e.base, n.Var):
                 return self.indexed(e, {name: self.number(axis)}, free)
             return None
@@ -206,7 +209,7 @@ class _Cells:
         def whole(e: n.Expr) -> bool:
             return bool(names_in(e) & self.tables.keys())
 
-        return Element(entry, {name: self.number(axis)}, whole).statement(s)
+        return Element(own, {name: self.number(axis)}, whole).statement(s)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
         """The table of ``y[i]``, ``y[i, ]`` or ``y[, j]``, in the loop over i or j."""
@@ -220,19 +223,14 @@ class _Cells:
 
     def indexed(self, e: n.Index, names: dict[str, n.Expr], free: n.Expr) -> n.Expr:
         """``a[g]`` as ``a[g[j]]``, ``m[i]`` as ``m[i, j]``: the entry of what indices leave."""
-
-        def named(node: n.Node) -> n.Node | None:
-            return names.get(node.name) if isinstance(node, n.Var) else None
-
         many = [k for k, i in enumerate(e.indices) if not _one(i)]
-        indices = [n.transform(i, named) for i in e.indices]
+        indices = [substituted(i, names) for i in e.indices]
         if not many:
             indices.append(n.Single(free))
         elif len(many) == 1 and isinstance(e.indices[many[0]], n.All):
             indices[many[0]] = n.Single(free)
         elif len(many) == 1 and isinstance(inner := e.indices[many[0]], n.Single):
-            picked = n.Index(inner.index, (n.Single(free),), type=INT)
-            indices[many[0]] = n.Single(n.transform(picked, named))
+            indices[many[0]] = n.Single(substituted(n.entry(inner.index, free), names))
         else:
             raise NotSplitError
         return n.Index(e.base, tuple(indices), type=e.type.element())
@@ -240,8 +238,8 @@ class _Cells:
     # ---- the program ----------------------------------------------------------------------
 
     def long(self, program: n.Program, model: tuple[n.Stmt, ...]) -> Long:
-        first, second = (n.Var(name, type=INT, data_only=True) for name in self.sizes)
-        size = n.Binary(first, "*", second, type=INT, data_only=True)
+        first, second = map(n.integer, self.sizes)
+        size = n.Binary(first, "*", second, type=n.INT)
         filling = self.filling(first, second)
         counted = n.Decl(self.count.name, n.SizedType("int"), line=program.data[0].line)
         new = replace(
@@ -256,31 +254,27 @@ class _Cells:
         sized = n.SizedType("int", array=(count,))
         found: list[n.Stmt] = [n.Decl(number.name, sized) for number in self.numbers]
         for name in sorted(self.used):
-            whole = self.values[name].type == _INTS
+            whole = self.values[name].type == n.INTS
             size = sized if whole else n.SizedType("vector", sizes=(count,))
             found.append(n.Decl(self.values[name].name, size))
         return found
 
     def filling(self, first: n.Var, second: n.Var) -> n.Stmt:
         """Loops over rows and columns that give each cell its numbers and values."""
-        i, j = (n.Var(f"{number.name}_", type=INT) for number in self.numbers)
+        i, j = (n.integer(f"{number.name}_") for number in self.numbers)
         values: list[n.Expr] = [i, j]
         targets = list(self.numbers)
         for name in sorted(self.used):
-            table = n.Var(name, type=self.tables[name].type, data_only=True)
-            values.append(n.Index(table, (n.Single(i), n.Single(j)), type=INT))
+            table = n.Var(name, type=self.tables[name].type)
+            values.append(n.Index(table, (n.Single(i), n.Single(j)), type=n.INT))
             targets.append(self.values[name])
         filled: list[n.Stmt] = [
-            n.Assign(n.Index(target, (n.Single(self.cell),), type=INT), "=", value)
+            n.Assign(n.entry(target, self.cell), "=", value)
             for target, value in zip(targets, values, strict=True)
         ]
-        body = n.Block((*filled, n.Assign(self.cell, "+=", ONE)))
-        loop = n.For(i.name, ONE, first, n.Block((n.For(j.name, ONE, second, body),)))
-        return n.Block((n.Decl(self.cell.name, n.SizedType("int"), value=ONE), loop))
-
-
-def _value_type(d: n.Decl) -> n.Type:
-    return _INTS if d.type.base == "int" else n.Type("vector")
+        body = n.loop(j.name, second, *filled, n.Assign(self.cell, "+=", n.ONE))
+        start = n.Decl(self.cell.name, n.SizedType("int"), value=n.ONE)
+        return n.Block((start, n.loop(i.name, first, body)))
 
 
 def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.per_row import call, literal
 
 __all__ = ["Part", "closed_form", "has_closed_form"]
 
-_VECTOR = n.Type("vector")
 _HALF_LOG_2PI = "0.9189385332046728"
 _PI = "3.141592653589793"
 
@@ -47,10 +45,10 @@ class _V:
         self.vector = e.type.rank == 1
 
     def _op(self, other: _V | str, sign: str, swap: bool = False) -> _V:
-        other = other if isinstance(other, _V) else _V(literal(other))
+        other = other if isinstance(other, _V) else _V(n.literal(other))
         a, b = (other, self) if swap else (self, other)
         dotted = f".{sign}" if sign in "*/" and b.vector and (a.vector or sign == "/") else sign
-        kind = _VECTOR if a.vector or b.vector else n.REAL
+        kind = n.VECTOR if a.vector or b.vector else n.REAL
         return _V(n.Binary(a.e, dotted, b.e, type=kind))
 
     def __add__(self, other: _V | str) -> _V:
@@ -80,7 +78,7 @@ class _V:
 
 def _f(name: str, *args: _V) -> _V:
     vector = any(a.vector for a in args)
-    return _V(call(name, *(a.e for a in args), kind=_VECTOR if vector else n.REAL))
+    return _V(n.call(name, *(a.e for a in args), kind=n.VECTOR if vector else n.REAL))
 
 
 def _minus(value: _V, data: _V | None = None) -> Part:
@@ -107,7 +105,7 @@ def _normal(y: _V, mu: _V, sigma: _V) -> list[Part]:
 
 
 def _std_normal(y: _V) -> list[Part]:
-    return [Part(_f("square", y).e, "-0.5"), _minus(_V(literal(_HALF_LOG_2PI)))]
+    return [Part(_f("square", y).e, "-0.5"), _minus(_V(n.literal(_HALF_LOG_2PI)))]
 
 
 def _lognormal(y: _V, mu: _V, sigma: _V) -> list[Part]:
@@ -216,6 +214,6 @@ def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
     vectors = []
     for e in args:
         if e.type.rank == 1 and e.type.base != "vector":
-            e = call("to_vector", e, kind=_VECTOR)
+            e = n.call("to_vector", e, kind=n.VECTOR)
         vectors.append(_V(e))
     return tuple(form(*vectors))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.integers import INT
 
 __all__ = ["Separated", "with_counts_of_their_own", "with_lengths"]
 
@@ -44,14 +43,14 @@ def with_counts_of_their_own(program: n.Program) -> Separated | None:
     lengths = {
         d.name: int(length.text)
         for d in program.data
-        if d.name in used and d.type == n.Type("int", 1)
+        if d.name in used and d.type == n.INTS
         if isinstance(length := bare(d.size.dims[0]), n.IntLit)
     }
     if not lengths:
         return None
     names = Names(program)
     new = {
-        (array, k): n.Var(names.fresh(f"{array}_{k}"), type=INT, data_only=True)
+        (array, k): n.integer(names.fresh(f"{array}_{k}"))
         for array, length in lengths.items()
         for k in range(1, length + 1)
     }
@@ -68,7 +67,7 @@ def with_counts_of_their_own(program: n.Program) -> Separated | None:
             continue
         own = tuple(v for (array, _), v in new.items() if array == d.name)
         data += (replace(d, name=v.name, size=n.SizedType("int")) for v in own)
-        value = n.ArrayLit(own, type=d.type, data_only=True)
+        value = n.ArrayLit(own, type=d.type)
         whole.append(n.Decl(d.name, d.size, value=value))
     rest: n.Program = n.transform(replace(program, data=()), change)
     rest = replace(rest, data=tuple(data), transformed_data=(*whole, *rest.transformed_data))
@@ -84,12 +83,12 @@ def with_lengths(program: n.Program, counts: Collection[str]) -> tuple[n.Program
     names, lengths = Names(program), dict[str, str]()
     data: list[n.Decl] = []
     for d in program.data:
-        size = d.size.array[0] if d.type == n.Type("int", 1) else None
+        size = d.size.array[0] if d.type == n.INTS else None
         if size is not None and _computed(size, counts):
             name = names.fresh(f"size_{d.name}")
             lengths[name] = d.name
             data.append(n.Decl(name, n.SizedType("int"), line=d.line))
-            size = n.Var(name, type=INT, data_only=True)
+            size = n.integer(name)
             d = replace(d, size=n.SizedType("int", array=(size,)))
         data.append(d)
     return replace(program, data=tuple(data)), lengths

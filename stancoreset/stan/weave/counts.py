@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import bare, names_in
+from stancoreset.stan.syntax import bare, counted_to, declarations, names_in, substituted
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.advice import LONG_FORM
@@ -52,7 +52,7 @@ def candidates(program: n.Program) -> tuple[str, ...]:
         for size in map(bare, d.size.dims)
         if isinstance(size, n.Var)
     }
-    return tuple(d.name for d in program.data if d.name in sizes and d.type == n.Type("int"))
+    return tuple(d.name for d in program.data if d.name in sizes and d.type == n.INT)
 
 
 def declared(d: n.Decl, counts: set[str]) -> Dep:
@@ -103,10 +103,9 @@ def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
 
 def without_rows(program: n.Program) -> set[str]:
     """Data that have no size in common with an outcome, and what else of the data is a number."""
-    declared = [d for d in (*program.data, *program.transformed_data) if isinstance(d, n.Decl)]
     modelled = set().union(*map(outcomes, program.model))
-    counts = set().union(*(names_in(d.size) for d in declared if d.name in modelled))
-    return {d.name for d in declared if not names_in(d.size) & counts} - counts
+    counts = set().union(*(names_in(d.size) for d in program.known if d.name in modelled))
+    return {d.name for d in program.known if not names_in(d.size) & counts} - counts
 
 
 def _follows_itself(name: str, program: n.Program) -> str:
@@ -154,13 +153,13 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     brms: ``N``, and an ``N_<name>`` for each outcome ``Y_<name>``, and where one density is of
     variables with different sizes.
     """
-    integers = {d.name for d in program.data if d.type == n.Type("int")}
+    integers = program.integers
     found: dict[str, set[str]] = {}
-    sizes = _first_sizes(program, integers)
+    sizes = _first_sizes(program)
     for block in (program.transformed_data, program.transformed_parameters, program.model):
         for s in block:
             for loop in n.walk(s):
-                if isinstance(loop, n.For) and (count := _count(loop, integers)):
+                if isinstance(loop, n.For) and (count := counted_to(loop)) in integers:
                     found.setdefault(count, set()).update(_indexed(loop, sizes))
     used = {sizes.get(d.name) for d in program.data}
     found = {count: others for count, others in found.items() if count not in used}
@@ -192,37 +191,24 @@ def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[s
 
 def merged(program: n.Program, count: str, others: frozenset[str]) -> n.Program:
     """The program with `others` read as `count`; their own declarations stay, unused."""
-    one = n.Var(count, type=n.Type("int"), data_only=True)
-
-    def change(node: n.Node) -> n.Node | None:
-        return one if isinstance(node, n.Var) and node.name in others else None
-
-    result: n.Program = n.transform(program, change)
+    result: n.Program = substituted(program, dict.fromkeys(others, n.integer(count)))
     # What had a count of its own may stand before the one that sizes it now.
     first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
     return replace(result, data=(*first, *(d for d in result.data if d.name != count)))
 
 
-def _count(loop: n.For, integers: set[str]) -> str:
-    lower, upper = bare(loop.lower), bare(loop.upper)
-    starts = isinstance(lower, n.IntLit) and lower.text == "1"
-    return upper.name if starts and isinstance(upper, n.Var) and upper.name in integers else ""
-
-
-def _first_sizes(program: n.Program, integers: set[str]) -> dict[str, str]:
+def _first_sizes(program: n.Program) -> dict[str, str]:
     """Variables that are declared with a data integer as first size."""
-    found: dict[str, str] = {}
+    integers = program.integers
     blocks = (
         program.data, program.transformed_data, program.transformed_parameters, program.model,
     )  # fmt: skip
-    for block in blocks:
-        for s in block:
-            for d in n.walk(s):
-                if isinstance(d, n.Decl) and d.size.dims:
-                    first = bare(d.size.dims[0])
-                    if isinstance(first, n.Var) and first.name in integers:
-                        found[d.name] = first.name
-    return found
+    return {
+        d.name: first.name
+        for d in declarations(*blocks)
+        if d.size.dims and isinstance(first := bare(d.size.dims[0]), n.Var)
+        if first.name in integers
+    }
 
 
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
@@ -265,7 +251,7 @@ def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
             "data, and use it as the size of what each observation has: `int N; vector[N] y;`",
         )
     name = _fresh(program)
-    count = n.Var(name, type=n.Type("int"), data_only=True)
+    count = n.integer(name)
 
     def counted(e: n.Expr) -> n.Expr:
         inner = bare(e)

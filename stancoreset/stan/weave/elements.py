@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import bare, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import UNARY, density, suffix
 
@@ -75,11 +75,7 @@ class Element:
         """What is the same for all entries."""
         if self.whole(e):
             raise NotSplitError
-
-        def change(node: n.Node) -> n.Node | None:
-            return self.names.get(node.name) if isinstance(node, n.Var) else None
-
-        return n.transform(e, change)  # type: ignore[no-any-return]
+        return substituted(e, self.names)  # type: ignore[no-any-return]
 
     def of(self, e: n.Expr) -> n.Expr:
         """The entry of a container."""

@@ -36,7 +36,7 @@ class Statistics:
 
     def __init__(self, rows: Rows, obs: str, names: Names) -> None:
         self.rows = rows
-        self.count = n.Var(obs, type=n.Type("int"), data_only=True)
+        self.count = n.integer(obs)
         self.names = names
         self.numbers: dict[str, n.Decl] = {}  # frozen numbers, by their text
 
@@ -82,7 +82,7 @@ class Statistics:
         if key not in self.numbers:
             name = self.names.fresh(f"{key}_full" if isinstance(e, n.Var) else key)
             self.numbers[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
-        return n.Var(self.numbers[key].name, type=e.type, data_only=True)
+        return n.Var(self.numbers[key].name, type=e.type)
 
 
 def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:

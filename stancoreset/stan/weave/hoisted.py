@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assigned_names, bare, names_in
+from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import without_rows
 
@@ -52,8 +52,7 @@ def with_values_hoisted(program: n.Program) -> n.Program:
 
 def never_written(program: n.Program) -> set[str]:
     """Names that one declaration in the model block has, and no assignment."""
-    nodes = [x for s in program.model for x in n.walk(s)]
-    declared = Counter(x.name for x in nodes if isinstance(x, n.Decl))
+    declared = Counter(d.name for d in declarations(program.model))
     written = set().union(*map(assigned_names, program.model))
     return {name for name, times in declared.items() if times == 1} - written
 

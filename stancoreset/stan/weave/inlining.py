@@ -22,10 +22,17 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, names_in
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    constants,
+    names_in,
+    substituted,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.integers import INT, ONE, plain_sum
+from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import suffix
 
 __all__ = ["THREADED", "without_densities", "without_partial_sums"]
@@ -91,8 +98,7 @@ class _Inline:
         self.functions = [f for f in program.functions if f.body is not None]
         self.names = Names(replace(program, functions=()))
         self.done: list[n.FunDef] = []
-        top = (*program.data, *program.transformed_data, *program.parameters,
-               *program.transformed_parameters)  # fmt: skip
+        top = (*program.known, *program.parameters, *program.transformed_parameters)
         self.declared = {d.name: d for d in top if isinstance(d, n.Decl)}
         self.numbers = count(1 + max((s.number for s in _statements(program)), default=0))
 
@@ -139,7 +145,7 @@ class _Inline:
         if call.name in THREADED:  # one slice that is all rows
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
-            given, name = (rows, ONE, self.length(rows), *shared), first.name
+            given, name = (rows, n.ONE, self.length(rows), *shared), first.name
         function = self.function(name, len(given))
         if function is None or not isinstance(function.body, n.Block):
             return None
@@ -167,7 +173,7 @@ class _Inline:
         """The number of rows: the declared one where `rows` is a variable."""
         if isinstance(rows, n.Var) and rows.name in self.declared:
             return self.declared[rows.name].size.dims[0]
-        return n.Call("size", (rows,), type=INT, data_only=True)
+        return n.Call("size", (rows,), type=n.INT)
 
     def renamed(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         """`body` with new names for its own variables where the program has such names."""
@@ -186,7 +192,7 @@ class _Inline:
 
     def settled(self, body: Sequence[n.Stmt], names: Mapping[str, n.Expr]) -> tuple[n.Stmt, ...]:
         """`body` with values for `names`, and for integers that are then the same as another."""
-        body = tuple(_substituted(s, names) for s in body)
+        body = tuple(substituted(s, names) for s in body)
         body = tuple(n.transform(s, self.shorter) for s in body)
         aliases = _aliases(body)
         if not aliases:
@@ -196,7 +202,7 @@ class _Inline:
 
     def shorter(self, node: n.Node) -> n.Node | None:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
-        if isinstance(node, n.Binary) and node.type == INT:
+        if isinstance(node, n.Binary) and node.type == n.INT:
             return plain_sum(node)
         if not (isinstance(node, n.Index) and isinstance(node.base, n.Var)):
             return None
@@ -228,17 +234,11 @@ class _Inline:
 def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
     """Integers that are another name or a number wherever they are declared, and stay so."""
     changed = set().union(*map(assigned_names, body))
-    declared: dict[str, list[n.Expr | None]] = {}
-    for s in body:
-        for d in n.walk(s):
-            if isinstance(d, n.Decl):
-                declared.setdefault(d.name, []).append(d.value if d.type == INT else None)
     return {
-        name: values[0]
-        for name, values in declared.items()
-        if isinstance(values[0], n.Var | n.IntLit)
-        if all(value == values[0] for value in values)
-        if not ({name} | names_in(values[0])) & changed
+        name: d.value
+        for name, d in constants(body).items()
+        if d.type == n.INT and isinstance(d.value, n.Var | n.IntLit)
+        if not names_in(d.value) & changed
     }
 
 
@@ -248,13 +248,6 @@ def _statements(program: n.Program) -> Iterator[n.Statement]:
 
 def _with(s: n.Stmt, old: n.Expr, new: n.Expr) -> n.Stmt:
     return n.transform(s, lambda node: new if node is old else None)  # type: ignore[no-any-return]
-
-
-def _substituted(s: n.Stmt, names: Mapping[str, n.Expr]) -> n.Stmt:
-    def change(node: n.Node) -> n.Node | None:
-        return names.get(node.name) if isinstance(node, n.Var) else None
-
-    return n.transform(s, change)  # type: ignore[no-any-return]
 
 
 def _without_declarations(s: n.Stmt, names: Container[str]) -> n.Stmt | None:

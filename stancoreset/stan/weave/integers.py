@@ -8,14 +8,7 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["INT", "ONE", "minus", "plain_sum", "sum_of"]
-
-INT = n.Type("int")
-ONE = n.IntLit("1", type=INT, data_only=True)
-
-
-def minus(a: n.Expr, b: n.Expr) -> n.Expr:
-    return n.Binary(a, "-", n.Paren(b, type=INT, data_only=True), type=INT, data_only=True)
+__all__ = ["plain_sum", "sum_of"]
 
 
 def plain_sum(e: n.Expr) -> n.Expr | None:
@@ -23,7 +16,7 @@ def plain_sum(e: n.Expr) -> n.Expr | None:
     atoms = {text(atom): atom for atom, _ in _terms(e, 1)}
     constant, names = sum_of(e)
     if not names and constant >= 0:
-        return n.IntLit(str(constant), type=INT, data_only=True)
+        return n.IntLit(str(constant), type=n.INT)
     ((name, times),) = names if len(names) == 1 else (("", 0),)
     return atoms[name] if times == 1 and not constant else None
 

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare
+from stancoreset.stan.syntax import Names, bare, declarations
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.elements import Element, NotSplitError
-from stancoreset.stan.weave.integers import INT, ONE
 
 __all__ = ["without_left_selections"]
-
-_INTS = n.Type("int", 1)
-_ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
 def without_left_selections(program: n.Program) -> n.Program:
@@ -47,15 +43,12 @@ class _Spread:
 
     def __post_init__(self) -> None:
         program = self.program
-        known = [d for d in (*program.data, *program.transformed_data) if isinstance(d, n.Decl)]
-        self.known = {d.name for d in known}
-        self.pointers = {d.name for d in known if d.type == _INTS}
-        counts = {d.name for d in program.data if d.type == INT}
-        local = (d for b in (program.transformed_parameters, program.model) for s in b
-                 for d in n.walk(s) if isinstance(d, n.Decl))  # fmt: skip
+        self.known = {d.name for d in program.known}
+        self.pointers = {d.name for d in program.known if d.type == n.INTS}
+        counts = program.integers
         self.sized = {
             d.name: size.name
-            for d in local
+            for d in declarations(program.transformed_parameters, program.model)
             if d.type.rank == 1 and isinstance(size := bare(d.size.dims[0]), n.Var)
             if size.name in counts
         }
@@ -76,50 +69,44 @@ class _Spread:
         return None
 
     def loop(self, s: n.Assign, target: n.Index, pointer: str, count: str) -> n.For:
-        size = n.Var(count, type=INT, data_only=True)
-        row = n.Var(self.names.fresh("n"), type=INT, data_only=True)
+        row = n.integer(self.names.fresh("n"))
         places = self.places.get((pointer, count)) or self.placed(pointer, count)
-        place = n.Index(places, (n.Single(row),), type=INT, data_only=True)
-        own = n.Index(target.base, (n.Single(row),), type=target.type.element())
+        place = n.entry(places, row)
+        own = n.entry(target.base, row)
 
-        def entry(e: n.Expr) -> n.Expr | None:
+        def of_row(e: n.Expr) -> n.Expr | None:
             if text(e) == text(target):
                 return own
-            kind = e.type.element()
             if isinstance(e, n.Var):
                 if e.name not in self.known:  # a parameter for each selected row
                     raise NotSplitError
-                return n.Index(e, (n.Single(place),), type=kind)
+                return n.entry(e, place)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):
-                    picked = n.Index(j, (n.Single(place),), type=INT)
-                    return n.Index(base, (n.Single(picked),), type=kind)
+                    return n.entry(base, n.entry(j, place))
             return None
 
-        element = Element(entry, {}, lambda e: text(target.base) in text(e))
+        element = Element(of_row, {}, lambda e: text(target.base) in text(e))
         value = element.of(s.value) if s.value.type.rank else element.shared(s.value)
         put = replace(s, target=own, op=s.op.replace(".", ""), value=value)
-        test = n.Binary(place, ">", _ZERO, type=INT, data_only=True)
-        body = n.Block((n.If(test, n.Block((put,), line=s.line), line=s.line),), line=s.line)
-        return n.For(row.name, ONE, size, body, line=s.line)
+        test = n.Binary(place, ">", n.ZERO, type=n.INT)
+        chosen = n.If(test, n.Block((put,), line=s.line), line=s.line)
+        return n.loop(row.name, n.integer(count), chosen, line=s.line)
 
     def placed(self, pointer: str, count: str) -> n.Var:
         """The array of where each row stands among the selected; 0 if it does not."""
-        size = n.Var(count, type=INT, data_only=True)
-        places = n.Var(self.names.fresh(f"place_in_{pointer}"), type=_INTS, data_only=True)
-        zeros = n.Call("rep_array", (_ZERO, size), type=_INTS)
-        chosen = n.Var(pointer, type=_INTS, data_only=True)
-        k = n.Var(self.names.fresh("k"), type=INT, data_only=True)
-        one = n.Index(chosen, (n.Single(k),), type=INT, data_only=True)
-        mine = n.Index(places, (n.Single(one),), type=INT, data_only=True)
+        size, chosen = n.integer(count), n.integers(pointer)
+        places = n.integers(self.names.fresh(f"place_in_{pointer}"))
+        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
+        k = n.integer(self.names.fresh("k"))
+        mine = n.entry(places, n.entry(chosen, k))
         # A row that stands in it twice gets -1; the declared bound then names the row.
-        twice = n.Unary("-", ONE, type=INT, data_only=True)
-        value = n.Ternary(n.Binary(mine, "!=", _ZERO, type=INT), twice, k, type=INT)
-        body = n.Block((n.Assign(mine, "=", value),))
-        bounds = n.Constraint("bounds", lower=_ZERO)
+        twice = n.Unary("-", n.ONE, type=n.INT)
+        value = n.Ternary(n.Binary(mine, "!=", n.ZERO, type=n.INT), twice, k, type=n.INT)
+        bounds = n.Constraint("bounds", lower=n.ZERO)
         self.found += [
             n.Decl(places.name, n.SizedType("int", array=(size,)), bounds, zeros),
-            n.For(k.name, ONE, n.Call("size", (chosen,), type=INT), body),
+            n.loop(k.name, n.call("size", chosen, kind=n.INT), n.Assign(mine, "=", value)),
         ]
         self.places[pointer, count] = places
         return places

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import bare, declarations
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.integers import INT
 
 __all__ = ["levels"]
 
@@ -24,10 +23,9 @@ def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
     rows : collection of str
         Data with one entry per row.
     """
-    counts = {d.name for d in program.data if d.type == INT}
+    counts = program.integers
     body = (*program.transformed_parameters, *program.model)
-    local = (d for s in body for d in n.walk(s) if isinstance(d, n.Decl))
-    sizes = {d.name: d.size.dims for d in (*program.parameters, *local)}
+    sizes = {d.name: d.size.dims for d in (*program.parameters, *declarations(body))}
     found: dict[str, str] = {}
     for e in (e for s in body for e in n.walk(s)):
         if not (isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes):
@@ -42,5 +40,5 @@ def _picking(index: n.Indexing, rows: Collection[str]) -> Iterator[str]:
     """The row data of an index ``J`` or ``J[n]``."""
     inner = bare(index.index) if isinstance(index, n.Single) else None
     base = inner.base if isinstance(inner, n.Index) else inner
-    if isinstance(base, n.Var) and base.name in rows and base.type == n.Type("int", 1):
+    if isinstance(base, n.Var) and base.name in rows and base.type == n.INTS:
         yield base.name

@@ -17,18 +17,14 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, names_in, printer, stanc
+from stancoreset.stan.syntax import Names, names_in, printer, stanc, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.assemble import Woven
 from stancoreset.stan.weave.counts import optional
-from stancoreset.stan.weave.integers import INT, ONE
 from stancoreset.stan.weave.separate import Entry
 from stancoreset.stan.weave.table import Column, Table
 
 __all__ = ["in_one_table"]
-
-_INTS = n.Type("int", 1)
-_ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
 def in_one_table(
@@ -63,19 +59,17 @@ class _Joined:
         self.counts = counts
         self.parts = parts
         self.names = names = Names(parts[1].tree)
-        self.obs = n.Var(names.fresh("N_rows"), type=INT, data_only=True)
-        self.block = n.Var(names.fresh("block"), type=_INTS, data_only=True)
-        self.rows = tuple(
-            n.Var(names.fresh(f"rows_of_{c}"), type=_INTS, data_only=True) for c in counts
-        )
-        self.row = n.Var(names.fresh("n"), type=INT, data_only=True)
+        self.obs = n.integer(names.fresh("N_rows"))
+        self.block = n.integers(names.fresh("block"))
+        self.rows = tuple(n.integers(names.fresh(f"rows_of_{c}")) for c in counts)
+        self.row = n.integer(names.fresh("n"))
         self.columns = tuple(
             Column(name, names.fresh(f"{name}_rows"), k, axis)
             for k, part in enumerate(parts)
             for name, axis in part.rows.items()
         )
         self.weights = tuple(
-            n.Var(names.fresh(f"{part.weights}_of_{c}"), type=n.Type("vector"))
+            n.Var(names.fresh(f"{part.weights}_of_{c}"), type=n.VECTOR)
             for part, c in zip(parts, counts, strict=True)
         )
         given = {d.name for d in program.data}
@@ -114,13 +108,13 @@ class _Joined:
         """The weighted program."""
         tree = self.parts[1].tree
         old = [part.weights for part in self.parts]
-        weights = n.Var("weights", type=n.Type("vector"), data_only=True)
+        weights = n.Var("weights", type=n.VECTOR)
         size = n.SizedType("vector", sizes=(self.obs,))
-        bounds = n.Constraint("bounds", lower=_ZERO)
+        bounds = n.Constraint("bounds", lower=n.ZERO)
         left = tuple(d for d in tree.data if d.name not in old)
         taken = tuple(
-            n.Decl(new.name, n.SizedType("vector", sizes=(n.Var(count, type=INT),)),
-                   value=n.Index(weights, (n.Single(rows),), type=n.Type("vector")))
+            n.Decl(new.name, n.SizedType("vector", sizes=(n.integer(count),)),
+                   value=n.Index(weights, (n.Single(rows),), type=n.VECTOR))
             for new, count, rows in zip(self.weights, self.counts, self.rows, strict=True)
         )  # fmt: skip
         new = {name: var.name for name, var in zip(old, self.weights, strict=True)}
@@ -137,10 +131,10 @@ class _Joined:
 
     def generated(self) -> tuple[n.Stmt, ...]:
         """``log_lik`` of the rows of both blocks."""
-        whole = n.Var("log_lik", type=n.Type("vector"))
+        whole = n.Var("log_lik", type=n.VECTOR)
         out: list[n.Stmt] = [n.Decl(whole.name, n.SizedType("vector", sizes=(self.obs,)))]
         for part, rows in zip(self.parts, self.rows, strict=True):
-            own = n.Var(self.names.fresh("ll"), type=n.Type("vector"))
+            own = n.Var(self.names.fresh("ll"), type=n.VECTOR)
             body = _renamed(part.tree.generated_quantities, {part.log_lik: own.name})
             put = n.Assign(n.Index(whole, (n.Single(rows),), type=whole.type), "=", own)
             out.append(n.Block((*body, put)))
@@ -151,11 +145,11 @@ class _Joined:
         columns = {c.given: c for c in self.columns}
         sized = n.SizedType("int", array=(self.obs,))
         table = (
-            n.Decl(self.obs.name, n.SizedType("int"), n.Constraint("bounds", lower=_ZERO)),
+            n.Decl(self.obs.name, n.SizedType("int"), n.Constraint("bounds", lower=n.ZERO)),
             n.Decl(
                 self.block.name,
                 sized,
-                n.Constraint("bounds", lower=ONE, upper=n.IntLit("2", type=INT)),
+                n.Constraint("bounds", lower=n.ONE, upper=n.literal("2")),
             ),
         )
         gone = {*self.counts, *columns}
@@ -172,10 +166,7 @@ class _Joined:
         return n.Decl(c.name, self.long(d.size), line=d.line)
 
     def long(self, size: n.SizedType) -> n.SizedType:
-        def change(e: n.Node) -> n.Node | None:
-            return self.obs if isinstance(e, n.Var) and e.name in self.counts else None
-
-        return n.transform(size, change)  # type: ignore[no-any-return]
+        return substituted(size, dict.fromkeys(self.counts, self.obs))  # type: ignore[no-any-return]
 
     def blocks(self, declarations: Sequence[n.Decl]) -> tuple[n.Stmt, ...]:
         """Statements of transformed data that take the blocks out of the table."""
@@ -183,16 +174,16 @@ class _Joined:
         absent = optional(n.Program(data=tuple(declarations)))
         out: list[n.Stmt] = []
         for k, (count, rows) in enumerate(zip(self.counts, self.rows, strict=True)):
-            number = n.Var(count, type=INT, data_only=True)
+            number = n.integer(count)
             out += [
-                n.Decl(count, n.SizedType("int"), value=_ZERO),
-                self.if_in(k, n.Assign(number, "+=", ONE)),
+                n.Decl(count, n.SizedType("int"), value=n.ZERO),
+                self.if_in(k, n.Assign(number, "+=", n.ONE)),
                 n.Decl(rows.name, n.SizedType("int", array=(number,))),
             ]
-            place = n.Var(self.names.fresh("k"), type=INT, data_only=True)
-            put = n.Assign(n.Index(rows, (n.Single(place),), type=INT), "=", self.row)
-            step = n.Assign(place, "+=", ONE)
-            start = n.Decl(place.name, n.SizedType("int"), value=ONE)
+            place = n.integer(self.names.fresh("k"))
+            put = n.Assign(n.entry(rows, place), "=", self.row)
+            step = n.Assign(place, "+=", n.ONE)
+            start = n.Decl(place.name, n.SizedType("int"), value=n.ONE)
             out.append(n.Block((start, self.if_in(k, n.Block((put, step))))))
         for c in self.columns:
             if c.given in known:
@@ -201,16 +192,15 @@ class _Joined:
 
     def if_in(self, block: int, s: n.Stmt) -> n.Stmt:
         """``for (n in 1:N_rows) if (block[n] == 1) s``"""
-        own = n.Index(self.block, (n.Single(self.row),), type=INT, data_only=True)
-        test = n.Binary(own, "==", n.IntLit(str(block + 1), type=INT), type=INT, data_only=True)
-        return n.For(self.row.name, ONE, self.obs, n.Block((n.If(test, s),)))
+        test = n.Binary(n.entry(self.block, self.row), "==", n.literal(str(block + 1)), type=n.INT)
+        return n.loop(self.row.name, self.obs, n.If(test, s))
 
     def taken(self, c: Column, d: n.Decl, optional: bool) -> n.Decl:
         """``vector[N] t = t_rows[rows_of_N];``"""
-        column = n.Var(c.name, type=d.type, data_only=True)
-        value: n.Expr = n.Index(column, self.cut(c), type=d.type, data_only=True)
+        column = n.Var(c.name, type=d.type)
+        value: n.Expr = n.Index(column, self.cut(c), type=d.type)
         if optional:
-            some = n.Binary(n.Call("num_elements", (column,), type=INT), ">", _ZERO, type=INT)
+            some = n.Binary(n.call("num_elements", column, kind=n.INT), ">", n.ZERO, type=n.INT)
             value = n.Ternary(some, value, column, type=d.type)
         return replace(d, value=value)
 
@@ -252,12 +242,11 @@ class _Joined:
 
 def _zeros(size: n.SizedType) -> n.Expr:
     """A container of zeros of that size."""
-    number: n.Expr = _ZERO if size.base == "int" else n.RealLit("0.0", type=n.REAL)
+    number: n.Expr = n.ZERO if size.base == "int" else n.literal("0.0")
     if size.sizes:
-        number = n.Call(f"rep_{size.base}", (number, *size.sizes), type=n.Type(size.base))
+        number = n.call(f"rep_{size.base}", number, *size.sizes, kind=n.Type(size.base))
     if size.array:
-        kind = n.Type(size.base, len(size.array))
-        number = n.Call("rep_array", (number, *size.array), type=kind)
+        number = n.call("rep_array", number, *size.array, kind=size.type)
     return number
 
 

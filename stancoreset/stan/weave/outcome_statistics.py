@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from stancoreset.stan.syntax import assignments, derived, names_in, sources
+from stancoreset.stan.syntax import assignments, declarations, derived, names_in, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import suffix
 
@@ -41,7 +41,7 @@ def outcome_statistics(
     known = {d.name for d in program.data}
     given = known & set(rows) & (modelled | _inputs(body, modelled))
     tainted = given | derived(body, given)
-    used = _inputs(log_lik, {d.name for s in log_lik for d in n.walk(s) if isinstance(d, n.Decl)})
+    used = _inputs(log_lik, {d.name for d in declarations(log_lik)})
     return tuple(
         d.name
         for d in frozen

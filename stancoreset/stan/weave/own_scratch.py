@@ -17,14 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare, names_in, target_vars
+from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.integers import INT, ONE
 
 __all__ = ["Owned", "with_own_scratch"]
-
-_ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,8 @@ class _Move:
     checks: list[n.Stmt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        known = (*self.program.data, *self.program.transformed_data)
-        self.data = {d.name for d in known if isinstance(d, n.Decl)}
-        self.counts = {d.name for d in self.program.data if d.type == INT}
+        self.data = {d.name for d in self.program.known}
+        self.counts = self.program.integers
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         scratch = {
@@ -83,8 +79,8 @@ class _Move:
         for s in body:
             if isinstance(s, n.For) and s in loops:
                 own = [d for k, d in moved.items() if k in names_in(s)]
-                inner = s.body.body if isinstance(s.body, n.Block) else (s.body,)
-                out.append(replace(s, body=n.Block((*own, *inner), line=s.body.line)))
+                body = n.Block((*own, *body_of(s.body)), line=s.body.line)
+                out.append(replace(s, body=body))
             elif isinstance(s, n.Block):
                 out.append(replace(s, body=self.statements(s.body)))
             elif not (isinstance(s, n.Decl) and s.name in moved):
@@ -93,13 +89,7 @@ class _Move:
 
     def over_rows(self, s: n.Stmt) -> bool:
         """Whether a loop may pass over rows: ``for (n in 1:N)``, with N data."""
-        upper = bare(s.upper) if isinstance(s, n.For) else None
-        return (
-            isinstance(s, n.For)
-            and text(bare(s.lower)) == "1"
-            and isinstance(upper, n.Var)
-            and upper.name in self.counts
-        )
+        return counted_to(s) in self.counts
 
     def checked(self, d: n.Decl, loops: Sequence[n.For]) -> bool:
         """Whether the data tell what the rows read of a container; its checks are kept."""
@@ -125,21 +115,21 @@ class _Marks:
         self.scratch = d
         self.known = known  # names of data and of what is computed from data alone
         rank = n.Type("int", len(d.size.dims))
-        self.marks = n.Var(names.fresh(f"{d.name}_written"), type=rank, data_only=True)
-        self.all = n.Var(names.fresh(f"all_of_{d.name}"), type=rank, data_only=True)
+        self.marks = n.Var(names.fresh(f"{d.name}_written"), type=rank)
+        self.all = n.Var(names.fresh(f"all_of_{d.name}"), type=rank)
 
     def check(self, s: n.For) -> n.Stmt:
         """The statement of transformed data."""
         sizes = n.SizedType("int", array=self.scratch.size.dims)
 
         def filled(value: n.Expr) -> n.Expr:
-            return n.Call("rep_array", (value, *sizes.array), type=self.marks.type)
+            return n.call("rep_array", value, *sizes.array, kind=self.marks.type)
 
-        body = n.Block((n.Assign(self.marks, "=", filled(_ZERO)), *self.marked(s.body)))
+        body = n.Block((n.Assign(self.marks, "=", filled(n.ZERO)), *self.marked(s.body)))
         return n.Block(
             (
                 n.Decl(self.marks.name, sizes),
-                n.Decl(self.all.name, sizes, value=filled(ONE)),
+                n.Decl(self.all.name, sizes, value=filled(n.ONE)),
                 replace(s, body=body, number=0),
             )
         )
@@ -151,7 +141,7 @@ class _Marks:
                 return (n.Block(tuple(new for x in body for new in self.marked(x))),)
             case n.Decl(name=name, value=value):
                 reads = self.reads(value)
-                if s.type == INT and not reads and self.is_known(value):
+                if s.type == n.INT and not reads and self.is_known(value):
                     self.known.add(name)
                     return (s,)
                 self.known.discard(name)
@@ -211,11 +201,13 @@ class _Marks:
         marks = self.of(e, self.marks)
         rank = marks.type.rank
         if rank:
-            flat = n.Call("to_array_1d", (marks,), type=n.Type("int", 1)) if rank > 1 else marks
-            total = n.Call("sum", (flat,), type=INT)
-            missing = n.Binary(total, "<", n.Call("num_elements", (marks,), type=INT), type=INT)
+            flat = n.call("to_array_1d", marks, kind=n.INTS) if rank > 1 else marks
+            total, every = (
+                n.call(f, v, kind=n.INT) for f, v in (("sum", flat), ("num_elements", marks))
+            )
+            missing = n.Binary(total, "<", every, type=n.INT)
         else:
-            missing = n.Binary(marks, "==", _ZERO, type=INT)
+            missing = n.Binary(marks, "==", n.ZERO, type=n.INT)
         why = (
             f"{text(e)} has an element that this row has not written: `{self.scratch.name}` keeps "
             "a value of another row there"
@@ -229,7 +221,7 @@ class _Marks:
             return marks
         self.require(*e.indices)
         base = self.of(e.base, marks)
-        return n.Index(base, e.indices, type=n.Type("int", e.type.rank), data_only=True)
+        return n.Index(base, e.indices, type=n.Type("int", e.type.rank))
 
     def is_known(self, *nodes: n.Node | None) -> bool:
         return all(node is None or names_in(node) <= self.known for node in nodes)

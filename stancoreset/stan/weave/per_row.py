@@ -8,24 +8,7 @@ from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import FILLED
 
-__all__ = ["at", "call", "is_plain", "literal", "one_row", "plus", "times", "total"]
-
-
-def literal(value: str) -> n.Expr:
-    kind = n.Type("real" if "." in value else "int")
-    return n.RealLit(value, type=kind) if "." in value else n.IntLit(value, type=kind)
-
-
-def call(name: str, *args: n.Expr, kind: n.Type = n.REAL, user: bool = False) -> n.Call:
-    return n.Call(name, args, user, type=kind)
-
-
-def times(a: n.Expr, b: n.Expr) -> n.Expr:
-    return n.Binary(a, "*", b, type=n.REAL)
-
-
-def plus(a: n.Expr, b: n.Expr) -> n.Expr:
-    return n.Binary(a, "+", b, type=n.REAL)
+__all__ = ["at", "is_plain", "one_row", "total"]
 
 
 def total(e: n.Expr) -> n.Expr:
@@ -34,7 +17,7 @@ def total(e: n.Expr) -> n.Expr:
         return e
     if e.type.array > 1 or (e.type.array and e.type.base not in ("int", "real")):
         return e
-    return call("sum", e)
+    return n.call("sum", e)
 
 
 def is_plain(e: n.Expr, rows: Rows) -> bool:
@@ -107,7 +90,7 @@ def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     """The container cut to the single row `i`: ``y[i:i]``; rows may be on any dimension."""
     dep = rows.of(e)
     if dep.kind == "count":
-        return literal("1")
+        return n.ONE
     if dep.kind != "rowwise":
         return e
     cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))

@@ -82,7 +82,7 @@ def _picked_before(program: n.Program) -> n.Program:
                 return n.Block(())
             case n.Index(base=n.Var(name=name), indices=rows) if name in products:
                 product = products[name]
-                left = n.Index(product.left, rows, type=product.left.type, data_only=True)
+                left = n.Index(product.left, rows, type=product.left.type)
                 return n.Paren(replace(product, left=left), type=node.type)
         return None
 
@@ -95,5 +95,5 @@ def _picked(node: n.Node, given: dict[str, n.Type]) -> str:
     """The name f in ``f[J]`` with numbers J among the data; empty for all else."""
     match node:
         case n.Index(base=n.Var(name=f), indices=(n.Single(n.Var(name=j)),)):
-            return f if given.get(j) == n.Type("int", 1) else ""
+            return f if given.get(j) == n.INTS else ""
     return ""

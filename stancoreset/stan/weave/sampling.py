@@ -9,11 +9,9 @@ from typing import TypeVar
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, normalised_name
-from stancoreset.stan.weave.per_row import call, literal
 
 __all__ = ["density_call", "increment", "is_literal", "normalised", "truncated", "truncated_scalar"]
 
-_INT = n.Type("int")
 _N = TypeVar("_N", bound=n.Node)
 
 
@@ -26,8 +24,8 @@ def density_call(s: n.Tilde, functions: Container[str]) -> n.Call:
     """``y ~ d(args)`` as ``d_lpdf(y | args)``; `functions` are the user's."""
     for kind in ("_lpdf", "_lpmf"):
         if s.distribution + kind in functions:
-            return call(s.distribution + kind, s.arg, *s.args, user=True)
-    return call(s.distribution + ("_lpmf" if _discrete(s) else "_lpdf"), s.arg, *s.args)
+            return n.call(s.distribution + kind, s.arg, *s.args, user=True)
+    return n.call(s.distribution + ("_lpmf" if _discrete(s) else "_lpdf"), s.arg, *s.args)
 
 
 def increment(s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
@@ -42,13 +40,13 @@ def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) 
     outside: list[n.Expr] = []
     for bound, op in ((s.lower, "<"), (s.upper, ">")):
         if bound is not None and not rows.constant(bound) and not is_literal(bound):
-            outside.append(n.Binary(s.arg, op, bound, type=_INT))
+            outside.append(n.Binary(s.arg, op, bound, type=n.INT))
     if not outside:
         return inside
     test = outside[0]  # a bound that moves with the parameters cuts off their support
     for other in outside[1:]:
-        test = n.Binary(test, "||", other, type=_INT)
-    return n.Paren(n.Ternary(test, call("negative_infinity"), inside, type=n.REAL), type=n.REAL)
+        test = n.Binary(test, "||", other, type=n.INT)
+    return n.Paren(n.Ternary(test, n.call("negative_infinity"), inside, type=n.REAL), type=n.REAL)
 
 
 def truncated_scalar(s: n.Tilde, functions: Container[str], value: n.Expr | None = None) -> n.Expr:
@@ -62,14 +60,14 @@ def _log_mass(s: n.Tilde, functions: Container[str]) -> n.Expr:
 
     def cdf(kind: str, bound: n.Expr) -> n.Expr:
         name = s.distribution + kind
-        return call(name, bound, *s.args, user=user and name in functions)
+        return n.call(name, bound, *s.args, user=user and name in functions)
 
     user = any(s.distribution + kind in functions for kind in ("_lpdf", "_lpmf"))
     below = s.lower
     if s.lower is not None and _discrete(s):  # P(Y >= lower) = P(Y > lower - 1)
-        below = n.Binary(s.lower, "-", literal("1"), type=_INT)
+        below = n.Binary(s.lower, "-", n.ONE, type=n.INT)
     if below is not None and s.upper is not None:
-        return call("log_diff_exp", cdf("_lcdf", s.upper), cdf("_lcdf", below))
+        return n.call("log_diff_exp", cdf("_lcdf", s.upper), cdf("_lcdf", below))
     if below is not None:
         return cdf("_lccdf", below)
     assert s.upper is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from stancoreset.stan.data import Scope, evaluate_int
-from stancoreset.stan.syntax import assigned_names, bare, names_in, target_vars
+from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
@@ -94,9 +94,8 @@ def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Pro
     fixed = {v for v, dep in env.items() if dep.kind == "free" and v not in changing}
     sizes = {
         d.size.dims
-        for s in (*program.transformed_parameters, *program.model)
-        for d in n.walk(s)
-        if isinstance(d, n.Decl) and d.name == name
+        for d in declarations(program.transformed_parameters, program.model)
+        if d.name == name
     }
     return carries_over(body, name, fixed, sizes.pop() if len(sizes) == 1 else ())
 

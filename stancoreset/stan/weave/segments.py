@@ -22,18 +22,18 @@ from stancoreset.stan.syntax import (
     assigned_names,
     assignments,
     bare,
+    declarations,
     increments,
     names_in,
     sources,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
-from stancoreset.stan.weave.integers import INT, ONE, minus, sum_of
+from stancoreset.stan.weave.integers import sum_of
 
 __all__ = ["without_segments"]
 
 _KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
-_ZERO = n.IntLit("0", type=INT, data_only=True)
 
 
 def without_segments(program: n.Program) -> n.Program:
@@ -69,14 +69,13 @@ class _RowData:
     """Data by rows, and slices of them."""
 
     def __init__(self, program: n.Program) -> None:
-        integers = {d.name for d in program.data if d.type == INT}
-        known = (*program.data, *program.transformed_data)
-        self.known = {d.name for d in known if isinstance(d, n.Decl)}
+        counts = program.integers
+        self.known = {d.name for d in program.known}
         self.counts = {
             d.name: size.name
             for d in program.data
             if d.size.dims and isinstance(size := bare(d.size.dims[0]), n.Var)
-            if size.name in integers
+            if size.name in counts
         }
 
     def slice(self, e: n.Node) -> _Slice | None:
@@ -84,7 +83,7 @@ class _RowData:
             case n.Index(base=n.Var() as base, indices=(n.Between(lower, upper), *further)):
                 found = _Slice(base, lower, upper, tuple(further))
             case n.Call(name="segment", args=(n.Var() as base, lower, length)):
-                last = n.Binary(lower, "+", minus(length, ONE), type=INT, data_only=True)
+                last = n.Binary(lower, "+", n.minus(length, n.ONE), type=n.INT)
                 found = _Slice(base, lower, last)
             case _:
                 return None
@@ -140,7 +139,7 @@ class _Loop:
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in self.rows.slices(s)))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
-        self.local = {d.name for d in n.walk(s) if isinstance(d, n.Decl)} - self.counting
+        self.local = {d.name for d in declarations([s])} - self.counting
         if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
             raise NotSplitError
         start = [x for x in before if self.counts(x)]
@@ -206,51 +205,44 @@ class _Loop:
         same = {x.bounds for x in slices} == {outcome.bounds}
         if not same or any(self.rows.counts[x.base.name] != count for x in slices):
             raise NotSplitError
-        size = n.Var(count, type=INT, data_only=True)
-        row = n.Var(self.names.fresh("n"), type=INT, data_only=True)
-        numbers = {loop: n.Var(self.names.fresh(f"{loop}_of_row"), type=n.Type("int", 1),
-                               data_only=True) for loop in self.loops}  # fmt: skip
+        size, row = n.integer(count), n.integer(self.names.fresh("n"))
+        numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
         # A row in two segments gets -1, one in none 0; the declared bound then names the row.
 
-        def entry(e: n.Expr) -> n.Expr | None:
+        def of_row(e: n.Expr) -> n.Expr | None:
             found = self.rows.slice(e)
             if found is None:
                 return None
             if any(names_in(i) & numbers.keys() for i in found.further):
                 raise NotSplitError
             indices = (n.Single(row), *found.further)
-            return n.Index(found.base, indices, type=e.type.element(), data_only=True)
+            return n.Index(found.base, indices, type=e.type.element())
 
         def whole(e: n.Expr) -> bool:
             return bool(self.rows.slices(e))
 
-        term = Element(entry, {k: _at(v, row) for k, v in numbers.items()}, whole).statement(s)
+        own = {k: n.entry(v, row) for k, v in numbers.items()}
+        term = Element(of_row, own, whole).statement(s)
         used = names_in(term) & {v.name for v in numbers.values()}
-        lowest = _ZERO if self.conditional else ONE
+        lowest = n.ZERO if self.conditional else n.ONE
         size_of_all = n.SizedType("int", array=(size,))
-        zeros = n.Call("rep_array", (_ZERO, size), type=n.Type("int", 1))
+        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
         for number in numbers.values():
             bounds = n.Constraint("bounds", lower=lowest)
             self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=s.line))
         if self.conditional or not used:
-            term = n.If(_differs(_at(next(iter(numbers.values())), row)), term, line=s.line)
-        self.terms.append(n.For(row.name, ONE, size, n.Block((term,)), line=s.line))
-        body = n.Block(
-            tuple(_numbered(_at(v, row), n.Var(k, type=INT)) for k, v in numbers.items())
-        )
+            term = n.If(_differs(next(iter(own.values()))), term, line=s.line)
+        self.terms.append(n.loop(row.name, size, term, line=s.line))
+        body = n.Block(tuple(_numbered(number, n.integer(k)) for k, number in own.items()))
         return n.For(row.name, outcome.lower, outcome.upper, body, line=s.line)
 
 
 def _differs(number: n.Expr) -> n.Expr:
     """``number != 0``"""
-    return n.Binary(number, "!=", _ZERO, type=INT, data_only=True)
+    return n.Binary(number, "!=", n.ZERO, type=n.INT)
 
 
 def _numbered(number: n.Expr, value: n.Expr) -> n.Stmt:
     """``number = number != 0 ? -1 : value;``"""
-    twice = n.Unary("-", ONE, type=INT, data_only=True)
-    return n.Assign(number, "=", n.Ternary(_differs(number), twice, value, type=INT))
-
-
-def _at(number: n.Var, row: n.Var) -> n.Expr:
-    return n.Index(number, (n.Single(row),), type=INT, data_only=True)
+    twice = n.Unary("-", n.ONE, type=n.INT)
+    return n.Assign(number, "=", n.Ternary(_differs(number), twice, value, type=n.INT))

@@ -14,19 +14,26 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, has_own_break, names_in, rewritten
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    body_of,
+    constants,
+    declarations,
+    has_own_break,
+    names_in,
+    rewritten,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
-from stancoreset.stan.weave.per_row import at, call, literal, times
+from stancoreset.stan.weave.per_row import at
 from stancoreset.stan.weave.sampling import density_call
 
 __all__ = ["Selections", "UserCall", "spread_selections"]
-
-
-_INT = n.Type("int")
 
 
 @dataclass(frozen=True)
@@ -81,14 +88,11 @@ class _Spread:
         self.obs = obs
         self.names = Names(program)
         self.functions = {f.name for f in program.functions}
-        known = (*program.data, *program.transformed_data)
-        self.globals = {d.name for d in known if isinstance(d, n.Decl)}
-        self.pointers = {
-            d.name: text(d.size.dims[0])
-            for d in known
-            if isinstance(d, n.Decl) and d.type == n.Type("int", 1)
-        }
-        every = _declarations(program)
+        self.globals = {d.name for d in program.known}
+        self.pointers = {d.name: text(d.size.dims[0]) for d in program.known if d.type == n.INTS}
+        every = declarations(
+            program.data, program.transformed_data, program.transformed_parameters, program.model
+        )
         other = {d.name for d in every if _first_size(d) != obs}
         self.sized = {d.name for d in every} - other
         known_rows = {name: rowwise(0) for name in self.sized}
@@ -116,7 +120,7 @@ class _Spread:
         found = selected_loop(s, of_others, self.sized)
         if found is None or not names_in(found.pointer) <= self.globals:
             return s  # nor is any loop inside it
-        row = n.Var(self.names.loop(), type=_INT)
+        row = n.integer(self.names.loop())
         again = self.names.fresh("again")
         return found.over_rows(self.obs, row.name, again, self.often(found.pointer, row))
 
@@ -156,20 +160,19 @@ class _Spread:
         if len(selected) != 1:
             raise _NotSpreadError
         (chosen,) = selected
-        i = n.Var(self.names.loop(), type=_INT)
+        i = n.integer(self.names.loop())
         args = self.user_rows(e, chosen, i, s) if e.user else self.rows(e, chosen, i)
         index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
         assert isinstance(index, n.Index)
         assert isinstance(index.indices[0], n.Single)
         often = self.often(bare(index.indices[0].index), i)
-        value: n.Expr = times(often, replace(e, args=tuple(args)))
+        value: n.Expr = n.times(often, replace(e, args=tuple(args)))
         if sign:
             value = n.Unary("-", value, type=n.REAL)
         add = n.TargetAdd(value, line=s.line, origin=s.as_written)
-        test = n.Binary(often, ">", literal("0"), type=_INT)
-        body = n.Block((n.If(test, n.Block((add,), line=s.line), None, line=s.line),), line=s.line)
-        count = n.Var(self.obs, type=_INT)
-        return n.For(i.name, literal("1"), count, body, line=s.line)
+        test = n.Binary(often, ">", n.ZERO, type=n.INT)
+        chosen = n.If(test, n.Block((add,), line=s.line), line=s.line)
+        return n.loop(i.name, n.integer(self.obs), chosen, line=s.line)
 
     def rows(self, e: n.Call, chosen: str, i: n.Expr) -> list[n.Expr]:
         """The arguments of Stan's density at row `i`."""
@@ -234,7 +237,7 @@ class _Spread:
                 return None
             return replace(x, indices=(n.All(), *x.indices[1:])) if x.indices[1:] else x.base
 
-        others = n.transform(e, lambda x: literal("0") if is_chosen(x) else None)
+        others = n.transform(e, lambda x: n.ZERO if is_chosen(x) else None)
         whole = n.transform(e, of_all)
         if names_in(others) & self.sized or self.dependences.of(whole).kind != "rowwise":
             raise _NotSpreadError
@@ -244,8 +247,7 @@ class _Spread:
 
     def often(self, pointer: n.Expr, row: n.Expr) -> n.Expr:
         """How often a row is selected."""
-        times = n.Var(self.count(pointer), type=n.Type("int", 1))
-        return n.Index(times, (n.Single(row),), type=_INT)
+        return n.entry(n.integers(self.count(pointer)), row)
 
     def count(self, pointer: n.Expr) -> str:
         """The name of the array of how often each row is selected."""
@@ -254,13 +256,13 @@ class _Spread:
             return self.counts[chosen]
         stem = pointer.base if isinstance(pointer, n.Index) else pointer
         name = self.names.fresh(f"times_{text(stem)}")
-        size = n.SizedType("int", (n.Var(self.obs, type=_INT),))
-        start = call("rep_array", literal("0"), n.Var(self.obs, type=_INT), kind=n.Type("int", 1))
-        i = n.Var(self.names.fresh("j"), type=_INT)
-        entry = n.Index(n.Var(name, type=n.Type("int", 1)), (n.Single(i),), type=_INT)
+        size = n.integer(self.obs)
+        start = n.call("rep_array", n.ZERO, size, kind=n.INTS)
+        i = n.integer(self.names.fresh("j"))
+        step = n.Assign(n.entry(n.integers(name), i), "+=", n.ONE)
         self.statements += [
-            n.Decl(name, size, value=start),
-            n.ForEach(i.name, pointer, n.Block((n.Assign(entry, "+=", literal("1")),))),
+            n.Decl(name, n.SizedType("int", (size,)), value=start),
+            n.ForEach(i.name, pointer, n.Block((step,))),
         ]
         self.counts[chosen] = name
         return name
@@ -269,13 +271,6 @@ class _Spread:
 def _first_size(d: n.Decl) -> str:
     dims = d.size.dims
     return dims[0].name if dims and isinstance(dims[0], n.Var) else ""
-
-
-def _declarations(program: n.Program) -> list[n.Decl]:
-    blocks = (
-        program.data, program.transformed_data, program.transformed_parameters, program.model,
-    )  # fmt: skip
-    return [d for block in blocks for s in block for d in n.walk(s) if isinstance(d, n.Decl)]
 
 
 @dataclass(frozen=True)
@@ -298,10 +293,11 @@ class SelectedLoop:
 
     def over_rows(self, obs: str, row: str, again: str, times: n.Expr) -> n.For:
         """The loop over `row` in ``1:obs``, with `times` passes (``again``) for each."""
-        body = _renumbered(self.body, self.numbers, n.Var(row, type=_INT))
+        body = _renumbered(self.body, self.numbers, n.integer(row))
         line = self.body.line
-        inner = n.For(again, literal("1"), times, _block(body), line=line)
-        return n.For(row, literal("1"), n.Var(obs, type=_INT), _block(inner), line=line)
+        return n.loop(
+            row, n.integer(obs), n.loop(again, times, *body_of(body), line=line), line=line
+        )
 
 
 def selected_loop(
@@ -322,7 +318,7 @@ def selected_loop(
         return None
     entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
     numbers = {entry, *_aliases(s.body, entry)}
-    elsewhere = s.name in names_in(_renumbered(s.body, numbers, literal("1")))
+    elsewhere = s.name in names_in(_renumbered(s.body, numbers, n.ONE))
     if elsewhere or not any(_picks_row(e, numbers, rows) for e in n.walk(s.body)):
         return None
     return SelectedLoop(pointer, s.body, frozenset(numbers))
@@ -350,25 +346,21 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     if len(found) != 1:
         return None
     (name,) = found
-    pointer, upper = n.Var(name, type=n.Type("int", 1)), text(bare(s.upper))
+    pointer, upper = n.integers(name), text(bare(s.upper))
     if upper in (pointers[name], f"size({name})", f"num_elements({name})"):
         return pointer
-    return n.Index(pointer, (n.Between(literal("1"), s.upper),), type=pointer.type)
+    return n.Index(pointer, (n.Between(n.ONE, s.upper),), type=pointer.type)
 
 
 def _entry(pointer: n.Expr, number: str) -> n.Index:
     base = pointer.base if isinstance(pointer, n.Index) else pointer
-    return n.Index(base, (n.Single(n.Var(number, type=_INT)),), type=_INT)
+    return n.entry(base, n.integer(number))
 
 
 def _aliases(body: n.Stmt, entry: str) -> set[str]:
     """Names declared as the row's number, ``int i = J[k];``, and never changed."""
-    declared: dict[str, set[str]] = {}
-    for d in n.walk(body):
-        if isinstance(d, n.Decl):
-            declared.setdefault(d.name, set()).add("" if d.value is None else text(bare(d.value)))
-    changed = assigned_names(body)
-    return {name for name, values in declared.items() if values == {entry} and name not in changed}
+    found = constants([body]).items()
+    return {name for name, d in found if d.value is not None and text(bare(d.value)) == entry}
 
 
 def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
@@ -395,7 +387,3 @@ def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bo
         and isinstance(e.indices[0], n.Single)
         and text(bare(e.indices[0].index)) in numbers
     )
-
-
-def _block(s: n.Stmt) -> n.Block:
-    return s if isinstance(s, n.Block) else n.Block((s,), line=s.line)

@@ -16,6 +16,7 @@ from stancoreset.stan.syntax import (
     Names,
     assigned_names,
     bare,
+    body_of,
     has_own_break,
     increments,
     names_in,
@@ -41,7 +42,7 @@ from stancoreset.stan.weave.domain import (
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.library import normalised_name
-from stancoreset.stan.weave.per_row import at, literal, times, total
+from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.sampling import increment, normalised
 from stancoreset.stan.weave.scratch import found_by_rows
 from stancoreset.stan.weave.switches import Dropped, negated
@@ -52,7 +53,6 @@ from stancoreset.stan.weave.writes import after_write
 __all__ = ["Entry", "Flow"]
 
 Both = tuple[Statements, Statements]
-_INT = n.Type("int")
 
 
 @dataclass(frozen=True)
@@ -191,17 +191,25 @@ class Flow:
             return self.statement(s)
 
     @contextmanager
-    def loop_variable(self, name: str) -> Iterator[None]:
-        """Walk a loop whose variable `name` ends with it."""
-        saved, shadowed = self.env.get(name), name in self.data
-        self.data.discard(name)
+    def scope(self, *names: str) -> Iterator[None]:
+        """Walk statements after which variables of these names are what they were before."""
+        before = {name: self.env.get(name) for name in names}
+        shadowed = self.data & before.keys()
+        self.data -= shadowed
         yield
-        if saved is None:
-            self.env.pop(name, None)
-        else:
-            self.env[name] = saved
-        if shadowed:
-            self.data.add(name)
+        self.data |= shadowed
+        for name, dep in before.items():
+            if dep is None:
+                self.env.pop(name, None)
+            else:
+                self.env[name] = dep
+
+    def back_to(self, env: Mapping[str, Dep]) -> dict[str, Dep]:
+        """Go on with other dependences; returns those that were here."""
+        here = dict(self.env)
+        self.env.clear()
+        self.env.update(env)
+        return here
 
     def one_of(self, a: Dep, b: Dep) -> Dep:
         """Dependence of a variable that two branches, or two passes, leave differently."""
@@ -243,18 +251,8 @@ class Flow:
     def scoped(self, body: Iterable[n.Stmt]) -> Both:
         """A block whose declarations end with it."""
         body = tuple(body)
-        names = [s.name for s in body if isinstance(s, n.Decl)]
-        before = {name: self.env.get(name) for name in names}
-        shadowed = self.data & set(names)
-        self.data -= shadowed
-        result = self.block(body)
-        self.data |= shadowed
-        for name, dep in before.items():
-            if dep is None:
-                self.env.pop(name, None)
-            else:
-                self.env[name] = dep
-        return result
+        with self.scope(*(s.name for s in body if isinstance(s, n.Decl))):
+            return self.block(body)
 
     def statement(self, s: n.Stmt) -> Both:
         match s:
@@ -302,9 +300,7 @@ class Flow:
             return self.switch(s, condition, dep)
         with self.within(by_parameters=by_parameters):
             m1, p1 = self.under(dep, s.yes)
-            after_yes = dict(self.env)
-            self.env.clear()
-            self.env.update(start)
+            after_yes = self.back_to(start)
             m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
         self.either(after_yes)
         return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
@@ -322,16 +318,13 @@ class Flow:
         """A condition of data alone; a branch that cannot be weighted is left out."""
         start, before = dict(self.env), len(self.dropped)
         yes = self.choice(dep, s.yes, condition)
-        after_yes = dict(self.env)
-        self.env.clear()
-        self.env.update(start)
+        after_yes = self.back_to(start)
         no = self.choice(dep, s.no, negated(condition))
         if isinstance(no, WeaveError):
             if isinstance(yes, WeaveError):
                 del self.dropped[before:]
                 raise yes
-            self.env.clear()
-            self.env.update(after_yes)
+            self.back_to(after_yes)
             return _branches(s, condition, yes[0], []), _branches(s, condition, yes[1], [])
         if isinstance(yes, WeaveError):
             return _branches(s, condition, [], no[0]), _branches(s, condition, [], no[1])
@@ -529,7 +522,7 @@ class Flow:
         self.log(s, "likelihood", f"adds the term of one observation to `{name}`", weighted=True)
         use = None if self.calls else only_use(name, self.program)
         if use is not None and use.coefficient is not None:
-            term = times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
+            term = n.times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
         return [model], [self.log_lik(term, s)]
 
     def accumulated(self, s: n.Assign, name: str, value: n.Expr) -> Dep:
@@ -639,13 +632,11 @@ class Flow:
 
     def weighted_term(self, value: n.Expr) -> n.Expr:
         """The row's weight times the term of the row."""
-        i = n.Var(self.place.loop, type=_INT)
-        return times(n.Index(n.Var(self.names.weights), (n.Single(i),)), value)
+        return n.times(n.entry(n.Var(self.names.weights), n.integer(self.place.loop)), value)
 
     def log_lik(self, value: n.Expr, s: n.Stmt) -> n.Stmt:
         """``log_lik[n] += value;`` in the loop over rows."""
-        i = n.Var(self.place.loop, type=_INT)
-        target = n.Index(n.Var(self.names.log_lik), (n.Single(i),))
+        target = n.entry(n.Var(self.names.log_lik), n.integer(self.place.loop))
         return n.Assign(target, "+=", value, line=s.line)
 
     # ---- loops --------------------------------------------------------------------------
@@ -656,10 +647,10 @@ class Flow:
             lifted = self.lifted(s)
             if lifted is not None:
                 return lifted
-            with self.loop_variable(s.name):
+            with self.scope(s.name):
                 m, p = self.loop_rows(s)
         else:
-            with self.loop_variable(s.name):
+            with self.scope(s.name):
                 m, p = self.loop_other(s, low, high)
         if self.density_block:
             hoist = self.statistics.hoist
@@ -724,7 +715,7 @@ class Flow:
         if dep.kind == "rowwise" and dep.axis == 0 and s.sequence.type.rank == 1:
             return self.loop_for(self.counted(s))
         dep = self.rows.as_value(dep, s.sequence)
-        with self.loop_variable(s.name):
+        with self.scope(s.name):
             if dep.kind not in ("free", "row"):
                 why = dep.why or f"the loop over `{text(s.sequence)}` runs over observations"
                 self.env[s.name] = coupled(why, dep.advice)
@@ -735,12 +726,12 @@ class Flow:
 
     def counted(self, s: n.ForEach) -> n.For:
         """The loop over the entries of a container of rows as a loop over the rows' numbers."""
-        i = self.names.fresh("n")
-        entry = at(s.sequence, n.Var(i, type=_INT), self.rows)
+        i = n.integer(self.names.fresh("n"))
+        own = at(s.sequence, i, self.rows)
         body = rewritten(
-            s.body, lambda e: entry if isinstance(e, n.Var) and e.name == s.name else None
+            s.body, lambda e: own if isinstance(e, n.Var) and e.name == s.name else None
         )
-        return n.For(i, literal("1"), n.Var(self.obs, type=_INT), body, line=s.line)
+        return n.For(i.name, n.ONE, n.integer(self.obs), body, line=s.line)
 
     def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Both:
         """The body of a loop, under a condition of dependence `dep`.
@@ -854,7 +845,7 @@ class Flow:
         obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
         inner = Flow(self.program, obs, env, set(), self.names, (*self.calls, name))
         try:
-            inner.block(f.body.body if isinstance(f.body, n.Block) else (f.body,))
+            inner.block(body_of(f.body))
         except WeaveError as error:
             why = f"in the function `{e.name}`, line {error.line}: {error.why}"
             return coupled(why, error.advice)

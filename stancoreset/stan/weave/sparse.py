@@ -13,12 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from stancoreset.stan.syntax import Names, bare, parse
+from stancoreset.stan.syntax import Names, bare, parse, substituted
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Padded", "without_sparse_products"]
 
-_INT = n.Type("int")
 # The longest row is found by functions of Stan's that both engines have: these statements stand in
 # the author's program, too, which has no function of ours, and stanli has no `to_int` here. The
 # differences are sorted as an array, since CmdStan 2.35 sorts an expression of vectors through a
@@ -147,23 +146,17 @@ class _Padding:
         self.found += written
         for s in written:
             if isinstance(s, n.Decl) and s.name == new["most"] and s.value is not None:
-                self.most[s.name] = n.Paren(s.value, type=_INT, data_only=True)
+                self.most[s.name] = n.Paren(s.value, type=n.INT)
         if not own_size:
-            self.sizes[u] = n.Var(new["size_u"], type=_INT, data_only=True)
-        entries = n.Var(new["w_rows"], type=n.Type("matrix"), data_only=True)
-        columns = n.Var(new["v_rows"], type=n.Type("int", 2), data_only=True)
+            self.sizes[u] = n.integer(new["size_u"])
+        entries = n.Var(new["w_rows"], type=n.Type("matrix"))
+        columns = n.Var(new["v_rows"], type=n.Type("int", 2))
         self.known[count, w, v, u] = entries, columns
         return entries, columns
 
     def sized(self, s: n.Stmt) -> n.Stmt:
         """A statement whose sizes are of data alone, as generated quantities demand."""
-        if not isinstance(s, n.Decl):
-            return s
-
-        def change(e: n.Node) -> n.Node | None:
-            return self.most.get(e.name) if isinstance(e, n.Var) else None
-
-        return replace(s, size=n.transform(s.size, change))
+        return replace(s, size=substituted(s.size, self.most)) if isinstance(s, n.Decl) else s
 
 
 def _name(name: str, w: str, v: str, u: str) -> str:

@@ -6,14 +6,10 @@ dims(y)[1]    size(y), or rows(y) of a matrix
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["in_one_spelling"]
-
-_INT = n.Type("int")
 
 
 def in_one_spelling(program: n.Program) -> n.Program:
@@ -33,7 +29,7 @@ def _change(node: n.Node) -> n.Node | None:
             return None
     if new is None:
         return None
-    return n.transform(replace(new, data_only=node.data_only), _change)  # type: ignore[no-any-return]
+    return n.transform(new, _change)  # type: ignore[no-any-return]
 
 
 def _held(x: n.Expr) -> n.Expr:
@@ -51,4 +47,4 @@ def _size(x: n.Expr, number: n.Expr) -> n.Expr | None:
         name = {"1": "rows", "2": "cols"}.get(number.text, "")
     else:
         name = "num_elements" if number.text == "1" else ""
-    return n.Call(name, (x,), type=_INT) if name else None
+    return n.call(name, x, kind=n.INT) if name else None

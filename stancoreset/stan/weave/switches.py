@@ -20,8 +20,6 @@ from stancoreset.stan.weave.outcome_statistics import outcomes
 
 __all__ = ["Dropped", "by_switch", "checks", "negated", "refuse_lost_outcomes"]
 
-_INT = n.Type("int")
-
 
 @dataclass(frozen=True)
 class Dropped:
@@ -56,7 +54,7 @@ class Dropped:
             why += f" (set {last.name} to 0 in transformed data to take another branch)"
         message = " ".join(why.replace('"', "'").split())
         for other in others:
-            condition = n.Binary(condition, "&&", other, type=_INT, data_only=True)
+            condition = n.Binary(condition, "&&", other, type=n.INT)
         reject = n.Message("reject", (f'"{message}"',))
         return n.If(condition, n.Block((reject,)))
 
@@ -66,12 +64,12 @@ def negated(condition: n.Expr) -> n.Expr:
     inner = bare(condition)
     if isinstance(inner, n.Binary) and inner.op in _OPPOSITE and _of_integers(inner):
         return replace(inner, op=_OPPOSITE[inner.op])
-    return n.Unary("!", n.Paren(inner, type=_INT, data_only=True), type=_INT, data_only=True)
+    return n.Unary("!", n.Paren(inner, type=n.INT), type=n.INT)
 
 
 def _of_integers(e: n.Binary) -> bool:
     """Whether no number can be nan, for which neither a comparison nor its opposite holds."""
-    return e.left.type == e.right.type == _INT
+    return e.left.type == e.right.type == n.INT
 
 
 def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:
@@ -84,9 +82,8 @@ def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:
         if isinstance(size, n.Ternary) and text(bare(size.no)) == "0":
             return size.condition
         if isinstance(size, n.Binary) and not names_in(size) & {*counts}:
-            zero = n.IntLit("0", type=_INT, data_only=True)
-            held = n.Paren(size, type=_INT, data_only=True)
-            return size if size.op in _TESTS else n.Binary(held, ">", zero, type=_INT)
+            held = n.Paren(size, type=n.INT)
+            return size if size.op in _TESTS else n.Binary(held, ">", n.ZERO, type=n.INT)
     return None
 
 

@@ -21,13 +21,12 @@ from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
 from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
-from stancoreset.stan.weave.per_row import at, call, is_plain, literal, one_row, plus, times
+from stancoreset.stan.weave.per_row import at, is_plain, one_row
 from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
 
 __all__ = ["Statements", "Terms", "because", "refuse"]
 
 
-_INT, _VECTOR = n.Type("int"), n.Type("vector")
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
 _OVER_ROWS = "a sum over observations"
 Statements = list[n.Stmt]
@@ -113,7 +112,7 @@ class Locals:
             size = n.SizedType("vector", sizes=(self.count,))
             self.constants[key] = n.Decl(name, size, value=e)
             self.rows.env[name] = self.rows.of(e)
-        return n.Var(self.constants[key].name, type=_VECTOR, data_only=True)
+        return n.Var(self.constants[key].name, type=n.VECTOR)
 
     def matrix(self, e: n.Expr, whole: tuple[n.Expr, ...]) -> n.Expr:
         """A matrix with rows as a variable."""
@@ -122,7 +121,7 @@ class Locals:
         dep = self.rows.of(e)
         name = self.names.fresh("mu")
         like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
-        dims = [call("rows", like, kind=_INT), call("cols", like, kind=_INT)]
+        dims = [n.call("rows", like, kind=n.INT), n.call("cols", like, kind=n.INT)]
         dims[dep.axis] = self.count  # type: ignore[call-overload]
         self.declared.append(
             n.Decl(name, n.SizedType("matrix", (), tuple(dims)), value=self.statistics.hoist(e))
@@ -173,7 +172,7 @@ class Terms:
             return [], terms
         total = free[0]
         for e in free[1:]:
-            total = plus(total, e)
+            total = n.plus(total, e)
         return [replace(s, value=total)], terms
 
     def split_tilde(self, s: n.Tilde) -> tuple[Statements, list[Term]]:
@@ -219,7 +218,7 @@ class Terms:
         """The terms of ``scale * e``: expressions without rows, and sums over rows."""
         e = bare(e)
         if e.type.rank and self.rows.of(e).kind == "rowwise":
-            e = call("sum", e)  # target += a container adds its entries
+            e = n.call("sum", e)  # target += a container adds its entries
         dep = self.rows.of(e)
         share = self.rows.count_times(e)
         if share is None and dep.kind == "coupled":
@@ -260,7 +259,7 @@ class Terms:
                     if self.rows.of(factor).kind == "free" and additive:
                         return [(rest, scaled(scale, factor))]
             case n.Binary(left=left, op="/", right=right) if not right.type.rank:
-                one = scale if scale is not None else literal("1.0")
+                one = scale if scale is not None else n.literal("1.0")
                 return [(left, n.Binary(one, "/", right, type=n.REAL))]
             case n.Var(name=name) if name in self.definitions:
                 return [(self.definitions[name], scale)]
@@ -272,7 +271,7 @@ class Terms:
         """The term ``scale * e``, which is a sum over rows."""
         scale = None if scale is None else self.hoist(scale)
         if self.rows.of(e).kind == "count":
-            one = literal("1")
+            one = n.ONE
             return Term(lambda i: one, (Part(one),), scale, f"{text(e)} counts the observations")
         match e:
             case n.Call(name="sum", args=(v,)):
@@ -281,18 +280,20 @@ class Terms:
                 a, b = _as_vector(self.hoist(a)), _as_vector(self.hoist(b))
                 product = (Part(b, data=a),)
                 return Term(
-                    lambda i: times(self.at(a, i), self.at(b, i)), product, scale, _OVER_ROWS
+                    lambda i: n.times(self.at(a, i), self.at(b, i)), product, scale, _OVER_ROWS
                 )
             case n.Call(name="dot_self", args=(a,)):
                 a = _as_vector(self.hoist(a))
-                squares = (Part(call("square", a, kind=_VECTOR)),)
+                squares = (Part(n.call("square", a, kind=n.VECTOR)),)
                 why = "a sum of squares over observations"
-                return Term(lambda i: call("square", self.at(a, i)), squares, scale, why)
+                return Term(lambda i: n.call("square", self.at(a, i)), squares, scale, why)
             case n.Call(name="log_mix", args=(shares, v)):
-                shares, v = call("log", self.hoist(shares), kind=_VECTOR), self.hoist(v)
+                shares, v = n.call("log", self.hoist(shares), kind=n.VECTOR), self.hoist(v)
 
                 def mixture(i: n.Expr) -> n.Expr:
-                    return call("log_sum_exp", n.Binary(shares, "+", self.at(v, i), type=_VECTOR))
+                    return n.call(
+                        "log_sum_exp", n.Binary(shares, "+", self.at(v, i), type=n.VECTOR)
+                    )
 
                 return Term(mixture, (), scale, "the mixture of each observation")
             case n.Call(user=False) if suffix(e.name)[1]:
@@ -309,7 +310,7 @@ class Terms:
         if self.rows.of(v).axis != 0:
             raise _not_apart(e, s)
         v = self.locals.of(v, "ll")
-        return Term(lambda i: call("sum", self.at(v, i)), (), scale, _OVER_ROWS)
+        return Term(lambda i: n.call("sum", self.at(v, i)), (), scale, _OVER_ROWS)
 
     def at(self, e: n.Expr, i: n.Expr) -> n.Expr:
         """The entry of row `i`."""
@@ -349,13 +350,13 @@ class Terms:
             parts = closed_form(name, args)
 
         def row(i: n.Expr) -> n.Expr:
-            entry = tuple(self.at(a, i) for a in args)
-            one: n.Expr = call(name + kind, *entry)
+            own = tuple(self.at(a, i) for a in args)
+            one: n.Expr = n.call(name + kind, *own)
             if isinstance(s, n.Tilde) and s.truncated:
                 cut = replace(
                     s,
-                    arg=entry[0],
-                    args=entry[1:],
+                    arg=own[0],
+                    args=own[1:],
                     lower=None if s.lower is None else self.at(s.lower, i),
                     upper=None if s.upper is None else self.at(s.upper, i),
                 )
@@ -370,7 +371,7 @@ class Terms:
         args = tuple(
             self.hoist(a if m is None else self.locals.matrix(m, e.args)) for a, m in whole
         )
-        return Term(lambda i: call(name, *(self.at(a, i) for a in args)), why=why)
+        return Term(lambda i: n.call(name, *(self.at(a, i) for a in args)), why=why)
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -381,16 +382,16 @@ class Terms:
 
             def categorical(i: n.Expr) -> n.Expr:
                 product = n.Binary(self.at(x, i), "*", beta, type=n.Type("row_vector"))
-                predictor = n.Transpose(n.Paren(product, type=product.type), type=_VECTOR)
-                return call(
+                predictor = n.Transpose(n.Paren(product, type=product.type), type=n.VECTOR)
+                return n.call(
                     "categorical_logit_lpmf", self.at(role["y"], i),
-                    n.Binary(alpha, "+", predictor, type=_VECTOR),
+                    n.Binary(alpha, "+", predictor, type=n.VECTOR),
                 )  # fmt: skip
 
             return Term(categorical, why=why)
-        eta: n.Expr = n.Binary(x, "*", beta, type=_VECTOR)
+        eta: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
         if "alpha" in role:
-            eta = n.Binary(role["alpha"], "+", eta, type=_VECTOR)
+            eta = n.Binary(role["alpha"], "+", eta, type=n.VECTOR)
         predictor = self.locals.of(eta, "eta" if glm.base != "normal" else "mu")
         args = [role["y"]]
         if "trials" in role:
@@ -400,7 +401,7 @@ class Terms:
         arguments = tuple(args)
         kind = "_lpdf" if glm.base == "normal" else "_lpmf"
         return Term(
-            lambda i: call(glm.base + kind, *(self.at(a, i) for a in arguments)),
+            lambda i: n.call(glm.base + kind, *(self.at(a, i) for a in arguments)),
             closed_form(glm.base, arguments),
             why=why,
         )
@@ -409,54 +410,55 @@ class Terms:
 
     def emit(self, terms: list[Term], s: n.Stmt) -> tuple[Statements, Statements]:
         """The statements of the model block and of ``log_lik`` for the terms of one increment."""
-        weights = n.Var(self.names.weights, type=_VECTOR)
-        log_lik = n.Var(self.names.log_lik, type=_VECTOR)
+        weights = n.Var(self.names.weights, type=n.VECTOR)
+        log_lik = n.Var(self.names.log_lik, type=n.VECTOR)
         model: Statements = []
         point: Statements = []
         for term in terms:
             if term.parts:
-                total, entry = self.closed(term.parts, weights)
+                total, rows = self.closed(term.parts, weights)
                 model.append(n.TargetAdd(scaled(term.scale, total), line=s.line))
-                point.append(n.Assign(log_lik, "+=", scaled(term.scale, entry), line=s.line))
+                point.append(n.Assign(log_lik, "+=", scaled(term.scale, rows), line=s.line))
                 continue
-            i = n.Var(self.names.loop(), type=_INT)
-            ll = n.Var(self.names.fresh("ll"), type=_VECTOR)
-            entry = scaled(term.scale, term.row(i))
+            i = n.integer(self.names.loop())
+            ll = n.Var(self.names.fresh("ll"), type=n.VECTOR)
+            value = scaled(term.scale, term.row(i))
             model.append(n.Decl(ll.name, n.SizedType("vector", (), (self.count,)), line=s.line))
-            model.append(self.row_loop(i, ll, "=", entry, s.line))
-            model.append(n.TargetAdd(call("dot_product", weights, ll), line=s.line))
-            point.append(self.row_loop(i, log_lik, "+=", entry, s.line))
+            model.append(self.row_loop(i, ll, "=", value, s.line))
+            model.append(n.TargetAdd(n.call("dot_product", weights, ll), line=s.line))
+            point.append(self.row_loop(i, log_lik, "+=", value, s.line))
         before = self.locals.declared
         return [*before, *model], [*before, *point]
 
-    def row_loop(self, i: n.Var, target: n.Var, op: str, entry: n.Expr, line: int) -> n.Stmt:
-        """``for (i in 1:N) target[i] op entry;``"""
-        add = n.Assign(n.Index(target, (n.Single(i),)), op, entry, line=line)
-        return n.For(i.name, literal("1"), self.count, n.Block((add,)), line=line)
+    def row_loop(self, i: n.Var, target: n.Var, op: str, value: n.Expr, line: int) -> n.Stmt:
+        """``for (i in 1:N) target[i] op value;``"""
+        return n.loop(
+            i.name, self.count, n.Assign(n.entry(target, i), op, value, line=line), line=line
+        )
 
     def closed(self, parts: tuple[Part, ...], weights: n.Expr) -> tuple[n.Expr, n.Expr]:
         """The weighted sum of all rows, and the vector of rows."""
         total: n.Expr | None = None
-        entry: n.Expr | None = None
+        every: n.Expr | None = None
         for part in sorted(parts, key=lambda p: p.value.type.rank == 0):
             value, data = part.value, part.data
             if value.type.rank:
                 value = self.locals.prepared(value)
-                weight = weights if data is None else n.Binary(weights, ".*", data, type=_VECTOR)
-                one: n.Expr = call("dot_product", weight, value)
-                row = value if data is None else n.Binary(data, ".*", value, type=_VECTOR)
+                weight = weights if data is None else n.Binary(weights, ".*", data, type=n.VECTOR)
+                one: n.Expr = n.call("dot_product", weight, value)
+                row = value if data is None else n.Binary(data, ".*", value, type=n.VECTOR)
             else:
                 shares = (
-                    call("sum", weights) if data is None else call("dot_product", weights, data)
+                    n.call("sum", weights) if data is None else n.call("dot_product", weights, data)
                 )
-                one = shares if text(value) == "1" else times(shares, value)
-                row = value if data is None else n.Binary(data, "*", value, type=_VECTOR)
-            total, entry = _added(total, part.factor, one), _added(entry, part.factor, row)
+                one = shares if text(value) == "1" else n.times(shares, value)
+                row = value if data is None else n.Binary(data, "*", value, type=n.VECTOR)
+            total, every = _added(total, part.factor, one), _added(every, part.factor, row)
         assert total is not None
-        assert entry is not None
-        if not entry.type.rank:
-            entry = call("rep_vector", entry, self.count, kind=_VECTOR)
-        return total, entry
+        assert every is not None
+        if not every.type.rank:
+            every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
+        return total, every
 
 
 def refuse_statistic(s: n.Stmt) -> NoReturn:
@@ -480,22 +482,24 @@ def _has_density(e: n.Expr) -> bool:
 
 def _negative(scale: n.Expr | None) -> n.Expr | None:
     if scale is None:
-        return n.Unary("-", literal("1"), type=_INT)
+        return n.Unary("-", n.ONE, type=n.INT)
     if isinstance(scale, n.Unary):
         return None if text(scale.arg) == "1" else scale.arg
     return n.Unary("-", scale, type=scale.type)
 
 
 def _as_vector(e: n.Expr) -> n.Expr:
-    return e if e.type.base == "vector" and not e.type.array else call("to_vector", e, kind=_VECTOR)
+    return (
+        e if e.type.base == "vector" and not e.type.array else n.call("to_vector", e, kind=n.VECTOR)
+    )
 
 
 def _added(total: n.Expr | None, factor: str | n.Expr, e: n.Expr) -> n.Expr:
     """``total + factor * e``"""
-    kind = n.Type("vector") if e.type.rank or (total is not None and total.type.rank) else n.REAL
+    kind = n.VECTOR if e.type.rank or (total is not None and total.type.rank) else n.REAL
     if isinstance(factor, str):
         minus, size = factor.startswith("-"), factor.lstrip("-")
-        part = e if size == "1" else n.Binary(literal(size), "*", e, type=e.type)
+        part = e if size == "1" else n.Binary(n.literal(size), "*", e, type=e.type)
         if total is not None:
             return n.Binary(total, "-" if minus else "+", part, type=kind)
         return n.Unary("-", part, type=e.type) if minus else part

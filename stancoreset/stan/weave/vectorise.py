@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import bare, body_of
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.domain import rowwise
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
-from stancoreset.stan.weave.per_row import call
 
 __all__ = ["lift_loop"]
 
-_VECTOR, _MATRIX = n.Type("vector"), n.Type("matrix")
+_MATRIX = n.Type("matrix")
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 
 
@@ -46,8 +45,7 @@ def lift_loop(s: n.For, rows: Rows, count: n.Var) -> list[n.Stmt] | None:
     """
     lifted = _Lift(s.name, rows, count)
     try:
-        body = s.body.body if isinstance(s.body, n.Block) else (s.body,)
-        return [replace(lifted.statement(b), origin=b.as_written) for b in body]
+        return [replace(lifted.statement(b), origin=b.as_written) for b in body_of(s.body)]
     except _NotLiftedError:
         return None
 
@@ -75,7 +73,7 @@ class _Lift:
                     raise _NotLiftedError
                 e = self.entry(s.value)
                 if e.type.rank == 0 and s.op == "=":
-                    e = call("rep_vector", e, self.count, kind=_VECTOR)
+                    e = n.call("rep_vector", e, self.count, kind=n.VECTOR)
                 self.filled.add(v.name)
                 return replace(s, target=v, value=e)
             case n.Tilde(truncated=False) if has_closed_form(s.distribution):
@@ -127,19 +125,19 @@ class _Lift:
             return e
         v = self.picked(e)
         if v is not None:
-            if v.type == _VECTOR:
+            if v.type == n.VECTOR:
                 return v
             if v.type.base == "row_vector":
-                return n.Transpose(v, type=_VECTOR)
-            return call("to_vector", v, kind=_VECTOR)
+                return n.Transpose(v, type=n.VECTOR)
+            return n.call("to_vector", v, kind=n.VECTOR)
         match e:
             case n.Var(name=name) if name in self.local:
-                return n.Var(name, type=_VECTOR)
+                return n.Var(name, type=n.VECTOR)
             case n.Paren(arg=arg):
                 inner = self.entry(arg)
                 return n.Paren(inner, type=inner.type)
             case n.Unary(op="-", arg=arg):
-                return n.Unary("-", self.entry(arg), type=_VECTOR)
+                return n.Unary("-", self.entry(arg), type=n.VECTOR)
             case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
                 return self.product(left, right)
             case n.Call(name="dot_product", args=(a, b)):
@@ -150,11 +148,11 @@ class _Lift:
                 a, b = self.entry(left), self.entry(right)
                 both = a.type.rank and b.type.rank
                 dotted = op == "^" or (both and op in _DOTTED) or (op == "/" and b.type.rank)
-                return n.Binary(a, _DOTTED[op] if dotted else op, b, type=_VECTOR)
+                return n.Binary(a, _DOTTED[op] if dotted else op, b, type=n.VECTOR)
             case n.Call(name="pow", args=(a, b)):
-                return n.Binary(self.entry(a), ".^", self.entry(b), type=_VECTOR)
+                return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
             case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
-                return call(name, self.entry(arg), kind=_VECTOR)
+                return n.call(name, self.entry(arg), kind=n.VECTOR)
             case n.Index(base=base, indices=indices):
                 return self.lookup(base, indices)
         raise _NotLiftedError
@@ -164,7 +162,7 @@ class _Lift:
         a, b = bare(a), bare(b)
         if not self.same_for_all(b):
             a, b = b, a
-        if not self.same_for_all(b) or b.type != _VECTOR or not isinstance(a, n.Index):
+        if not self.same_for_all(b) or b.type != n.VECTOR or not isinstance(a, n.Index):
             raise _NotLiftedError
         x = a.base
         if not isinstance(x, n.Var) or x.type != _MATRIX:
@@ -182,7 +180,7 @@ class _Lift:
             ):
                 raise _NotLiftedError
             whole = n.Index(x, (n.All(), *rest), type=_MATRIX)
-        return n.Binary(whole, "*", b, type=_VECTOR)
+        return n.Binary(whole, "*", b, type=n.VECTOR)
 
     def lookup(self, base: n.Expr, indices: tuple[n.Indexing, ...]) -> n.Expr:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
@@ -201,17 +199,17 @@ class _Lift:
             if not self.same_for_all(second.index):
                 raise _NotLiftedError
             if dep == rowwise(0) and self.is_loop(first.index):
-                return n.Index(base, (n.All(), second), type=_VECTOR)
+                return n.Index(base, (n.All(), second), type=n.VECTOR)
             group = self.picked(first.index)
             if dep.kind == "free" and group is not None:
-                return n.Index(base, (n.Single(group), second), type=_VECTOR)
+                return n.Index(base, (n.Single(group), second), type=n.VECTOR)
             raise _NotLiftedError
         group = self.picked(first.index)
         if dep.kind != "free" or group is None or len(indices) != 1:
             raise _NotLiftedError
         gathered = n.Index(base, (n.Single(group),), type=base.type)
-        if base.type == _VECTOR:
+        if base.type == n.VECTOR:
             return gathered
         if base.type.base == "row_vector":
-            return n.Transpose(gathered, type=_VECTOR)
-        return call("to_vector", gathered, kind=_VECTOR)
+            return n.Transpose(gathered, type=n.VECTOR)
+        return n.call("to_vector", gathered, kind=n.VECTOR)

@@ -221,8 +221,8 @@ def _along(program: n.Program, obs: str | None, make: Callable[..., Weaver]) -> 
     """The program woven along `obs`, or along the only axis that can be meant."""
     possible = candidates(program)
     if obs is not None:
-        if not any(d.name == obs and d.type == n.Type("int") for d in program.data):
-            integers = ", ".join(d.name for d in program.data if d.type == n.Type("int"))
+        if obs not in program.integers:
+            integers = ", ".join(d.name for d in program.data if d.name in program.integers)
             raise WeaveError(
                 0,
                 f"obs={obs!r} is not an integer of the data block; those are {integers or 'none'}",
