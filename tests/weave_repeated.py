@@ -121,6 +121,17 @@ def two_counts(name: str) -> Repeated:
     return Repeated(code, data, times, many, code)
 
 
+def three_counts(name: str) -> Repeated:
+    code = read(name)
+    data = make_data(code)
+    times = np.array([0, 2, 1, 1, 3, 0, 1, 1, 2, 0, 0, 0, 1, 4, 2])
+    parts = np.split(times, [7, 10])
+    blocks = [np.repeat(np.arange(len(part)), part) for part in parts]
+    many = {f"y{k}": data[f"y{k}"][rows] for k, rows in enumerate(blocks, 1)}
+    many |= {f"N{k}": len(rows) for k, rows in enumerate(blocks, 1)}
+    return Repeated(code, data, times, many, code)
+
+
 def subsets(name: str) -> Repeated:
     """Two outcomes on rows of their own; means of all rows are numbers."""
     code = read(name)
@@ -216,6 +227,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_sparse_design": sparse,
     "rstanarm_sparse_effects": sparse,
     "two_counts_censored": two_counts,
+    "three_counts": three_counts,
     "brms_subset": subsets,
     "rstanarm_two_blocks": two_sparse_blocks,
     "brms_gp_by_levels": selected_on_the_left,

@@ -267,13 +267,12 @@ class WeightedProgram:
 
     @property
     def observation(self) -> str:
-        """What one observation is: a cell, a row of one of two counts, or one of `obs`."""
+        """What one observation is: a cell, a row of one of several counts, or one of `obs`."""
         if self.counted:
             sizes = " × ".join(*self.counted.values())
             return f"one cell of {sizes}"
         if self.table is not None:
-            one, other = self.table.counts
-            return f"one of {one}, or one of {other}"
+            return ", or ".join(f"one of {count}" for count in self.table.counts)
         return f"one of {self.obs}"
 
     @property
@@ -290,9 +289,10 @@ class WeightedProgram:
             (sizes,) = self.counted.values()
             return f"{total:,} cells of " + " × ".join(f"{int(data[s]):,} {s}" for s in sizes)
         if self.table is not None:
-            one, other = self.table.counts
-            first = int(np.sum(np.asarray(data[self.table.block]) == 1))
-            return f"{total:,} rows, {first:,} of {one} and {total - first:,} of {other}"
+            sizes = np.bincount(data[self.table.block], minlength=len(self.table.counts) + 1)[1:]
+            named = zip(sizes, self.table.counts, strict=True)
+            *some, last = (f"{size:,} of {count}" for size, count in named)
+            return f"{total:,} rows, {', '.join(some)} and {last}"
         return f"{total:,}"
 
     def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Woven:
         `obs` and the data integers whose product it is, where observations are the cells of a
         table; empty otherwise.
     table : Table or None
-        How the rows of two counts are put into one table, where both are observations.
+        How the rows of several counts are put into one table, where all are observations.
     """
 
     code: str

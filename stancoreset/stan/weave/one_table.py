@@ -1,9 +1,9 @@
-"""Observations in two blocks of their own count, as censored and uncensored times, in one table.
+"""Observations in blocks of their own count, as censored and uncensored times, in one table.
 
     target += weibull_lpdf(t | a, s) + weibull_lccdf(c | a, s);     // vector[N] t; vector[C] c;
 
-The log density is a sum over the rows of either block, so it is woven along one count and then
-along the other. A coreset has rows of both: data have one row for each, of all columns, and
+The log density is a sum over the rows of each block, so it is woven along one count and then
+along the next. A coreset has rows of all: data have one row for each, of all columns, and
 ``block`` tells which columns it fills. Transformed data take the blocks apart again,
 
     vector[N] t = t_rows[rows_of_N];
@@ -29,11 +29,11 @@ __all__ = ["in_one_table"]
 
 def in_one_table(
     program: n.Program,
-    counts: tuple[str, str],
+    counts: tuple[str, ...],
     along: Callable[[n.Program, str], Woven],
     original: n.Program | None = None,
 ) -> Woven:
-    """The program woven along both `counts`.
+    """The program woven along all `counts`.
 
     Parameters
     ----------
@@ -45,20 +45,20 @@ def in_one_table(
         The user's, if `program` is another one.
     """
     alone = [along(program, count) for count in counts]
-    both = along(alone[0].tree, counts[1])
-    return _Joined(original or program, counts, (alone[0], both)).woven(_merged(alone))
+    parts = alone[:1]
+    for count in counts[1:]:
+        parts.append(along(parts[-1].tree, count))
+    return _Joined(original or program, counts, parts).woven(_merged(alone))
 
 
 class _Joined:
-    """Puts the blocks of a program, which is woven along both counts, into one table."""
+    """Puts the blocks of a program, which is woven along all counts, into one table."""
 
-    def __init__(
-        self, program: n.Program, counts: tuple[str, str], parts: tuple[Woven, Woven]
-    ) -> None:
+    def __init__(self, program: n.Program, counts: tuple[str, ...], parts: Sequence[Woven]) -> None:
         self.program = program
         self.counts = counts
         self.parts = parts
-        self.names = names = Names(parts[1].tree)
+        self.names = names = Names(parts[-1].tree)
         self.obs = n.integer(names.fresh("N_rows"))
         self.block = n.integers(names.fresh("block"))
         self.rows = tuple(n.integers(names.fresh(f"rows_of_{c}")) for c in counts)
@@ -106,7 +106,7 @@ class _Joined:
 
     def tree(self) -> n.Program:
         """The weighted program."""
-        tree = self.parts[1].tree
+        tree = self.parts[-1].tree
         old = [part.weights for part in self.parts]
         weights = n.Var("weights", type=n.VECTOR)
         size = n.SizedType("vector", sizes=(self.obs,))
@@ -130,7 +130,7 @@ class _Joined:
         )
 
     def generated(self) -> tuple[n.Stmt, ...]:
-        """``log_lik`` of the rows of both blocks."""
+        """``log_lik`` of the rows of all blocks."""
         whole = n.Var("log_lik", type=n.VECTOR)
         out: list[n.Stmt] = [n.Decl(whole.name, n.SizedType("vector", sizes=(self.obs,)))]
         for part, rows in zip(self.parts, self.rows, strict=True):
@@ -149,7 +149,7 @@ class _Joined:
             n.Decl(
                 self.block.name,
                 sized,
-                n.Constraint("bounds", lower=n.ONE, upper=n.literal("2")),
+                n.Constraint("bounds", lower=n.ONE, upper=n.literal(str(len(self.counts)))),
             ),
         )
         gone = {*self.counts, *columns}
@@ -213,7 +213,7 @@ class _Joined:
         lines: list[str] = []
         for part in self.parts:
             lines += part.frozen_code.strip().splitlines()[1:-1]
-        declared = {d.name: d for d in self.parts[1].tree.data}
+        declared = {d.name: d for d in self.parts[-1].tree.data}
         extra: list[n.Stmt] = []
         for c in self.computed:
             d = declared[c.given]
@@ -231,11 +231,11 @@ class _Joined:
         return "\n".join(["generated quantities {", *lines, "}"]) + "\n" if lines else ""
 
     def comment(self) -> str:
-        one, other = self.counts
+        *some, last = (f"{count} of block {k}" for k, count in enumerate(self.counts, 1))
         text = (
-            f"Woven by stancoreset. Each of the {self.obs.name} observations, {one} of block 1 and "
-            f"{other} of block 2, adds weights[n] times its log likelihood to the log density; "
-            "log_lik[n] is that log likelihood without the weight."
+            f"Woven by stancoreset. Each of the {self.obs.name} observations, {', '.join(some)} "
+            f"and {last}, adds weights[n] times its log likelihood to the log density; log_lik[n] "
+            "is that log likelihood without the weight."
         )
         return "".join(f"// {line}\n" for line in textwrap.wrap(text, 75))
 
@@ -264,7 +264,7 @@ def _renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, 
 
 
 def _merged(alone: Sequence[Woven]) -> tuple[Entry, ...]:
-    """What became of each statement along one count or the other."""
+    """What became of each statement along one count or another."""
     found: dict[tuple[int, str], Entry] = {}
     for part in alone:
         for e in part.explanation:

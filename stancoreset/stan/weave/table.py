@@ -1,4 +1,4 @@
-"""Rows of two blocks as one table: which column has which of the user's data."""
+"""Rows of several blocks as one table: which column has which of the user's data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Column:
     Attributes
     ----------
     given, name : str
-        The user's name, and that of the column which has an entry for the other block's rows too.
+        The user's name, and that of the column which has an entry for the other blocks' rows too.
     block : int
-        Which block it belongs to: 0 or 1.
+        Which block it belongs to, from 0.
     axis : int
         Its dimension that counts rows.
     """
@@ -35,12 +35,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Two blocks of rows as one table.
+    """Several blocks of rows as one table.
 
     Attributes
     ----------
     obs, block : str
-        The number of rows of both, and the array that tells which block a row belongs to.
+        The number of rows of all, and the array that tells which block a row belongs to.
     counts : tuple of str
         The user's numbers of rows of the blocks.
     columns : tuple of Column
@@ -56,7 +56,7 @@ class Table:
 
     obs: str
     block: str
-    counts: tuple[str, str]
+    counts: tuple[str, ...]
     columns: tuple[Column, ...]
     data: tuple[n.Decl, ...]
     program: n.Program = field(repr=False)
@@ -71,12 +71,13 @@ class Table:
         arrays = {array for array, _ in self.elements.values()}
         given = {*self.counts, *arrays, *(c.given for c in self.columns)}
         out = {name: value for name, value in data.items() if name not in given}
-        out |= {self.obs: sum(sizes), self.block: np.repeat([1, 2], sizes)}
+        blocks = np.repeat(np.arange(1, len(sizes) + 1), sizes)
+        out |= {self.obs: len(blocks), self.block: blocks}
         for c in self.columns:
             value = np.asarray(data[c.given])
             if value.ndim > c.axis and value.shape[c.axis] == sizes[c.block]:
                 widths = [(0, 0)] * value.ndim
-                widths[c.axis] = (sizes[0] * c.block, sizes[1] * (1 - c.block))
+                widths[c.axis] = sum(sizes[: c.block]), sum(sizes[c.block + 1 :])
                 value = np.pad(value, widths)
             out[c.name] = value
         return out

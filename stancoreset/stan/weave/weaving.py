@@ -62,7 +62,7 @@ def weave(
         Stan source, or its syntax tree.
     obs : str, optional
         The data integer that counts observations; found by itself where only one can be meant.
-        Two of them (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table.
+        Several (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table.
     include_paths : sequence of path, optional
         Folders in which ``#include`` looks.
     filename : str, optional
@@ -95,10 +95,10 @@ def weave(
     plain = with_values_hoisted(without_partial_sums(in_one_spelling(program)))
     program, written = with_count(with_products_by_row(plain))
     if obs is not None and "," in obs:
-        return replace(_by_two_counts(program, obs), written=written)
+        return replace(_by_counts(program, obs), written=written)
     try:
         return replace(_weave(program, obs), written=written)
-    except TwoCountsError as error:
+    except CountsError as error:
         with suppress(WeaveError):
             return in_one_table(program, error.counts, _counted)
         raise
@@ -115,17 +115,17 @@ def _counted(program: n.Program, count: str) -> Woven:
     return Weaver(program, count).woven()
 
 
-def _by_two_counts(program: n.Program, obs: str) -> Woven:
-    """The program woven along two counts that the user names."""
-    names = tuple(dict.fromkeys(name.strip() for name in obs.split(",")))
+def _by_counts(program: n.Program, obs: str) -> Woven:
+    """The program woven along several counts that the user names."""
+    names = tuple(name.strip() for name in obs.split(","))
     possible = candidates(program)
-    if len(names) != 2 or not set(names) <= {*possible}:
+    if len({*names}) < len(names) or not {*names} <= {*possible}:
         raise WeaveError(
             0,
-            f"obs={obs!r} is not one or two integers that size data; those are "
-            f"{', '.join(possible) or 'none'} (more than two cannot be weighted together)",
+            f"obs={obs!r} is no list of different integers that size data; those are "
+            f"{', '.join(possible) or 'none'}",
         )
-    return in_one_table(program, (names[0], names[1]), _counted)
+    return in_one_table(program, names, _counted)
 
 
 def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
@@ -276,31 +276,32 @@ def _choose(
     return found[best]
 
 
-class TwoCountsError(WeaveError):
-    """Two data integers count observations, each of densities of their own."""
+class CountsError(WeaveError):
+    """Several data integers count observations, each of densities of their own."""
 
-    def __init__(self, line: int, reason: str, counts: tuple[str, str]) -> None:
+    def __init__(self, line: int, reason: str, counts: tuple[str, ...]) -> None:
         super().__init__(line, reason)
         self.counts = counts
 
 
 def _refuse_rivals(program: n.Program, best: Weaver, rivals: Mapping[str, Weaver]) -> NoReturn:
     """Refuse to choose one of several counts."""
-    name, other = next(iter(rivals.items()))
-    first, second = (d for d in program.data if d.name in (best.obs, name))
+    weavers = {best.obs: best, **rivals}
+    found = [d for d in program.data if d.name in weavers]
+    names = [d.name for d in found]
+    options = " or ".join(f'obs="{name}"' for name in names)
     reason = (
-        f"both `{first.name}` and `{second.name}` can count the observations; say which with "
-        f'obs="{first.name}" or obs="{second.name}" (the others are kept as they are)'
+        f"each of `{'` and `'.join(names)}` can count the observations; say which with {options} "
+        "(the others are kept as they are)"
     )
-    if best.weighted & other.weighted:
-        raise WeaveError(second.line, reason)
+    weighted = [s for name in names for s in weavers[name].weighted]
+    if len({*weighted}) < len(weighted):
+        raise WeaveError(found[1].line, reason)
     reason += (
-        "; to weight both, as of observed and censored times, put them in one table with a column "
+        "; to weight all, as of observed and censored times, put them in one table with a column "
         "that says which density a row has, and branch on it in a loop over all rows"
     )
-    if len(rivals) > 1:
-        raise WeaveError(second.line, reason)
-    raise TwoCountsError(second.line, reason, (first.name, second.name))
+    raise CountsError(found[1].line, reason, tuple(names))
 
 
 def _across(program: n.Program, columns: Weaver, rows: Weaver) -> bool:
