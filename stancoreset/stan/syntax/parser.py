@@ -375,7 +375,7 @@ class _Reader:
         match sexp:
             case ["LValue", inner]:
                 return self.lvalue(inner)
-            case ["LTuplePack", [["lvals", items], *_]]:
+            case ["LTuplePack", ["lvals", items], *_]:
                 return n.TupleLit(tuple(map(self.lvalue, items)))
             case [["lval", inner], ["lmeta", meta]]:
                 (kind,) = record(meta, "type_")
