@@ -7,6 +7,7 @@ the density of the woven program with these weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from weave_data import make_data
 
-__all__ = ["REPEATED", "Repeated", "repeated"]
+from stancoreset.stan.syntax import parse, printer
+
+__all__ = ["REPEATED", "Repeated", "repeated", "rows_by_declaration"]
 
 FOLDER = Path(__file__).parent / "stan" / "weave_programs"
 Data = dict[str, Any]
@@ -53,6 +56,19 @@ def repeated(name: str) -> Repeated:
 
 def read(name: str) -> str:
     return (FOLDER / f"{name}.stan").read_text()
+
+
+def rows_by_declaration(code: str, data: Data, counts: set[str], rows: np.ndarray) -> Data:
+    """The data with these rows: every dimension that is declared with a count is cut."""
+    many = {**data, **dict.fromkeys(counts, len(rows))}
+    given = "|".join(map(re.escape, sorted(counts)))
+    own = re.compile(rf"({given})|.* \? ({given}) : 0|.* \? 0 : ({given})")
+    for d in parse(code).data:
+        for axis, size in enumerate(d.size.dims):
+            value = np.asarray(data[d.name])
+            if own.fullmatch(printer.expression(size).strip("()")) and value.shape[axis]:
+                many[d.name] = np.take(value, rows, axis=axis)
+    return many
 
 
 def by_rows(count: str) -> Callable[[str], Repeated]:

@@ -289,8 +289,9 @@ class WeightedProgram:
             (sizes,) = self.counted.values()
             return f"{total:,} cells of " + " × ".join(f"{int(data[s]):,} {s}" for s in sizes)
         if self.table is not None:
-            sizes = np.bincount(data[self.table.block], minlength=len(self.table.counts) + 1)[1:]
-            named = zip(sizes, self.table.counts, strict=True)
+            counts = self.table.counts
+            rows = np.bincount(data[self.table.block], minlength=len(counts) + 1)[1:]
+            named = zip(rows, counts, strict=True)
             *some, last = (f"{size:,} of {count}" for size, count in named)
             return f"{total:,} rows, {', '.join(some)} and {last}"
         return f"{total:,}"

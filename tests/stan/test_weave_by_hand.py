@@ -8,7 +8,6 @@ stands twice: means stay as they are, and programs whose summaries change are le
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,13 @@ pytest.importorskip("bridgestan")
 
 from weave_checks import frozen_data, model, points
 from weave_data import make_data, obs_of
+from weave_repeated import rows_by_declaration
 
-from stancoreset.stan.syntax import parse, printer
 from stancoreset.stan.weave import Woven, weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
 PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.stan") if not p.stem.startswith("refuse_"))
 Data = dict[str, Any]
-
-
-def rows_by_declaration(code: str, data: Data, counts: set[str], rows: np.ndarray) -> Data:
-    """The data with these rows: every dimension that is declared with a count is cut."""
-    many = {**data, **dict.fromkeys(counts, len(rows))}
-    given = "|".join(map(re.escape, sorted(counts)))
-    own = re.compile(rf"({given})|.* \? ({given}) : 0|.* \? 0 : ({given})")
-    for d in parse(code).data:
-        for axis, size in enumerate(d.size.dims):
-            value = np.asarray(data[d.name])
-            if own.fullmatch(printer.expression(size).strip("()")) and value.shape[axis]:
-                many[d.name] = np.take(value, rows, axis=axis)
-    return many
 
 
 def counts_of(woven: Woven) -> set[str]:

@@ -92,7 +92,8 @@ h[t] = 0.5 * h[t - 1] + y[n, t]; } y[n, 1] ~ normal(h[L[n]], 1); } }""",
 REFUSED = {
     "acc_entries_short": (
         BODY
-        % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s); for (j
+        % """vector[J] lp = rep_vector(0, J);
+  for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s); for (j
 in 1:2) target += lp[j];""",
         r"adds up the observations of each group",
     ),
@@ -102,7 +103,8 @@ in 1:2) target += lp[j];""",
     ),
     "acc_factor_later": (
         BODY
-        % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2; target += k * lp;""",
+        % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
+  target += k * lp;""",
         r"exactly once",
     ),
     "acc_never": (
@@ -161,7 +163,8 @@ in 1:2) target += lp[j];""",
         r"holds what the last pass",
     ),
     "param_size": (
-        """data { int N; vector[N] y; } parameters { vector[size(y)] z; real a; } model { z ~ normal(0,
+        """data { int N; vector[N] y; } parameters { vector[size(y)] z; real a;
+  } model { z ~ normal(0,
 1); y ~ normal(a, 1); }""",
         r"size of `z` grows",
     ),

@@ -79,8 +79,8 @@ class _Move:
         for s in body:
             if isinstance(s, n.For) and s in loops:
                 own = [d for k, d in moved.items() if k in names_in(s)]
-                body = n.Block((*own, *body_of(s.body)), line=s.body.line)
-                out.append(replace(s, body=body))
+                inner = n.Block((*own, *body_of(s.body)), line=s.body.line)
+                out.append(replace(s, body=inner))
             elif isinstance(s, n.Block):
                 out.append(replace(s, body=self.statements(s.body)))
             elif not (isinstance(s, n.Decl) and s.name in moved):

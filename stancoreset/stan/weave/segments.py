@@ -221,7 +221,7 @@ class _Loop:
         def whole(e: n.Expr) -> bool:
             return bool(self.rows.slices(e))
 
-        own = {k: n.entry(v, row) for k, v in numbers.items()}
+        own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = Element(of_row, own, whole).statement(s)
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE

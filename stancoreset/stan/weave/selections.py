@@ -171,8 +171,8 @@ class _Spread:
             value = n.Unary("-", value, type=n.REAL)
         add = n.TargetAdd(value, line=s.line, origin=s.as_written)
         test = n.Binary(often, ">", n.ZERO, type=n.INT)
-        chosen = n.If(test, n.Block((add,), line=s.line), line=s.line)
-        return n.loop(i.name, n.integer(self.obs), chosen, line=s.line)
+        branch = n.If(test, n.Block((add,), line=s.line), line=s.line)
+        return n.loop(i.name, n.integer(self.obs), branch, line=s.line)
 
     def rows(self, e: n.Call, chosen: str, i: n.Expr) -> list[n.Expr]:
         """The arguments of Stan's density at row `i`."""
