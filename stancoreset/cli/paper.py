@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset.cli.rivals import ABOUT_RIVALS, RIVALS, rivals
-from stancoreset.experiments import EXPERIMENTS, Outcome, check_folder, run
+from stancoreset.experiments import EXPERIMENTS, Outcome, Store, check_folder, run
 from stancoreset.files import atomic_path, make_folder
 
 __all__ = ["add_arguments", "paper", "write"]
@@ -27,16 +27,16 @@ def add_arguments(
         "paper",
         help="run the experiments of the coreset papers",
         description="Run an experiment of a paper with the paper's settings, print the medians "
-        "over trials, and write NAME.csv (medians and bands), NAME-trials.csv (every coreset) and "
-        "NAME.png.",
+        "over trials, and write NAME.csv (medians and bands), NAME-trials.csv (every coreset, as "
+        "trials end; settings in NAME-trials.json) and NAME.png.",
         epilog=f"experiments:\n{listed}\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("experiment", choices=[*EXPERIMENTS, RIVALS], metavar="NAME", help="see below")
     add("--quick", action="store_true", help="fewer trials and sizes: a minute at most")
-    # Not called "out": this folder cannot be resumed.
-    add("--out", dest="folder", default="stancoreset-paper", metavar="DIR", help="output folder")
+    add("--out", default="stancoreset-paper", metavar="DIR", help="output folder")
+    add("--resume", action="store_true", help="keep finished trials, and run those that lack")
     add("--trials", type=int, metavar="N", help="repetitions; default: the paper's")
     add(
         "--budget",
@@ -80,18 +80,23 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     settings = replace(settings, **changes).checked()
     if settings.data is not None:
         check_folder(settings.data)
-    folder = make_folder("out", args.folder)
+    folder = make_folder("out", args.out)
     say(f"{experiment.title}: {experiment.source}")
     if experiment.note:
         say(f"Data: {experiment.note}.")
+    about = {name: value for name, value in asdict(settings).items() if name != "trials"}
+    store = Store(
+        folder / f"{experiment.name}-trials.csv", {**about, "seed": args.seed}, args.resume
+    )
     outcome = run(
         experiment,
         settings,
         args.seed,
         lambda done, seconds: say(f"  trial {done} of {settings.trials}  {seconds:8.1f} s"),
         args.budget,
+        store,
     )
-    files = write(outcome, folder, picture=not args.no_plots)
+    files = [store.file, *write(outcome, folder, picture=not args.no_plots)]
     say(f"\nMedians of {outcome.settings.trials} trial(s)")
     say(outcome.table().to_string(float_format=lambda v: f"{v:.2g}", na_rep=""))
     say(f"\nWritten: {', '.join(str(path) for path in files)}")
@@ -112,13 +117,11 @@ def paper(args: argparse.Namespace, say: Callable[[str], object]) -> int:
 
 
 def write(outcome: Outcome, folder: Path, picture: bool = True) -> list[Path]:
-    """Write ``NAME.csv``, ``NAME-trials.csv`` and ``NAME.png`` into a folder that exists."""
+    """Write ``NAME.csv`` and ``NAME.png`` into a folder that exists."""
     name = outcome.experiment.name
-    tables = {f"{name}.csv": outcome.summary(), f"{name}-trials.csv": outcome.records}
-    for file, table in tables.items():
-        with atomic_path(folder / file) as temporary:
-            table.to_csv(temporary, index=False)
-    files = [folder / file for file in tables]
+    files = [folder / f"{name}.csv"]
+    with atomic_path(files[0]) as temporary:
+        outcome.summary().to_csv(temporary, index=False)
     if picture:
         import matplotlib.pyplot as plt
 

@@ -20,6 +20,7 @@ ABOUT_RIVALS = "A coreset against NUTS, Laplace, Pathfinder, HMC-ECS, consensus 
 
 def rivals(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     """Run the comparison, print its table, write rivals.csv and rivals.md; return the exit code."""
+    from stancoreset.experiments import Store
     from stancoreset.experiments.rivals import Effort, compare_rivals, rivals_table
 
     for name in ("sizes", "iterations", "updates", "data"):
@@ -35,19 +36,24 @@ def rivals(args: argparse.Namespace, say: Callable[[str], object]) -> int:
         if getattr(args, name) is not None
     }
     effort = replace(Effort(), **{**quick, **given}).checked()
-    folder = make_folder("out", args.folder)
+    methods = args.methods or []
+    folder = make_folder("out", args.out)
+    store = Store(
+        folder / "rivals.csv",
+        {**asdict(effort), "seed": args.seed, "methods": methods},
+        args.resume,
+    )
     say(f"{ABOUT_RIVALS}: {effort.rows:,} rows")
 
     def on_record(record: dict[str, Any]) -> None:
         took = "" if record["wall"] != record["wall"] else f"{record['processor']:8.1f} s"
         say(f"  {record['model']:<34} {record['method']:<19}{took:>11}  {record['note']}")
 
-    records = compare_rivals(effort, args.seed, args.methods or (), on_record=on_record)
+    records = compare_rivals(effort, args.seed, methods, on_record=on_record, store=store)
     table = rivals_table(records)
-    files = [folder / "rivals.csv", folder / "rivals.md"]
-    for file, text in zip(files, (records.to_csv(index=False), table + "\n"), strict=True):
-        with atomic_path(file) as draft:
-            draft.write_text(text, encoding="utf-8")
+    files = [store.file, folder / "rivals.md"]
+    with atomic_path(files[1]) as draft:
+        draft.write_text(table + "\n", encoding="utf-8")
     say(f"\nMedians of {effort.trials} trial(s), Monte-Carlo errors in brackets\n\n{table}")
     say(f"\nWritten: {', '.join(str(path) for path in files)}")
     if args.json:

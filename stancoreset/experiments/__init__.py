@@ -25,7 +25,15 @@ Examples
 
 from __future__ import annotations
 
-from stancoreset.experiments.base import Algorithm, Experiment, Metric, Outcome, Settings, run
+from stancoreset.experiments.base import (
+    Algorithm,
+    Experiment,
+    Metric,
+    Outcome,
+    Settings,
+    run,
+    stored,
+)
 from stancoreset.experiments.catalogue import EXPERIMENTS
 from stancoreset.experiments.datasets import check_folder
 from stancoreset.experiments.departures import (
@@ -39,6 +47,7 @@ from stancoreset.experiments.departures import (
 )
 from stancoreset.experiments.figures import draw
 from stancoreset.experiments.nycflights import FLIGHT_LABELS, flights, flights_data
+from stancoreset.experiments.store import Store
 
 __all__ = [
     "DEPARTURES_PROGRAM",
@@ -53,6 +62,7 @@ __all__ = [
     "Metric",
     "Outcome",
     "Settings",
+    "Store",
     "check_folder",
     "departures",
     "draw",
@@ -60,4 +70,5 @@ __all__ = [
     "flights_data",
     "laplace_posterior",
     "run",
+    "stored",
 ]

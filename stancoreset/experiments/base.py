@@ -6,8 +6,9 @@ and the picture all follow from the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import OptionError
+from stancoreset.experiments.store import Store
 from stancoreset.selection.solvers import METHODS, SolverName, SolverResult, single_threaded, solve
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "FLOOR",
     "Algorithm",
     "Experiment",
     "Metric",
@@ -35,12 +38,16 @@ __all__ = [
     "select",
     "solver_seed",
     "standard_algorithms",
+    "stored",
 ]
 
 T = TypeVar("T")
 
 Float = NDArray[np.float64]
 Record = dict[str, Any]
+
+#: Divergences and errors below this are rounding, and are drawn at this value.
+FLOOR = 1e-13
 
 #: Methods that grow their coreset row by row, so that one run covers all sizes. The others
 #: restart for every size, and their time is the time for that size alone.
@@ -122,7 +129,9 @@ class Experiment:
     ``trial(settings, algorithms, rng)`` yields the records of one repetition. `band` holds
     percentiles over trials, and `x` is the column on the horizontal axis, ``size`` or
     ``iteration``. ``algorithms(settings)`` gives the compared algorithms; default: every method.
-    ``picture(outcome)`` draws another picture than medians and bands.
+    ``picture(outcome)`` draws another picture than medians and bands. `x_labels` name the
+    horizontal axes of data sets, if one name does not suit all. Values below `floor` are drawn
+    there, and the legend says what they are: `below`.
     """
 
     name: str
@@ -137,6 +146,9 @@ class Experiment:
     x: str = "size"
     algorithms: Callable[[Settings], list[Algorithm]] | None = None
     picture: Callable[[Outcome], Figure] | None = field(default=None, repr=False)
+    x_labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    floor: float = FLOOR
+    below: str = "rounding"
 
 
 @dataclass(frozen=True)
@@ -225,13 +237,15 @@ def run(
     seed: int = 1,
     on_trial: Callable[[int, float], object] | None = None,
     budget: float | None = None,
+    store: Store | None = None,
 ) -> Outcome:
     """Run all trials of an experiment, or as many as end within a budget of seconds.
 
     Trial t uses ``default_rng([seed, t])`` for its data and everything else: equal seeds give equal
     records except for the seconds, and more trials do not change the earlier ones. `on_trial` is
     called with (trials done, seconds of the last one). With a `budget`, no trial is begun that
-    would exceed it if it took as long as the longest so far; the first is always run. An
+    would exceed it if it took as long as the longest so far; the first is always run. Trials are
+    kept in `store` as soon as they end; those that it takes up are not run again. An
     `OptionError` is raised if settings are invalid, or the experiment does not include a method; a
     `DataError` if a data set is not installed.
     """
@@ -254,9 +268,11 @@ def run(
             f"method {unknown[0]!r} is not part of {experiment.name}; there are {', '.join(labels)}"
         )
     algorithms = [a for a in known if not settings.methods or a.label in settings.methods]
-    records: list[Record] = []
-    began, longest, done = perf_counter(), 0.0, 0
-    for trial in range(settings.trials):
+    records = [] if store is None else store.earlier()
+    records = [record for record in records if record["trial"] < settings.trials]
+    done = len({record["trial"] for record in records})
+    began, longest = perf_counter(), 0.0
+    for trial in range(done, settings.trials):
         started = perf_counter()
         if budget is not None and trial and started - began + longest > budget:
             break
@@ -265,9 +281,24 @@ def run(
             records.append({"trial": trial, **record})
         took, done = perf_counter() - started, trial + 1
         longest = max(longest, took)
+        if store is not None:
+            store.keep(records)
         if on_trial is not None:
             on_trial(done, took)
     return Outcome(experiment, replace(settings, trials=done), seed, pd.DataFrame(records))
+
+
+def stored(experiment: Experiment, folder: str | Path) -> Outcome:
+    """Read the trials that ``stancoreset paper`` kept in a folder."""
+    import json
+
+    store = Store(Path(folder, f"{experiment.name}-trials.csv"))
+    records = store.read()
+    about = json.loads(store.settings.read_text(encoding="utf-8"))
+    seed = about.pop("seed")
+    about |= {name: tuple(about[name]) for name in ("sizes", "methods")}
+    settings = Settings(trials=records["trial"].nunique(), **about)
+    return Outcome(experiment, settings, seed, records)
 
 
 @single_threaded  # so that the seconds of all algorithms mean the same

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stancoreset.experiments.base import Metric, Outcome
+from stancoreset.experiments.base import FLOOR, Metric, Outcome
 from stancoreset.posterior.plots import tidy
 
 if TYPE_CHECKING:
@@ -89,9 +89,6 @@ STYLES = {
 #: Inches that the title and the legend need.
 LEAST_WIDTH = 8.8
 
-#: Divergences and errors below this are rounding, and are drawn at this value.
-FLOOR = 1e-13
-
 
 def draw(outcome: Outcome) -> Figure:
     """Draw medians and bands of an experiment against size or iteration.
@@ -127,8 +124,11 @@ def draw(outcome: Outcome) -> Figure:
         ax.set_title(dataset, fontsize=10)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    for ax in axes.flat[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
-        ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
+    for place, (ax, (dataset, _)) in enumerate(zip(axes.flat, panels, strict=False)):
+        if dataset in experiment.x_labels:
+            ax.set_xlabel(experiment.x_labels[dataset])
+        elif place >= len(panels) - columns:  # the lowest of each column
+            ax.set_xlabel("rows, k" if experiment.x == "size" else experiment.x)
     add_legend(figure, axes.flat[: len(panels)], outcome)
     figure.suptitle(experiment.title, fontsize=12)
     return figure
@@ -155,8 +155,9 @@ def shade(ax: Axes, outcome: Outcome, x: Any, low: Any, high: Any, color: str) -
 
 def _shown(outcome: Outcome) -> str:
     """What lines and bands are, and where they are cut off, for the legend."""
-    cut = bool((outcome.summary()["median"] < FLOOR).any())
-    return _lines(outcome) + f"; below {FLOOR:g} is rounding, drawn at {FLOOR:g}" * cut
+    floor = outcome.experiment.floor
+    cut = bool((outcome.summary()["median"] < floor).any())
+    return _lines(outcome) + f"; below {floor:g} is {outcome.experiment.below}, drawn there" * cut
 
 
 def _lines(outcome: Outcome) -> str:
@@ -176,7 +177,9 @@ def _panel(ax: Axes, outcome: Outcome, dataset: str, metric: Metric) -> None:
     shown = shown[(shown["dataset"] == dataset) & (shown["metric"] == column)]
     for method, curve in shown.groupby("method", sort=False):
         color, line = STYLES.get(str(method), ("#555555", "-."))
-        values = {q: curve[q].clip(lower=FLOOR) for q in ("median", "low", "high")}
+        values = {
+            q: curve[q].clip(lower=outcome.experiment.floor) for q in ("median", "low", "high")
+        }
         # The widest line is the lowest, so that others that coincide with it are seen.
         width, order = (2.6, 1.9) if method == "pursuit" else (1.3, 2.0)
         ax.plot(

@@ -13,6 +13,7 @@ Zhang et al. (2021, appendix G) print the Poisson rate with −η in the exponen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,11 @@ class GLM:
             return -np.logaddexp(0.0, -self.y * eta)
         rate = np.logaddexp(0.0, eta)
         log_rate = np.where(eta < _LOW, eta, np.log(np.maximum(rate, np.exp(_LOW))))
-        return self.y * log_rate - rate - gammaln(self.y + 1.0)
+        return self.y * log_rate - rate - self._log_factorials
+
+    @cached_property
+    def _log_factorials(self) -> Float:
+        return np.asarray(gammaln(self.y + 1.0))
 
     def total(self, theta: Float) -> Float:
         """Σ_n L_n at draws θ (S, D): (S,)."""

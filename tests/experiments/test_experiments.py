@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import matplotlib as mpl
 
@@ -18,7 +20,7 @@ from scipy.optimize import minimize
 
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
-from stancoreset.experiments import EXPERIMENTS, Settings, draw, prototypes, run
+from stancoreset.experiments import EXPERIMENTS, Settings, draw, prototypes, run, stored
 from stancoreset.experiments.base import GROWING, Algorithm, select
 from stancoreset.experiments.closed_forms import (
     Gaussian,
@@ -549,6 +551,22 @@ def test_bands_need_five_trials(trials):
     plt.close(figure)
 
 
+def test_floors_and_axes_are_named():
+    """Bounds that have met their end are drawn at the floor, which the legend explains."""
+    outcome = run(EXPERIMENTS["sparse-linear"], Settings(1, (1, 4, 30), 12))
+    figure = draw(outcome)
+    assert "below 1e-08 is the loops' tolerance" in figure.legends[0].get_title().get_text()
+    lines = [line.get_ydata() for ax in figure.axes for line in ax.lines]
+    assert outcome.summary()["median"].min() < 1e-8 == min(map(np.min, lines))
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "outer loops",
+        "outer loops",
+        "one number for each method",
+        "steps of Lanczos, or probes",
+    ]
+    plt.close(figure)
+
+
 @pytest.mark.parametrize(("budget", "trials"), [(1e-9, 1), (1e9, 3), (None, 3)])
 def test_a_budget_ends_with_the_trials_that_fit_in(budget, trials):
     settings, seen = Settings(3, (2,), 20, methods=("giga",)), []
@@ -567,6 +585,62 @@ def test_more_trials_leave_the_earlier_ones_alone():
         one.drop(columns="seconds"), two[two["trial"] == 0].drop(columns="seconds")
     )
     assert not np.allclose(two[two["trial"] == 1]["forward_kl"], one["forward_kl"])
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_an_interrupted_experiment_keeps_its_trials_and_goes_on(finished, tmp_path, monkeypatch):
+    """Its third trial is a fresh one; the finished ones are read, not run again."""
+    name = "gaussian"
+    command = ["paper", name, "--quick", *TINY[name], "--methods", "giga", "aiht", "--no-plots"]
+    assert main([*command, "--trials", "3", "--out", str(tmp_path / "whole")]) == 0
+    run_trial, begun = EXPERIMENTS[name].trial, []
+
+    def trial(settings, algorithms, rng):
+        begun.append(0)
+        if len(begun) == finished + 1:
+            raise KeyboardInterrupt
+        return run_trial(settings, algorithms, rng)
+
+    monkeypatch.setitem(EXPERIMENTS, name, replace(EXPERIMENTS[name], trial=trial))
+    there = [*command, "--out", str(tmp_path / "parts")]
+    assert main([*there, "--trials", "3"]) == 130
+    kept = tmp_path / "parts" / f"{name}-trials.csv"
+    assert (pd.read_csv(kept)["trial"].nunique() if finished else 0) == finished
+    assert main([*there, "--trials", "3", "--resume"]) == 0
+    assert len(begun) == 1 + 3
+    whole, parts = (pd.read_csv(tmp_path / d / kept.name) for d in ("whole", "parts"))
+    pd.testing.assert_frame_equal(whole.drop(columns="seconds"), parts.drop(columns="seconds"))
+    # Two more trials are added to three; none is run if all are there.
+    assert main([*there, "--trials", "5", "--resume"]) == 0
+    assert pd.read_csv(kept)["trial"].nunique() == 5
+    assert main([*there, "--trials", "4", "--resume"]) == 0
+    assert len(begun) == 1 + 5
+
+
+def test_the_notebooks_trials_are_read_and_have_sparse_vi():
+    """Ten trials with bands, and one of their numbers computed again."""
+    results = Path(__file__).parents[2] / "notebooks/results"
+    for name in ("gaussian", "rbf", "logistic", "poisson"):
+        outcome = stored(EXPERIMENTS[name], results)
+        kept = outcome.records[outcome.records["method"] == "sparse_vi"]
+        assert outcome.settings.trials == kept["trial"].nunique() == 10
+    asked = replace(outcome.settings, trials=1, sizes=(10,), methods=("giga",))
+    again = run(outcome.experiment, asked, outcome.seed).records
+    both = again.merge(outcome.records, on=["trial", "dataset", "method", "size"])
+    np.testing.assert_allclose(both["forward_kl_x"], both["forward_kl_y"], rtol=1e-3)
+
+
+def test_another_runs_trials_are_not_taken_up(tmp_path, capsys):
+    command = ["paper", "gaussian", "--quick", *TINY["gaussian"], "--methods", "giga"]
+    command += ["--trials", "1", "--no-plots", "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert main([*command, "--resume", "--seed", "2"]) == 2
+    assert "seed was 1, now 2" in capsys.readouterr().err
+    file = tmp_path / "gaussian-trials.csv"
+    file.write_text('a,"b')
+    assert main([*command, "--resume"]) == 2
+    assert "gaussian-trials.csv is damaged" in capsys.readouterr().err
+    assert main(command) == 0
 
 
 TINY = {
@@ -635,6 +709,7 @@ def test_each_experiment_from_the_command_line(name, tmp_path, capsys):
     assert {path.name for path in (tmp_path / "a").iterdir()} == {
         f"{name}.csv",
         f"{name}-trials.csv",
+        f"{name}-trials.json",
         f"{name}.png",
     }
     assert (tmp_path / "a" / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,17 @@ from seeds import reseeded
 from stancoreset.cli.commands import main
 from stancoreset.engines import resolve_engine
 from stancoreset.errors import EngineNotFoundError, OptionError, ProgramError
-from stancoreset.experiments.rivals import RIVALS, TRUTH, Effort, compare_rivals, rivals_table
+from stancoreset.experiments.rivals import (
+    RIVALS,
+    TRUTH,
+    Effort,
+    compare_rivals,
+    rivals_table,
+    table,
+)
 from stancoreset.experiments.rivals.consensus import consensus
 from stancoreset.experiments.rivals.draws import Draws, Moments, errors, score_moments
-from stancoreset.experiments.rivals.methods import random_subset
+from stancoreset.experiments.rivals.methods import Rival, random_subset
 from stancoreset.experiments.rivals.numpyro_chains import (
     MODELS,
     arrays,
@@ -25,6 +33,7 @@ from stancoreset.experiments.rivals.numpyro_chains import (
     require_numpyro,
 )
 from stancoreset.experiments.rivals.problems import PROBLEMS, tempered
+from stancoreset.experiments.store import Store
 
 LOGISTIC = PROBLEMS[0]
 #: Logarithms of the Jacobian of Stan's transforms, of unconstrained draws (S, P).
@@ -179,6 +188,52 @@ def test_the_table_from_the_command_line(tmp_path, capsys):
     assert list(records["model"].unique()) == [problem.title for problem in PROBLEMS]
     assert len(pd.read_csv(tmp_path / "rivals.csv")) == len(records) == 6
     assert len((tmp_path / "rivals.md").read_text().splitlines()) == 2 + len(records)
+
+
+def test_an_interrupted_comparison_computes_only_what_lacks(tmp_path, monkeypatch):
+    """Each rival is run once; the truth again, with the rivals that lack, and equal numbers."""
+    calls = []
+
+    def counted(rival):
+        def run(task):
+            calls.append(rival)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return Draws(task.rng(0).standard_normal((2, 50, 21)))
+
+        return Rival(rival, rival, run)
+
+    def stand_in(task):
+        calls.append(TRUTH)
+        return Moments(np.zeros(21), np.ones(21), np.full(21, 0.1), np.full(21, 0.1), "a, note")
+
+    monkeypatch.setattr(table, "RIVALS", [counted("coreset"), counted("laplace")])
+    monkeypatch.setattr(table, "truth", lambda task: stand_in(task))
+    store = Store(tmp_path / "rivals.csv", {"seed": 1}, resume=True)
+    given = {"problems": [LOGISTIC], "store": store}
+    with pytest.raises(KeyboardInterrupt):
+        compare_rivals(small(), 1, **given)
+    assert calls == [TRUTH, "coreset"]
+    assert list(store.read()["method"]) == [TRUTH]
+    calls += ["later"]
+    records = compare_rivals(small(), 1, **given)
+    assert calls[3:] == [TRUTH, "coreset", "laplace"]
+    assert list(records["method"]) == [TRUTH, "coreset", "laplace"]
+    again = compare_rivals(small(), 1, **given)
+    assert len(calls) == 6
+    pd.testing.assert_frame_equal(again, store.read())
+    pd.testing.assert_frame_equal(again, records, rtol=1e-5, check_dtype=False)
+    # A rival without numbers, which was not installed then, is run now.
+    absent = again.assign(processor=again["processor"].where(again["method"] != "laplace"))
+    store.keep(absent.to_dict("records"))
+    compare_rivals(small(), 1, **given)
+    assert calls[6:] == [TRUTH, "laplace"]
+
+
+def test_the_benchmarks_table_is_written_from_the_records():
+    notebooks = Path(__file__).parents[2] / "notebooks"
+    written = rivals_table(Store(notebooks / "results/rivals.csv").read())
+    assert written in (notebooks / "benchmarks.md").read_text(encoding="utf-8")
 
 
 def test_what_is_not_installed_is_a_row_that_says_so(monkeypatch):

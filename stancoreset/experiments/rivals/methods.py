@@ -95,6 +95,10 @@ class Task:
     seed: int
     coreset: int | None = None
 
+    def model(self) -> CoresetModel:
+        """Our model, on the embedded engine whether or not CmdStan is installed."""
+        return CoresetModel(stan_code=self.problem.program, engine="stanli")
+
     def bound(self, engine: EngineName) -> BoundModel:
         """The program as its user wrote it, with all rows."""
         compiled = resolve_engine(engine).compile(self.problem.program, name=self.problem.name)
@@ -123,7 +127,7 @@ def truth(task: Task) -> Moments:
     A Laplace fit gives the metric and the starting points; gradients at the draws lower the
     Monte-Carlo error, see `score_moments`.
     """
-    with CoresetModel(stan_code=task.problem.program) as model:
+    with task.model() as model:
         near = model.reference(task.data, "laplace", draws=METRIC_DRAWS, seed=task.seed)
     with task.bound("stanli") as bound:
         found = bound.sample(
@@ -140,7 +144,7 @@ def truth(task: Task) -> Moments:
 
 
 def _coreset(task: Task) -> Draws:
-    with CoresetModel(stan_code=task.problem.program) as model:
+    with task.model() as model:
         fit = model.fit(task.data, seed=task.seed, show_progress=False)
     task.coreset, verdict = fit.coreset.size, fit.certificate.verdict
     values = arviz.variables_of(fit.posterior if verdict == "rejected" else fit.corrected())
@@ -148,7 +152,7 @@ def _coreset(task: Task) -> Draws:
 
 
 def _laplace(task: Task) -> Draws:
-    with CoresetModel(stan_code=task.problem.program) as model:
+    with task.model() as model:
         found = model.reference(task.data, "laplace", draws=PROPOSED, seed=task.seed)
     assert found.log_q is not None
     log_weights, khat = arviz.psislw(found.log_p - found.log_q)
@@ -237,7 +241,7 @@ def _subset(task: Task) -> Draws:
     if task.coreset is None:
         raise SolverError("the random subset is as large as the coreset, whose fit failed")
     subset = random_subset(task.effort.rows, task.coreset, task.rng(72))
-    with CoresetModel(stan_code=task.problem.program) as model:
+    with task.model() as model:
         found = model.sample(
             task.data, subset, seed=task.seed, show_progress=False, **task.effort.nuts()
         )
@@ -272,13 +276,13 @@ class Rival:
 
 #: The coreset and its rivals, in the order of the table.
 RIVALS = (
-    Rival("coreset", "stancoreset", _coreset),
-    Rival("laplace", "Laplace, importance weights", _laplace),
-    Rival("pathfinder", "Pathfinder, PSIS", _pathfinder),
+    Rival("coreset", "stancoreset (stanli)", _coreset),
+    Rival("laplace", "Laplace, importance weights (stanli)", _laplace),
+    Rival("pathfinder", "Pathfinder, PSIS (stanli)", _pathfinder),
     Rival("cmdstan-pathfinder", "Pathfinder, PSIS (CmdStan)", _cmdstan_pathfinder),
     Rival("hmc-ecs", "HMC-ECS (numpyro)", _energy_conserving),
-    Rival("consensus", "consensus Monte Carlo", _consensus),
-    Rival("subset", "random subset", _subset),
+    Rival("consensus", "consensus Monte Carlo (stanli)", _consensus),
+    Rival("subset", "random subset (stanli)", _subset),
     Rival("nuts-stanli", "NUTS on all rows (stanli)", _nuts("stanli")),
     Rival("nuts-cmdstan", "NUTS on all rows (CmdStan)", _nuts("cmdstan")),
     Rival("nuts-numpyro", "NUTS on all rows (numpyro)", _numpyro),

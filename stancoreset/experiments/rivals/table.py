@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ from stancoreset.errors import OptionError, StancoresetError
 from stancoreset.experiments.rivals.draws import Moments, errors
 from stancoreset.experiments.rivals.methods import RIVALS, Effort, Rival, Task, truth
 from stancoreset.experiments.rivals.problems import PROBLEMS, Problem
+from stancoreset.experiments.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,7 @@ def compare_rivals(
     *,
     problems: Sequence[Problem] = PROBLEMS,
     on_record: Callable[[Record], object] | None = None,
+    store: Store | None = None,
 ) -> pd.DataFrame:
     """Run rivals on all problems; return a record of each trial, model and rival.
 
@@ -47,6 +49,9 @@ def compare_rivals(
     problems : sequence of Problem
     on_record : callable, optional
         Called with each record as soon as it is known.
+    store : Store, optional
+        Where each record is kept as soon as it is known. Those of an earlier run that it takes up
+        are not computed again, unless they have no numbers.
 
     Returns
     -------
@@ -71,13 +76,21 @@ def compare_rivals(
         raise OptionError(f"seed is {seed}; expected a whole number of at least 0")
     chosen = _chosen(methods)
     records: list[Record] = []
+    earlier = [] if store is None else store.earlier()
+    earlier = [record for record in earlier if not np.isnan(record["processor"])]
     for trial in range(effort.trials):
         for problem in problems:
             rng = np.random.default_rng([seed, trial, *problem.name.encode()])
             data = problem.simulate(effort.rows, rng)
             task = Task(problem, data, effort, int(rng.integers(2**30)))
-            for record in _records(task, chosen):
-                records.append({"trial": trial, "model": problem.title, **record})
+            about = {"trial": trial, "model": problem.title}
+            known = {r["method"]: r for r in earlier if about.items() <= r.items()}
+            earlier = [r for r in earlier if not about.items() <= r.items()]
+            for record in _records(task, chosen, known):
+                records.append({**about, **record})
+                known.pop(record["method"], None)
+                if store is not None:
+                    store.keep([*records, *known.values(), *earlier])
                 if on_record is not None:
                     on_record(records[-1])
     return pd.DataFrame(records)
@@ -98,11 +111,21 @@ def _chosen(methods: Sequence[str]) -> list[Rival]:
     return [rival for rival in RIVALS if not methods or rival.name in methods]
 
 
-def _records(task: Task, rivals: Sequence[Rival]) -> Iterator[Record]:
-    """The truth's record, and those of all rivals."""
+def _records(task: Task, rivals: Sequence[Rival], known: Mapping[str, Record]) -> Iterator[Record]:
+    """The truth's record, and those of all rivals; those `known` are not computed again."""
+    known = dict(known)
+    missing = {TRUTH, *(rival.name for rival in rivals)} - known.keys()
+    if not missing:
+        yield from (known[name] for name in (TRUTH, *(rival.name for rival in rivals)))
+        return
+    if "subset" in missing:
+        missing.add("coreset")  # whose size the subset has
     times, long = _timed(truth, task)
-    yield _record(TRUTH, _TITLE, times, long)
+    yield known.get(TRUTH) or _record(TRUTH, _TITLE, times, long)
     for rival in rivals:
+        if rival.name not in missing:
+            yield known[rival.name]
+            continue
         try:
             times, found = _timed(rival.run, task)
         except StancoresetError as error:
