@@ -18,7 +18,15 @@ from scipy.stats import norm
 
 from stancoreset.posterior import arviz as arviz_compat
 
-__all__ = ["CERTIFIED", "LEVEL", "assert_agree", "exactly", "independent", "of_draws"]
+__all__ = [
+    "CERTIFIED",
+    "LEVEL",
+    "assert_agree",
+    "differences",
+    "exactly",
+    "independent",
+    "of_draws",
+]
 
 #: How often posteriors that are equal fail to agree, with all their comparisons.
 LEVEL = 1e-6
@@ -91,3 +99,20 @@ def assert_agree(one: Summary, two: Summary, *, within: float = 0.0) -> None:
             f"{bound[j]:.2g}"
             for j in beyond
         )
+
+
+def differences(one: Summary, two: Summary) -> str:
+    """Cells of a table: how far `one` is from the parameters of `two`, as far as that has them.
+
+    Means in standard deviations, largest and root mean square; the same in Monte-Carlo errors of
+    both; ratios of standard deviations, smallest, mean and largest.
+    """
+    at = [one.names.index(name) for name in two.names]
+    apart = (one.mean[at] - two.mean) / two.sd
+    noise = np.hypot(one.mcse_mean[at], two.mcse_mean) / two.sd
+    cells = [
+        ", ".join(f"{x:.{digits}f}" for x in (abs(values).max(), np.sqrt(np.mean(values**2))))
+        for values, digits in ((apart, 3), (apart / noise, 2))
+    ]
+    ratios = one.sd[at] / two.sd
+    return " | ".join([*cells, f"{ratios.min():.3f}, {ratios.mean():.3f}, {ratios.max():.3f}"])

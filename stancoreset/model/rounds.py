@@ -109,6 +109,9 @@ class Rounds:
             pipeline.session.recognise_always()
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
+        if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
+            for words in pipeline.session.program.told_little(pipeline.checked):
+                pipeline.stages.note(words)
         _require_room_for_draws(full.n_params, asked.nuts)
         pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
         return full

@@ -251,8 +251,12 @@ class Session:
             return NamedData(checked, names) if (names := names_of(data)) else checked
         opened = data.open_for(self.program, threads=self.threads)
         if isinstance(opened, StoredRows):
+            if opened.sample:
+                self.program.require_known_groups(opened.sample)
             return opened
-        return opened.with_data(self.adopted.complete(self.program.check(opened), self.engine))
+        complete = self.adopted.complete(self.program.check(opened), self.engine)
+        self.program.require_groups(complete)
+        return opened.with_data(complete)
 
     def choose_coordinates(self, checked: StanData) -> None:
         """Leave variables out of ψ that are much larger than the parameters, or not finite.

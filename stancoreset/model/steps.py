@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -62,13 +63,17 @@ from stancoreset.selection import (
     AllRows,
     Coreset,
     Expansion,
+    LocalSelection,
     Projection,
     Remainder,
     default_candidates,
+    finite_log_lik,
+    groups_of_rows,
     remainders,
     row_columns,
     select,
     select_locally,
+    select_on_draws,
 )
 from stancoreset.selection.solvers import SolverName
 from stancoreset.stan import Labels
@@ -89,6 +94,8 @@ _BESIDE = 100
 _KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
 _FEWEST = 1_000
+# Log likelihoods of rows at draws that are held in memory for selection group by group.
+_MOST_VALUES = 50_000_000
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
@@ -352,9 +359,11 @@ class Pipeline:
         plan, stages = self.plan, self.stages
         full, reference = view.full, view.reference
         expansion = None if controlled is None else controlled.expansion
-        if expansion is not None and expansion.expected is not None and self._selects_locally(view):
+        if expansion is not None and self._selects_locally(view):
             with stages("select"):
-                return self._locally(view, expansion)
+                found = self._of_groups(view, expansion)
+            if found is not None:
+                return self._local_coreset(view, found)
         if expansion is not None and self._is_crossed(view):
             with stages("select"):
                 return self._beside_crossed(view, expansion)
@@ -438,32 +447,55 @@ class Pipeline:
         chunks = full.glm_rows()
         return np.concatenate([c.weights * remainders(c, function, q) for c in chunks])
 
-    def _locally(self, view: View, expansion: Expansion) -> Coreset:
-        """Select rows of every group against what its own rows leave."""
+    def _of_groups(self, view: View, expansion: Expansion) -> LocalSelection | None:
+        """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
-        expected = expansion.expected
-        assert expected is not None
-        assert expected.q.blocks is not None
-        assert full.row_numbers is not None
-        found = select_locally(
-            list(full.glm_rows()),
-            row_function(expected.kernel),
-            of_coefficients(expected.kernel, expected.q),
-            expected.q.blocks,
+        size = None if isinstance(plan.size, str) else int(plan.size)
+        expected, blocks = expansion.expected, view.reference.gaussian.blocks
+        if expected is not None and expected.q.blocks is not None:
+            return select_locally(
+                list(full.glm_rows()),
+                row_function(expected.kernel),
+                of_coefficients(expected.kernel, expected.q),
+                expected.q.blocks,
+                goal=_LOCAL_GOAL,
+                size=size,
+                seed=plan.seed,
+            )
+        draws, numbers = view.reference.draws, full.row_numbers
+        assert blocks is not None
+        assert numbers is not None
+        if plan.selection.projection or len(numbers) * len(draws) > _MOST_VALUES:
+            return None
+        with view.session.bind_rows(self.checked, numbers) as pool:
+            log_lik = partial(finite_log_lik, pool)
+            group = groups_of_rows(log_lik, expansion.centre, expansion.scale, blocks)
+            values = log_lik(draws)
+        return select_on_draws(
+            values,
+            full.row_weights,
+            group,
+            draws,
+            blocks,
             goal=_LOCAL_GOAL,
-            size=None if isinstance(plan.size, str) else int(plan.size),
+            size=size,
             seed=plan.seed,
         )
-        rows = full.row_numbers[found.rows]
+
+    def _local_coreset(self, view: View, found: LocalSelection) -> Coreset:
+        """Rows selected group by group, with the error that their selection predicts."""
+        assert view.full.row_numbers is not None
+        rows = view.full.row_numbers[found.rows]
         order = np.argsort(rows)
         norm = float(np.std(view.reference.log_likelihood))
+        error = float(np.sqrt(found.variance)) / norm
         return Coreset(
             indices=rows[order],
             weights=found.weights[order],
-            n_obs=full.n_obs,
+            n_obs=view.full.n_obs,
             method="local",
-            relative_error=np.sqrt(found.variance) / norm,
-            heldout_error=np.sqrt(found.variance) / norm,
+            relative_error=error,
+            heldout_error=error,
             norm=norm,
         )
 

@@ -304,8 +304,11 @@ class FullData:
         value, gradient, priors = self._sums.sums("log_density_gradient", draws)
         if priors != 1:  # every chunk has counted the prior, or none has
             prior_value, prior_gradient = self.prior.log_density_gradient(draws)
-            with np.errstate(invalid="ignore"):  # as above
-                value = value - (priors - 1) * prior_value
+            # As in `log_likelihood`: where the prior is zero, so is the posterior.
+            with np.errstate(invalid="ignore"):
+                value = np.where(
+                    np.isfinite(prior_value), value - (priors - 1) * prior_value, -np.inf
+                )
                 gradient = gradient - (priors - 1) * prior_gradient
         self._count(gradients=len(draws))
         return value, gradient

@@ -185,8 +185,7 @@ class WeightedProgram:
         A DataError names the groups. Where every row has a group of its own, it has a parameter of
         its own; rows with weights are not all of the data, and may be of different groups.
         """
-        for name, count in self.levels.items():
-            self._require_in_range(name, data[name], count, int(data[count]))
+        self.require_known_groups(data)
         n_obs = self.n_obs(data)
         if np.any(np.asarray(data[self.weights]) != 1):
             return
@@ -201,18 +200,33 @@ class WeightedProgram:
                     "binomial or beta binomial), or group several rows"
                 )
 
-    def _require_in_range(self, name: str, groups: ArrayLike, count: str, most: int) -> None:
-        """Refuse numbers of groups outside 1, …, `most`, unless the program looks at them first.
+    def told_little(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Sentences on groups without rows, and on factors of one group, in checked data."""
+        words = []
+        for name, count in self.levels.items():
+            most, there = int(data[count]), len(np.unique(data[name]))
+            if most == 1:
+                words.append(f"{name} has one group: how much groups differ is known by its prior")
+            elif there < most:
+                words.append(
+                    f"{most - there:,} of {count} = {most:,} groups have no rows in {name}: their "
+                    "effects follow the prior"
+                )
+        return tuple(words)
 
-        Stan would name the number, but no variable.
+    def require_known_groups(self, data: Mapping[str, Any]) -> None:
+        """Refuse numbers of groups outside 1, …, J, unless the program looks at them first.
+
+        A DataError names the variable and the number; Stan's would name the number only.
         """
-        given = np.asarray(groups)
-        wrong = np.flatnonzero((given < 1) | (given > most))
-        if len(wrong) and name not in self.looked_at:
-            raise DataError(
-                f"{name} has {given[wrong[0]]} at [{wrong[0]}] (counting from 0), but picks one of "
-                f"{count} = {most} groups; expected whole numbers from 1 to {most}"
-            )
+        for name, count in self.levels.items():
+            given, most = np.asarray(data[name]), int(data[count])
+            wrong = np.flatnonzero((given < 1) | (given > most))
+            if len(wrong) and name not in self.looked_at:
+                raise DataError(
+                    f"{name} has {given[wrong[0]]} at [{wrong[0]}] (counting from 0), but picks "
+                    f"one of {count} = {most} groups; expected whole numbers from 1 to {most}"
+                )
 
     def n_obs(self, data: Mapping[str, Any]) -> int:
         """N, the number of observations in `data`."""

@@ -2,8 +2,8 @@
 
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s
 
-Every fit runs in a process of its own, with the defaults and in one round; its processor time
-includes reading and checking the data, but no imports. Groups have unequal numbers of rows. NUTS on
+Every fit runs in a process of its own, with the defaults; its processor time includes reading and
+checking the data, but no imports. Groups have unequal numbers of rows. NUTS on
 all rows is timed by its gradient, for as many gradients as NUTS on the coreset took.
 ``STANCORESET_BENCH_GROUPS=500x50,10000x100`` asks for other numbers of groups, and of rows for each
 on average. Stages are given in processor seconds, which the machine's other load hardly changes.
@@ -18,6 +18,12 @@ compares every mean and standard deviation with those of a Gibbs sampler on all 
 fits a million rows of 10,000 groups from a Parquet file, with five predictors; selects rows of up
 to 50,000 groups under a Gaussian at the simulated truth; and fits InstEval, 73,421 ratings of 1,128
 lecturers by 2,972 students, which is compared with quadrature.
+
+    pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k models
+
+fits the programs of 500 groups in `tests/pairs`, and compares each with NUTS of the program as it
+is written on all rows, in two chains with the metric of the fit's draws;
+``STANCORESET_BENCH_NUTS=1000`` asks for another number of draws in each, 0 for none.
 """
 
 from __future__ import annotations
@@ -32,7 +38,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from agreement import CERTIFIED, assert_agree, differences, of_draws
 from crossed_normal import exact
+from pairs.cases import GROUPS
 from pairs.design import groups as of_groups
 from pairs.design import population
 from polya_gamma import gibbs
@@ -45,11 +53,12 @@ from stancoreset.reference.expected import of_coefficients, row_function
 from stancoreset.rows import Matrix
 from stancoreset.selection import select_locally
 
+DRAWS = int(os.environ.get("STANCORESET_BENCH_NUTS", "500"))
 ASKED = os.environ.get("STANCORESET_BENCH_GROUPS", "500x50,2000x50,10000x20")
 SIZES = [tuple(map(int, size.split("x"))) for size in ASKED.split(",")]
 HEADER = (
     "groups | rows | coreset | processor time | wall | reference | expand, select | NUTS "
-    "| certificate | peak MB | efficiency | verdict | worst mean, sd | NUTS on all rows"
+    "| certificate | peak MB | efficiency | verdict | rounds | worst mean, sd | NUTS on all rows"
 )
 
 FIT = """
@@ -67,7 +76,7 @@ FIT = """
     model = sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli")
     wall, cpu = time.perf_counter(), time.process_time()
     with patch.object(progress, "time", SimpleNamespace(perf_counter=time.process_time)):
-        fit = model.fit(data, seed=1, max_rounds=1, show_progress=False)
+        fit = model.fit(data, seed=1, show_progress=False)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     posterior, stats = fit.posterior["posterior"], fit.posterior["sample_stats"]
@@ -88,8 +97,12 @@ FIT = """
     print(json.dumps({
         "size": fit.coreset.size, "wall": wall, "cpu": cpu, "peak": peak,
         "stages": fit.timings, "efficiency": c.ess / c.n_draws, "verdict": c.verdict,
-        "moved": [c.mean_shift, c.sd_change], "full": gradient * float(stats["n_steps"].sum()),
+        "moved": [c.mean_shift, c.sd_change], "full": gradient * fit.passes["nuts_gradients"],
         "calibrated": float(np.std(off)), "reasons": c.reasons, "rhat": c.rhat,
+        "mcse": [c.mcse_mean, c.mcse_sd], "rounds": [
+            [r.action, r.verdict, r.lengthened, r.thin, r.mcse_mean, r.mcse_sd, r.seconds]
+            for r in fit.rounds
+        ],
     }))
 """
 
@@ -165,10 +178,10 @@ def test_groups(benchmark, groups, each):
         f"{groups:,} | {rows:,} | {found['size']:,} | {found['cpu']:.0f} | {found['wall']:.0f} "
         f"| {stages['reference']:.0f} | {chosen:.0f} | {stages['sample']:.0f} "
         f"| {stages['certify']:.0f} | {found['peak']:.0f} | {100 * found['efficiency']:.2f} % "
-        f"| {found['verdict']} | {found['moved'][0]:.3f}, {found['moved'][1]:.3f} "
-        f"| {found['full']:.0f}"
+        f"| {found['verdict']} | {len(found['rounds'])} "
+        f"| {found['moved'][0]:.3f}, {found['moved'][1]:.3f} | {found['full']:.0f}"
     )
-    print(found["reasons"])
+    print(found["reasons"], found["rounds"])
     benchmark.extra_info.update(found)
     assert found["efficiency"] > 0.97
     assert 0.9 < found["calibrated"] < 1.1
@@ -199,6 +212,48 @@ def test_all_rows_by_gibbs(benchmark, tmp_path):
     assert found["verdict"] == "certified"
     assert np.abs(off / truth.sd).max() < 0.1 + 4 * np.max(np.hypot(noise, truth.mcse) / truth.sd)
     assert np.sqrt(np.mean(apart**2)) < 1.3
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_models(benchmark, name):
+    """Certified with the defaults, and what NUTS on all rows says."""
+    case = GROUPS[name]
+    data = case.data()
+    with sc.CoresetModel(case.program, engine="stanli") as model:
+        start = time.process_time()
+        fit = benchmark.pedantic(lambda: model.fit(data, seed=1, show_progress=False), rounds=1)
+        took = time.process_time() - start
+        print(
+            f"\n| {name} | {data['N']:,} | {len(fit.reference.param_names):,} | "
+            f"{fit.coreset.size:,} | {100 * fit.certificate.efficiency:.2f} % "
+            f"{fit.certificate.verdict} | {len(fit.rounds)} | {took:.0f} |"
+        )
+        print(fit.certificate.reasons, fit.timings)
+        if DRAWS:
+            names = [d.name for d in model.program.program.parameters]
+            start = time.process_time()
+            full = on_all_rows(model, data, fit)
+            took = time.process_time() - start
+            one, two = of_draws(fit.posterior, *names), of_draws(full, *names)
+            print(f"| {name} | {differences(one, two)} | {took:.0f} |")
+            assert_agree(one, two, within=CERTIFIED)
+    assert fit.certificate.verdict == "certified"
+
+
+def on_all_rows(model, data, fit):
+    """Draws of NUTS by the author's program, neither woven nor taken for a matrix product."""
+    checked = model.read(data)
+    points = model._session.points(checked, fit.posterior)
+    original = model.engine.compile(model._session.adopted.original.density_code)
+    with original.bind(checked) as bound:
+        found = bound.sample(
+            seed=7,
+            chains=2,
+            iter_sampling=DRAWS,
+            inits=points[[0, -1]],
+            inv_metric=points.var(axis=0),
+        )
+    return found.variables
 
 
 def test_a_million_rows_on_disk(benchmark, tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 import stancoreset as sc
 from pairs import simulated, tables
 
-__all__ = ["CASES", "HERE", "PAIRS", "Case"]
+__all__ = ["CASES", "GROUPS", "HERE", "PAIRS", "Case"]
 
 HERE = Path(__file__).resolve().parent
 
@@ -79,4 +79,21 @@ _OTHERS: Mapping[str, Case] = {
         share=0.995,
     ),
 }
-CASES: Mapping[str, Case] = {**PAIRS, **_OTHERS}
+_HAND = HERE.parent / "stan" / "weave_programs"
+_CENTRED = HERE.parent / "calibration" / "programs" / "hierarchical_centred.stan"
+#: Programs of 500 groups and 12,500 rows: for each the program's path and what makes its data.
+GROUPS: Mapping[str, Case] = {
+    f"groups_{name}": Case(program, partial(data, 12_500, 17, 500))
+    for name, program, data in (
+        ("negative_binomial", HERE / "murders_states.stan", simulated.negative_binomial),
+        ("student", HERE / "storms_student.stan", simulated.student_groups),
+        ("ordered", HERE / "chem97_ordinal.stan", simulated.ordinal_groups),
+        ("normal_slopes", HERE / "star_slopes.stan", simulated.gaussian_slopes),
+        ("logistic_slopes", HERE / "trump_slopes.stan", simulated.logistic_slopes),
+        ("crossed", HERE / "stops_crossed.stan", partial(simulated.crossed_logistic, others=50)),
+        ("rstanarm", _HAND / "rstanarm_sparse_effects.stan", simulated.poisson_by_rstanarm),
+        ("centred", _CENTRED, simulated.centred_logistic),
+        ("centred_slopes", _HAND / "varying_slopes_multi_normal.stan", simulated.centred_slopes),
+    )
+}
+CASES: Mapping[str, Case] = {**PAIRS, **_OTHERS, **GROUPS}

@@ -11,12 +11,17 @@ from pairs.design import correlated, groups, population, spline
 
 __all__ = [
     "beta_precision",
+    "centred_logistic",
+    "centred_slopes",
     "crossed_logistic",
     "gaussian_slopes",
     "hierarchical",
     "logistic",
+    "logistic_slopes",
     "negative_binomial",
     "ordinal_groups",
+    "poisson_by_rstanarm",
+    "student_groups",
     "student_spline",
     "weibull_groups",
     "zero_inflated",
@@ -39,20 +44,20 @@ def _yes(rng: np.random.Generator, eta: Float) -> NDArray[np.int64]:
     return (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(np.int64)
 
 
-def crossed_logistic(n: int = 50_000, seed: Seed = 0) -> Data:
+def crossed_logistic(n: int = 50_000, seed: Seed = 0, number: int = 50, others: int = 20) -> Data:
     """Bernoulli, six predictors, 50 and 20 crossed groups: 79 parameters."""
     rng = np.random.default_rng(seed)
-    x, g, h = rng.normal(size=(n, 6)), rng.integers(0, 50, n), rng.integers(0, 20, n)
-    effects = 0.7 * rng.normal(size=50)[g] + 0.4 * rng.normal(size=20)[h]
+    x, g, h = rng.normal(size=(n, 6)), rng.integers(0, number, n), rng.integers(0, others, n)
+    effects = 0.7 * rng.normal(size=number)[g] + 0.4 * rng.normal(size=others)[h]
     y = _yes(rng, -0.5 + x @ _slopes(6) + effects)
     return {**population(y, _columns(x)), **groups(1, g), **groups(2, h)}
 
 
-def ordinal_groups(n: int = 20_000, seed: Seed = 0) -> Data:
+def ordinal_groups(n: int = 20_000, seed: Seed = 0, number: int = 60) -> Data:
     """Five ordered categories, three predictors, 60 groups."""
     rng = np.random.default_rng(seed)
-    x, g = rng.normal(size=(n, 3)), rng.integers(0, 60, n)
-    latent = x @ [0.8, -0.5, 0.3] + 0.7 * rng.normal(size=60)[g] + rng.logistic(size=n)
+    x, g = rng.normal(size=(n, 3)), rng.integers(0, number, n)
+    latent = x @ [0.8, -0.5, 0.3] + 0.7 * rng.normal(size=number)[g] + rng.logistic(size=n)
     y = 1 + np.digitize(latent, [-1.5, -0.5, 0.5, 1.5])
     return {**population(y, _columns(x), intercept=False), "nthres": 4, **groups(1, g)}
 
@@ -60,11 +65,65 @@ def ordinal_groups(n: int = 20_000, seed: Seed = 0) -> Data:
 def gaussian_slopes(n: int = 100_000, seed: Seed = 0, number: int = 100) -> Data:
     """Normal, two predictors, intercepts and slopes of so many groups with correlation 0.4."""
     rng = np.random.default_rng(seed)
+    x, g, mean = _with_slopes(rng, n, number)
+    y = 1 + mean + rng.normal(size=n)
+    return {**population(y, _columns(x)), **correlated(1, g, x[:, 0])}
+
+
+def logistic_slopes(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """The same with a binary outcome."""
+    rng = np.random.default_rng(seed)
+    x, g, mean = _with_slopes(rng, n, number)
+    return {**population(_yes(rng, mean), _columns(x)), **correlated(1, g, x[:, 0])}
+
+
+def centred_slopes(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """Normal, for a program by hand whose groups' coefficients are the parameters."""
+    rng = np.random.default_rng(seed)
+    x, g, mean = _with_slopes(rng, n, number)
+    design = np.column_stack([np.ones(n), x[:, 0]])
+    y = 1 + mean + 0.3 * x[:, 1] + rng.normal(size=n)  # without the second predictor
+    return {"N": n, "J": number, "K": 2, "jj": g + 1, "x": design, "y": y}
+
+
+def _with_slopes(
+    rng: np.random.Generator, n: int, number: int
+) -> tuple[Float, NDArray[np.int64], Float]:
+    """Predictors, groups and means."""
     x, g = rng.normal(size=(n, 2)), rng.integers(0, number, n)
     z = rng.normal(size=(number, 2))
     intercepts, slopes = 0.8 * z[:, 0], 0.3 * (0.4 * z[:, 0] + np.sqrt(1 - 0.4**2) * z[:, 1])
-    y = 1 + x @ [0.5, -0.3] + intercepts[g] + slopes[g] * x[:, 0] + rng.normal(size=n)
-    return {**population(y, _columns(x)), **correlated(1, g, x[:, 0])}
+    return x, g, x @ [0.5, -0.3] + intercepts[g] + slopes[g] * x[:, 0]
+
+
+def centred_logistic(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """For a program by hand whose groups' intercepts are the parameters."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=n), rng.integers(0, number, n)
+    y = _yes(rng, -0.5 + 0.6 * x + 0.8 * rng.normal(size=number)[g])
+    return {"N": n, "J": number, "g": g + 1, "x": x, "y": y}
+
+
+def student_groups(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """Student-t with four degrees of freedom, three predictors, on the scale of air pressure."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(n, 3)), rng.integers(0, number, n)
+    mean = x @ [5.0, -3.0, 2.0] + 6 * rng.normal(size=number)[g]
+    y = 1_000 + mean + 8 * rng.standard_t(4, size=n)
+    return {**population(y, _columns(x)), **groups(1, g)}
+
+
+def poisson_by_rstanarm(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """Counts, three predictors, effects of groups by a sparse design, as from rstanarm."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=(n, 3)), rng.integers(0, number, n)
+    y = rng.poisson(np.exp(0.2 + x @ [0.3, -0.2, 0.1] + 0.5 * rng.normal(size=number)[g]))
+    means, none = x.mean(axis=0), np.zeros(0)
+    outcome = {"N": n, "K": 3, "y": y, "xbar": means, "dense_X": 1, "X": (x - means)[None]}
+    sparse = {"nnz_X": 0, "w_X": none, "v_X": none.astype(int), "u_X": none.astype(int)}
+    effects = {"num_non_zero": n, "w": np.ones(n), "v": g + 1, "u": np.arange(1, n + 2)}
+    link = {"has_intercept": 1, "link": 1, "family": 6, "has_weights": 0, "weights": none}
+    return {**outcome, **sparse, **effects, **link, "t": 1, "q": number}
 
 
 def weibull_groups(n: int = 20_000, seed: Seed = 0) -> Data:
@@ -77,11 +136,11 @@ def weibull_groups(n: int = 20_000, seed: Seed = 0) -> Data:
     return {**outcome, "cens": (time > end).astype(int), **groups(1, g)}
 
 
-def negative_binomial(n: int = 30_000, seed: Seed = 0) -> Data:
+def negative_binomial(n: int = 30_000, seed: Seed = 0, number: int = 40) -> Data:
     """Negative binomial with an offset, three predictors, 40 groups."""
     rng = np.random.default_rng(seed)
-    x, g, offset = rng.normal(size=(n, 3)), rng.integers(0, 40, n), rng.normal(size=n)
-    mean = np.exp(0.5 + x @ [0.3, -0.2, 0.1] + 0.5 * rng.normal(size=40)[g] + offset)
+    x, g, offset = rng.normal(size=(n, 3)), rng.integers(0, number, n), rng.normal(size=n)
+    mean = np.exp(0.5 + x @ [0.3, -0.2, 0.1] + 0.5 * rng.normal(size=number)[g] + offset)
     y = rng.poisson(mean * rng.gamma(1.5, 1 / 1.5, size=n))
     return {**population(y, _columns(x)), "offsets": offset, **groups(1, g)}
 

@@ -28,6 +28,7 @@ from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
 from stancoreset.selection.hermite.local import select_locally
+from stancoreset.selection.hermite.on_draws import groups_of_rows, select_on_draws
 from stancoreset.selection.hermite.products import gram
 from stancoreset.selection.hermite.series import grouped_series, hermite_series
 from stancoreset.stan.control import add_control
@@ -214,6 +215,44 @@ def test_large_groups_have_candidates_of_all_kinds(monkeypatch):
     few = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.01)
     assert few.alone == pytest.approx(whole.alone, rel=0.05)
     assert len(few.rows) < 1.6 * len(whole.rows)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_selected_on_draws_leave_as_little_by_exact_inner_products(shape):
+    """Groups are found from values alone; in-sample, half of the variance that is left is seen."""
+    kernel, rows, q, g = make(**SHAPES[shape], seed=2)
+    draws = q.draw(250, np.random.default_rng(reseeded(3)))
+    group = groups_of_rows(lambda points: kernel.log_lik(rows, points), q.mean, q.sd, q.blocks)
+    assert np.array_equal(group[:, None] == group, g[:, None] == g)
+    values = kernel.log_lik(rows, draws)
+    found = select_on_draws(values, rows.weights, group, draws, q.blocks, goal=0.005)
+    assert np.all(found.weights > 0)
+    assert found.groups == GROUPS
+    weights = np.zeros(ROWS)
+    weights[found.rows] = found.weights
+    alone = left_by_group(kernel, rows, q, g, np.zeros(ROWS)).sum()
+    left = left_by_group(kernel, rows, q, g, weights).sum()
+    assert found.alone == pytest.approx(alone, rel=0.4)
+    assert found.variance <= max(0.005, 0.01 * alone)  # four rows of a group are the most
+    assert left < max(0.02, 0.02 * alone)
+    exact = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.005)
+    assert len(found.rows) < 2 * len(exact.rows) + 50
+
+
+def test_rows_of_no_group_and_of_several_are_told_apart():
+    blocks = Blocks(np.array([-1, 0, 1, 1, 2, 5]))
+    reads = np.array([[1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0] * 5 + [1]])
+    reads = np.vstack([reads, [1, 0, 0, 1, 0, 0]])
+    found = groups_of_rows(lambda x: x @ reads.T, np.arange(6.0), np.ones(6), blocks)
+    assert found.tolist() == [0, -1, -1, 5, 1]
+
+
+def test_too_few_draws_select_nothing_by_group():
+    values, draws = np.zeros((20, 30)), np.random.default_rng(0).normal(size=(20, 11))
+    blocks = Blocks(np.array([-1, *range(10)]))
+    group = np.repeat(np.arange(10), 3)
+    assert select_on_draws(values[:14], np.ones(30), group, draws[:14], blocks, goal=0.0) is None
+    assert select_on_draws(values, np.ones(30), group, draws, blocks, goal=0.0) is not None
 
 
 # --- the quadratic -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from weave_checks import frozen_data, identities, model, outputs
 from weave_data import make_data, obs_of
 from weave_repeated import REPEATED, repeated
 
-from stancoreset import CoresetModel
+from stancoreset import CoresetModel, Table
 from stancoreset.errors import DataError, StancoresetError, WeaveError
 from stancoreset.stan.weave.weaving import weave
 
@@ -477,6 +477,32 @@ model {{ vector[N] mu = rep_vector(0, N); z ~ normal(0, 1); tau ~ exponential(1)
         wanted = rf"g has {number} at \[7\] .* one of J = 5 groups; expected .* from 1 to 5"
         with pytest.raises(DataError, match=wanted):
             grouped.read(data)
+
+
+GROUPS = """data { int N; int J; array[N] int g; vector[N] y; }
+parameters { vector[J] z; real<lower=0> tau; }
+model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
+
+
+@pytest.mark.parametrize("memory", [{}, {"memory": 0}], ids=["in memory", "on disk"])
+def test_a_group_of_a_table_that_does_not_exist_is_named(memory):
+    """On disk the sample in memory tells, or else Stan."""
+    table = {"g": np.repeat([1, 2, 3, 7], 5), "y": np.arange(20.0)}
+    with CoresetModel(stan_code=GROUPS, engine="stanli") as grouped:
+        with pytest.raises(DataError, match=r"g has 7 at \[15\] .* one of J = 5 groups"):
+            grouped.read(Table(table, values={"J": 5}, **memory))
+        assert grouped.read(Table(table, values={"J": 7}, **memory))["J"] == 7
+
+
+def test_groups_that_the_data_tell_little_of_are_told():
+    data = {"N": 4, "J": 5, "g": np.array([1, 2, 2, 4]), "y": np.arange(4.0)}
+    with CoresetModel(stan_code=GROUPS, engine="stanli") as grouped:
+        program = grouped.program
+        words = program.told_little(grouped.read(data))
+        assert words == ("2 of J = 5 groups have no rows in g: their effects follow the prior",)
+        one = {**data, "J": 1, "g": np.ones(4, int)}
+        assert "g has one group" in program.told_little(grouped.read(one))[0]
+        assert not program.told_little(grouped.read({**data, "J": 4, "g": np.array([1, 2, 3, 4])}))
 
 
 def test_observations_have_a_name():

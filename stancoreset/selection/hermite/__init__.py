@@ -1,4 +1,4 @@
-"""Selection without draws: rows' remainders under a Gaussian, and their exact inner products.
+"""Rows' remainders under a Gaussian, by exact inner products, or on draws within each group.
 
 May import selection's projection and solvers, reference, rows and engines. Hands out the
 projection and the series of all rows.
@@ -7,6 +7,7 @@ projection and the series of all rows.
 from __future__ import annotations
 
 from stancoreset.selection.hermite.local import LocalSelection, select_locally
+from stancoreset.selection.hermite.on_draws import groups_of_rows, select_on_draws
 from stancoreset.selection.hermite.projection import (
     MAX_CANDIDATES,
     HermiteProjection,
@@ -20,7 +21,9 @@ __all__ = [
     "AllRows",
     "HermiteProjection",
     "LocalSelection",
+    "groups_of_rows",
     "project_hermite",
     "remainders",
     "select_locally",
+    "select_on_draws",
 ]

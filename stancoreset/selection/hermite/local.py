@@ -33,14 +33,23 @@ from stancoreset.rows import Blocks
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, joined
 
-__all__ = ["LocalSelection", "select_locally"]
+__all__ = [
+    "CURVED",
+    "Batch",
+    "LocalSelection",
+    "Paths",
+    "batches",
+    "gathered",
+    "path_of",
+    "select_locally",
+]
 
 # Candidates of a group, and most rows that are selected of it.
 _CANDIDATES, _MOST = 48, 4
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
-# Largest share of a group's curvature that its rows may have.
-_CURVED = 0.95
+#: Largest share of a group's curvature that its rows may have.
+CURVED = 0.95
 # Share of a candidate's squared norm that is added to it where all of them are matched at once.
 _RIDGE = 1e-9
 
@@ -87,8 +96,18 @@ def select_locally(
     parts = [grouped_series(chunk, function, q, blocks) for chunk in chunks]
     series = joined([part[0] for part in parts])
     within, group = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-    batches = list(_batches(series, group, np.random.default_rng([seed, 47])))
-    paths = in_threads(lambda batch: _paths(series, within, batch), batches)
+    beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
+    norms = np.linalg.norm(series.values[beyond], axis=0)
+    some = list(batches(norms, series.weights, group, seed))
+    found = in_threads(
+        lambda batch: path_of(batch, _products(series, batch), _curvatures(series, within, batch)),
+        some,
+    )
+    return gathered(found, goal, size)
+
+
+def gathered(paths: Sequence[Paths], goal: float, size: int | None) -> LocalSelection:
+    """As many steps of each path as the goal, or the size, asks for."""
     left = np.concatenate([path.left for path in paths])
     steps = _allocated(left, goal, size)
     rows, weights, start = [], [], 0
@@ -101,7 +120,7 @@ def select_locally(
     places, heavy = np.concatenate(rows), np.concatenate(weights)
     some = heavy > 0
     if not some.any():  # the quadratic leaves nothing, and a coreset has a row
-        places, heavy, some = places[:1], series.weights[places[:1]], np.ones(1, dtype=bool)
+        places, heavy, some = places[:1], np.ones(1), np.ones(1, dtype=bool)
     order = np.argsort(places[some])
     return LocalSelection(
         rows=places[some][order],
@@ -127,7 +146,7 @@ def _allocated(left: Float, goal: float, size: int | None) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """Groups of similar sizes: places of rows and of candidates, (J, n) and (J, m).
 
     Where a group has fewer, weights are zero and `is_candidate` is false.
@@ -139,12 +158,9 @@ class _Batch:
     is_candidate: NDArray[np.bool_]
 
 
-def _batches(
-    series: HermiteSeries, group: NDArray[np.int64], rng: np.random.Generator
-) -> Iterator[_Batch]:
-    """All groups in batches; candidates are drawn, likelier the larger their remainders."""
-    beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
-    norms = np.linalg.norm(series.values[beyond], axis=0)
+def batches(norms: Float, weights: Float, group: NDArray[np.int64], seed: int) -> Iterator[Batch]:
+    """All groups in batches; candidates are drawn, likelier the larger the norms of remainders."""
+    rng = np.random.default_rng([seed, 47])
     with np.errstate(divide="ignore"):
         keys = np.log(norms) + rng.gumbel(size=len(norms))
     order = np.lexsort((-keys, group))
@@ -163,9 +179,9 @@ def _batches(
         inside = np.arange(width) < count[chosen][:, None]
         rows = order[np.where(inside, places, first[chosen][:, None])]
         few = min(width, _CANDIDATES)
-        yield _Batch(
+        yield Batch(
             rows=rows,
-            weights=np.where(inside, series.weights[rows], 0.0),
+            weights=np.where(inside, weights[rows], 0.0),
             candidates=rows[:, :few],
             is_candidate=inside[:, :few],
         )
@@ -173,7 +189,7 @@ def _batches(
 
 
 @dataclass(frozen=True)
-class _Paths:
+class Paths:
     """Rows (J, K + 1, K) and their weights after each step, and what they leave, (J, K + 1)."""
 
     rows: NDArray[np.int64]
@@ -181,10 +197,17 @@ class _Paths:
     left: Float
 
 
-def _paths(series: HermiteSeries, within: Float, batch: _Batch) -> _Paths:
-    """Select up to `_MOST` rows of every group of a batch, one after the other."""
-    gram, target, alone = _products(series, batch)
-    curved, most = _curvatures(series, within, batch)
+def path_of(
+    batch: Batch, products: tuple[Float, Float, Float], curvatures: tuple[Float, Float]
+) -> Paths:
+    """Select up to `_MOST` rows of every group of a batch, one after the other.
+
+    `products` are inner products of candidates (J, m, m), with their group's sum (J, m), and its
+    squared norm (J,); `curvatures` those of candidates along their group, (J, m), and the most
+    that they may have together, (J,).
+    """
+    gram, target, alone = products
+    curved, most = curvatures
     count, width = batch.candidates.shape
     steps = min(_MOST, width)
     which = np.arange(count)
@@ -218,7 +241,7 @@ def _paths(series: HermiteSeries, within: Float, batch: _Batch) -> _Paths:
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
     pad = _MOST - steps
     places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
-    return _Paths(
+    return Paths(
         rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
         weights=np.pad(
             np.pad(found, ((0, 0), (0, pad), (0, 0)), "edge"), ((0, 0), (0, 0), (0, pad))
@@ -227,7 +250,7 @@ def _paths(series: HermiteSeries, within: Float, batch: _Batch) -> _Paths:
     )
 
 
-def _products(series: HermiteSeries, batch: _Batch) -> tuple[Float, Float, Float]:
+def _products(series: HermiteSeries, batch: Batch) -> tuple[Float, Float, Float]:
     """Inner products of candidates (J, m, m), with their group's sum (J, m), and its norm², (J,).
 
     The norm is that of the part which candidates can match, if they are not all rows.
@@ -256,11 +279,11 @@ def _products(series: HermiteSeries, batch: _Batch) -> tuple[Float, Float, Float
     return gram, target, np.einsum("jm,jm->j", nearest, right)
 
 
-def _curvatures(series: HermiteSeries, within: Float, batch: _Batch) -> tuple[Float, Float]:
+def _curvatures(series: HermiteSeries, within: Float, batch: Batch) -> tuple[Float, Float]:
     """Candidates' curvatures along their group (J, m), and most that they may have together."""
     second = [k for k, part in enumerate(series.parts) if (part.order, part.power) == (2, 2)]
     bend = np.maximum(-series.values[second[0]], 0.0) * within**2
-    return bend[batch.candidates], _CURVED * np.einsum("jn,jn->j", batch.weights, bend[batch.rows])
+    return bend[batch.candidates], CURVED * np.einsum("jn,jn->j", batch.weights, bend[batch.rows])
 
 
 def _non_negative(gram: Float, target: Float) -> Float:
