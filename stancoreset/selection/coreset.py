@@ -380,6 +380,8 @@ def select(
             f"{projection.phi.shape[1]} candidates is nearer to the target than zero; give more "
             "candidates or another method"
         )
+    # The algorithm's errors are relative to its target, which may be a part of the log likelihood.
+    trace = result.trace * (np.linalg.norm(projection.target) / projection.selection_size)
     return Coreset(
         indices=projection.candidates[result.indices],
         weights=weights,
@@ -387,7 +389,7 @@ def select(
         method=method,
         relative_error=projection.error(result.indices, weights),
         heldout_error=heldout_error(projection, result.indices, weights),
-        trace=tuple(float(e) for e in result.trace),
+        trace=tuple(float(e) for e in trace),
         sizes=tuple(int(k) for k in result.sizes),
         norm=projection.heldout_size,
     )

@@ -85,6 +85,11 @@ class Projection:
         return len(self.target)
 
     @property
+    def selection_size(self) -> float:
+        """The norm that errors on the draws used for selection are relative to."""
+        return float(np.linalg.norm(self.target)) if self.norm is None else self.norm
+
+    @property
     def heldout_size(self) -> float:
         """‖b‖ on the held-out draws."""
         norm = self.heldout_norm
@@ -93,8 +98,7 @@ class Projection:
     def error(self, columns: NDArray[np.int64], weights: Float) -> float:
         """‖b − Φ w‖ / ‖b‖ on the draws used for selection; see `heldout_error`."""
         residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
-        norm = np.linalg.norm(self.target) if self.norm is None else self.norm
-        return float(np.linalg.norm(residual) / norm)
+        return float(np.linalg.norm(residual)) / self.selection_size
 
 
 def default_candidates(n_obs: int, size: int | str) -> int:

@@ -106,6 +106,16 @@ def test_selection_maps_columns_back_to_rows(parts):
     assert coreset.heldout_error == heldout_error(projection, columns, coreset.weights)
 
 
+@pytest.mark.parametrize("method", ["pursuit", "giga", "aiht"])
+def test_the_path_of_errors_ends_at_the_coresets_error(parts, method):
+    # With a control variate the target is a small part of the log likelihood.
+    projection = parts[-1]
+    part = replace(projection, norm=7.0 * float(np.linalg.norm(projection.target)))
+    coreset = select(part, 8, method=method, seed=3)
+    assert coreset.trace[-1] == pytest.approx(coreset.relative_error, rel=1e-4)
+    assert coreset.relative_error < 1 / 7
+
+
 def test_uniform_weights_stand_for_all_rows(parts):
     projection = parts[-1]
     coreset = select(projection, 100, method="uniform", seed=3)

@@ -198,7 +198,9 @@ def _one_by_one(
     best = min(grown, key=lambda b: b.squared)
     found = ActiveSet(active.columns)
     found.enter(best.indices)
-    return found if found.error < active.error else active
+    kept = found if found.error < active.error else active
+    problem.record(kept.error, len(kept))
+    return kept
 
 
 def _side_by_side(basis: Basis, near: Pool, size: int) -> list[Basis]:
