@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -33,6 +32,7 @@ from stancoreset.model.folder import (
     enlist,
     load_part,
     load_stage,
+    require_finished,
     results_in,
 )
 from stancoreset.model.refinement import Round
@@ -461,16 +461,10 @@ def load_fit(path: str | Path) -> CoresetFit:
         if a file is damaged, missing or changed.
     """
     folder = check_path("path", path)
-    if not os.path.isdir(folder):
-        raise OutputError(f"{folder} holds no finished fit: there is no such folder")
+    require_finished(folder)
     with reading(folder):
         here = results_in(folder)
-        finished = (here / "report.json").exists()
         kept, known = (here / COMPANION).exists(), (here / PROGRAM).exists()
-    if not finished:
-        raise OutputError(
-            f"{folder} holds no finished fit (no report.json); resume the run with --resume"
-        )
     told = load_part(here, "report.json", _read_report)
     fit = CoresetFit(
         selected=load_stage(here, "coreset") if told["coreset"] else None,

@@ -321,6 +321,25 @@ def results_in(path: Path) -> Path:
     return path / _NEXT if is_complete(path / _NEXT) else path
 
 
+def require_finished(path: Path) -> None:
+    """Raise an OutputError that says what the folder is, unless it holds a finished run."""
+    none = f"{path} holds no finished fit"
+    if not path.is_dir():
+        raise OutputError(f"{none}: there is no such folder")
+    with reading(path):
+        if (results_in(path) / "report.json").exists():
+            return
+        if (path / _MARKER).exists():
+            raise OutputError(f"{none} (no report.json); resume the run with --resume")
+        runs = sorted(run.parent.name for run in path.glob(f"*/{_MARKER}"))
+    if runs:
+        raise OutputError(f"{none} itself, but folders of fits: name one, such as {path / runs[0]}")
+    raise OutputError(
+        f"{none}, and was not made by stancoreset; name the folder that fit.save, "
+        "fit(output_dir=…) or --out wrote"
+    )
+
+
 def enlist(path: Path, names: Iterable[str]) -> None:
     """Add files of a run's folder to the list of those that we wrote.
 

@@ -362,3 +362,18 @@ def test_commands_refuse_damaged_folders_in_one_line(whole, tmp_path, command, m
         assert main([names.get(word, word) for word in command]) == 2
     (line,) = errors.getvalue().splitlines()
     assert "coreset.csv is not the file that was written" in line
+
+
+def test_a_folder_without_a_fit_is_told_from_one_that_was_not_finished(tmp_path):
+    def said(folder):
+        with pytest.raises(OutputError, match="holds no finished fit") as caught:
+            sc.load_fit(folder)
+        return str(caught.value)
+
+    assert "no such folder" in said(tmp_path / "nowhere")
+    assert "not made by stancoreset" in said(tmp_path)
+    run = tmp_path / "runs" / "first"
+    run.mkdir(parents=True)
+    (run / ".stancoreset.json").write_text("{}")
+    assert "--resume" in said(run)
+    assert f"such as {run}" in said(run.parent)
