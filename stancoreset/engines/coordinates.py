@@ -105,10 +105,11 @@ def _chosen(own: BoundModel, near: Float, centring: Centring) -> tuple[float, ..
     """The exponents that save most, one after the other."""
     enough = max(_LOOKED_AT, DENSE_DRAWS * near.shape[1])
     draws = near[:: max(1, len(near) // enough)]
+    values = own.constrain(draws)
     chosen = [0.0] * len(centring.effects)
     least = _divergence(*_moved(own, draws, None, ()))
     for i, effects in enumerate(centring.effects):
-        for exponent in effects.exponents[1:]:
+        for exponent in effects.exponents(values)[1:]:
             tried = [*chosen[:i], exponent, *chosen[i + 1 :]]
             found = _divergence(*_moved(own, draws, centring, tried))
             _log.debug("%s ^ %g: divergence %.1f, was %.1f", effects.name, exponent, found, least)

@@ -10,9 +10,10 @@ may be best. `centring` makes c = s^λ z a parameter in place of z, with exponen
     model { … if (centred[1] > 0) target += -centred[1] * K * log(s); }
 
 The program itself computes from z what it always did, so this is a change of variables and no
-other model, whatever its prior of z; what it gains is for draws to say. Factors are scales and
-vectors of scales. Correlated effects, which a Cholesky factor scales all at once, stay as they are:
-where one of their scales may be near zero, centring all of them makes a funnel.
+other model, whatever its prior of z; what it gains is for draws to say. Factors are scales, vectors
+of scales, and Cholesky factors of covariances, with which brms writes correlated effects: these
+have no powers, and λ is 0 or 1. They scale all effects at once, and where one of their scales may
+be near zero, centring all of them makes a funnel: λ is 1 only if the whole diagonal is known well.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ Float = NDArray[np.float64]
 _SCALED_BY = {
     "real": ("vector", "row_vector", "matrix"),
     "vector": ("vector",),
+    "matrix": ("vector", "matrix"),
 }
+# Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
+# effects may move: what it scales is then less than twice as wide in one draw as in most others.
+_KNOWN = 0.3
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Effects:
     part : tuple of int
         Which element of an array, from 1; empty for the whole parameter.
     factor : Expr
-        s: a positive number or vector.
+        s: a positive number or vector, or a lower triangular matrix.
     base : str
         Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
     """
@@ -59,14 +64,23 @@ class Effects:
     factor: n.Expr
     base: str
 
-    @property
-    def exponents(self) -> tuple[float, ...]:
-        """What λ may be."""
-        return (0.0, 0.5, 1.0)
+    def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
+        """What λ may be, by draws near the posterior: values (S, *shape) by name."""
+        if _base(self.factor) != "matrix":
+            return (0.0, 0.5, 1.0)
+        scales = np.diagonal(_value(self.factor, values), axis1=1, axis2=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.log(np.abs(scales)).std(axis=0)
+        return (0.0, 1.0) if (spread < _KNOWN).all() else (0.0,)
 
     def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
         """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
         raw, factor = values[self.name][_place(self.part)], _value(self.factor, values)
+        if factor.ndim == 3:
+            matrix = raw if raw.ndim == 3 else raw[..., None]
+            diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
+            jacobian = matrix.shape[2] * np.log(diagonal).sum(axis=1)
+            return (factor @ matrix).reshape(raw.shape), jacobian
         each = factor.reshape(*factor.shape, *(1,) * (raw.ndim - factor.ndim)) ** exponent
         full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
         return raw * each, np.log(full).sum(axis=1)
@@ -75,11 +89,17 @@ class Effects:
         """What computes z from c, a variable `raw`, and what adds the log Jacobian."""
         z, c = (_indexed(name, self.part) for name in (self.name, raw))
         factor, kind = self.factor, self.factor.type.base
-        power, logs = n.Call("pow", (factor, exponent)), n.Call("log", (factor,))
-        count: n.Expr = n.Call("num_elements", (c,))
-        if kind == "vector":
-            count, logs = n.IntLit("1"), n.Call("sum", (logs,))
-        value = n.Binary(c, "./" if kind == "vector" else "/", power)
+        if kind == "matrix":
+            value: n.Expr = n.Call("mdivide_left_tri_low", (factor, c))
+            logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
+            count: n.Expr = n.Call("cols", (c,)) if self.base == "matrix" else n.IntLit("1")
+        elif kind == "vector":
+            value, count = n.Binary(c, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
+            logs = n.Call("sum", (n.Call("log", (factor,)),))
+        else:
+            value = n.Binary(c, "/", n.Call("pow", (factor, exponent)))
+            count = n.Call("num_elements", (c,))
+            logs = n.Call("log", (factor,))
         less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
         blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
         asked = n.Binary(exponent, ">", n.IntLit("0"))
@@ -176,7 +196,7 @@ def _effects(program: n.Program) -> Iterator[Effects]:
     for product in _products(program):
         for scaled, factor in ((product.right, product.left), (product.left, product.right)):
             effects = _scaled(bare(scaled), bare(factor), parameters)
-            if effects is None:
+            if effects is None or (scaled is product.left and _base(factor) == "matrix"):
                 continue
             parts = {effects.part, ()} if effects.part else {p for _, p in found} | {()}
             if not any((effects.name, part) in found for part in parts):
@@ -225,13 +245,19 @@ def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) ->
 
 
 def _is_factor(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:
-    """Whether an expression is a positive parameter."""
+    """Whether an expression is a positive parameter, or a Cholesky factor of parameters."""
     match e:
         case n.Var(name=name) if name in parameters:
             decl = parameters[name]
+            if decl.constraint.kind == "cholesky_factor_cov":
+                return not decl.size.array and len(set(decl.size.sizes)) == 1
             return _is_positive(decl) and decl.type.rank == (decl.size.base == "vector")
         case n.Index(base=n.Var(name=name), indices=(n.Single(index=n.IntLit()),)):
             return name in parameters and _is_positive(parameters[name]) and _base(e) == "real"
+        case n.Call(name="diag_pre_multiply", args=(scales, n.Var(name=name))):
+            corr = name in parameters and parameters[name].constraint.kind
+            one = corr == "cholesky_factor_corr" and not parameters[name].size.array
+            return one and _is_factor(bare(scales), parameters)
     return False
 
 
@@ -265,4 +291,6 @@ def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
         case n.Index(base=n.Var(name=name), indices=indices):
             part = tuple(int(i.index.text) for i in indices)  # type: ignore[union-attr]
             return values[name][_place(part)]
+        case n.Call(args=(scales, corr)):
+            return _value(bare(scales), values)[..., None] * _value(corr, values)
     raise AssertionError(f"no factor: {printer.expression(e)}")

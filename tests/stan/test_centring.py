@@ -47,9 +47,21 @@ PROGRAMS = {
         " model { z ~ std_normal(); s ~ normal(0, 1); sum(s .* z) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
+    "correlated effects": (CORRELATED, [("z", ())]),
+    "a Cholesky factor": (
+        "parameters { vector[2] z; cholesky_factor_cov[2] L; }"
+        " model { z ~ std_normal(); to_vector(L) ~ normal(1, 1); sum(L * z) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
 }
 ENGINE = StanliEngine()
 DATA = {"picked by rows": {"N": 4, "g": np.array([1, 2, 3, 1])}}
+
+
+def own_values(code, data, points):
+    """A program's values at unconstrained points."""
+    with ENGINE.compile(code).bind(data) as own:
+        return own.constrain(points[:, : own.n_params])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -60,7 +72,8 @@ def test_the_density_is_that_of_the_program(name):
     assert [(e.name, e.part) for e in moving.effects] == expected
     data, points = DATA.get(name, {}), np.random.default_rng(1).normal(0, 0.7, (5, 20))
     for number, effects in enumerate(moving.effects):
-        for exponent in effects.exponents:
+        known = own_values(code, data, 0.01 * points)
+        for exponent in effects.exponents(known):
             exponents = [exponent if i == number else 0.0 for i in range(len(expected))]
             own = ENGINE.compile(code).bind(data)
             moved = ENGINE.compile(moving.code).bind({**data, **moving.data(exponents)})
@@ -80,13 +93,17 @@ def test_the_density_is_that_of_the_program(name):
         "parameters { vector[3] z; real<lower=0, upper=1> s; } model { target += -sum(s * z); }",
         "parameters { vector[3] z; real<lower=1> s; } model { target += -sum(s * z); }",
         "data { real s; } parameters { vector[3] z; } model { target += -sum(square(s * z)); }",
-        CORRELATED,
-        "parameters { vector[2] z; cholesky_factor_cov[2] L; } model { target += -sum(L * z); }",
     ],
 )
 def test_nothing_is_moved_by_other_factors(code):
-    """A factor that may be negative or zero, or is no parameter, has no logarithm to move by.
-
-    Cholesky factors move correlated effects all at once, which makes funnels: they move none.
-    """
+    """A factor that may be negative or zero, or is no parameter, has no logarithm to move by."""
     assert centring(StanProgram.from_code(code).tree) is None
+
+
+@pytest.mark.parametrize("name", ["correlated effects", "a Cholesky factor"])
+def test_a_cholesky_factor_moves_effects_only_if_its_diagonal_is_known(name):
+    """Where one scale may be near zero, centring all that it scales is a funnel."""
+    (effects,) = centring(StanProgram.from_code(PROGRAMS[name][0]).tree).effects
+    points = np.random.default_rng(1).normal(size=(200, 20))
+    for width, expected in ((0.05, (0.0, 1.0)), (1.0, (0.0,))):
+        assert effects.exponents(own_values(PROGRAMS[name][0], {}, width * points)) == expected
