@@ -67,6 +67,8 @@ _WARMUP, _TURN, _DEPTH = 75, 100, 6
 _SAMPLING, _DEEPER, _LONGER = 300, 7, 3
 # Largest R̂ of chains that may agree when they are so much longer.
 _MAY_MIX = 1.5
+# Of the way to the next quadratic, the share that is gone where the whole way made it worse.
+_SHORTER = 0.3
 # Rough modes: rows and iterations of L-BFGS that bring chains near the posterior.
 _LEAST_ROWS, _ROWS_PER_PARAMETER, _ITERATIONS = 5_000, 30, 150
 # A subsample has at most one row in so many: turns on it save less than they cost otherwise, and
@@ -213,7 +215,9 @@ class Settling:
     ) -> _Turn:
         """The best of a few turns, until what the quadratic leaves is `enough` or stands still.
 
-        Draws `near` the mass give NUTS its metric.
+        Each turn expands the log likelihood at the best draws so far. Where that made it worse,
+        as with outliers of a Student-t outcome, it goes only a share of the way. Draws `near` the
+        mass give NUTS its metric.
 
         Raises
         ------
@@ -221,15 +225,23 @@ class Settling:
             If the draws are not near the posterior.
         """
         best: _Turn | None = None
-        before = np.inf
+        ahead: Expansion | None = None
+        before, share = np.inf, 1.0
         for turn in range(_TURNS):
+            if best is not None:
+                ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS)
+                expansion = best.expansion.towards(ahead, share)
+                inits, near = best.last, best.draws
             made = self._turn(full, expansion, inits, near, turn, _TURN, _DEPTH)
-            inits, near, gap = made.last, made.draws, made.gap
-            best = made if best is None or gap < best.gap else best
+            if best is None or made.gap < best.gap:
+                best, ahead, share = made, None, 1.0
+            else:
+                share *= _SHORTER
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
-            if gap <= enough or _STILL * before <= gap <= _of_groups(_FOR_ROWS, full):
+            still = _STILL * before <= made.gap <= _of_groups(_FOR_ROWS, full)
+            if made.gap <= enough or still:
                 break
-            expansion, before = self.session.likelihood.expand(full, made.seen, PAIRS), gap
+            before = made.gap
         assert best is not None
         self._require_near(best, full)
         return best

@@ -79,6 +79,18 @@ class Expansion:
     points: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
 
+    def towards(self, other: Expansion, share: float) -> Expansion:
+        """(1 − t) Q + t Q′ for t = `share`, around the centre of Q′, the other quadratic."""
+        if share == 1.0:
+            return other
+        step = (other.centre - self.centre)[self.columns]
+        here = self.gradient + np.asarray(self.hessian @ step)
+        return replace(
+            other,
+            gradient=here + share * (other.gradient - here),
+            hessian=self.hessian + share * (other.hessian - self.hessian),
+        )
+
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
     ) -> tuple[Float, AnyMatrix]:

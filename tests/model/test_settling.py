@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -261,6 +261,32 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     assert found.unsettled.startswith("the quadratic leaves")
 
 
+@dataclass(frozen=True)
+class Quadratic:
+    """A number in place of a quadratic."""
+
+    at: float
+
+    def towards(self, other, share):
+        return Quadratic(self.at + share * (other.at - self.at))
+
+
+def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
+    """The search, whose turns leave these gaps, its full data, and the quadratics of its turns."""
+    told: list[float] = []
+
+    def turn(self, full, expansion, *_):
+        draws, gap = np.zeros((4, 1)), gaps[len(told)]
+        told.append(expansion.at)
+        return settling._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0)
+
+    monkeypatch.setattr(Settling, "_turn", turn)
+    likelihood = SimpleNamespace(expand=lambda full, seen, pairs: Quadratic(float(seen)))
+    full = SimpleNamespace(blocks=blocks, n_params=size)
+    session = SimpleNamespace(likelihood=likelihood)
+    return Settling(session, {}, full, NUTS(), 1, 100), full, told
+
+
 @pytest.mark.parametrize(
     ("size", "blocks", "gaps", "wanted"),
     [
@@ -272,22 +298,22 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
 )
 def test_many_groups_may_leave_more_in_sum(monkeypatch, size, blocks, gaps, wanted):
     """What a quadratic leaves of independent groups has a spread that grows with their root."""
-    told = iter(gaps)
-
-    def turn(self, *_):
-        draws = np.zeros((4, 1))
-        return settling._Turn(None, draws, draws, None, next(told), 1.0, 0.0)
-
-    monkeypatch.setattr(Settling, "_turn", turn)
-    likelihood = SimpleNamespace(expand=lambda *_: None)
-    full = SimpleNamespace(blocks=blocks, n_params=size)
-    start = Settling(SimpleNamespace(likelihood=likelihood), {}, full, NUTS(), 1, 100)
+    start, full, told = told_turns(monkeypatch, gaps, size=size, blocks=blocks)
     if wanted is None:
         with pytest.raises(ReferenceFitError, match=r"leaves 15.9 .* at most 15.8"):
-            start._turns(full, None, np.zeros((4, 1)))
+            start._turns(full, Quadratic(0.0), np.zeros((4, 1)))
         return
-    assert start._turns(full, None, np.zeros((4, 1))).gap == min(gaps[:wanted])
-    assert len(list(told)) == len(gaps) - wanted
+    assert start._turns(full, Quadratic(0.0), np.zeros((4, 1))).gap == min(gaps[:wanted])
+    assert len(told) == wanted
+
+
+def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
+    """From the best draws so far, a share of the way to the quadratic expanded there."""
+    start, full, told = told_turns(monkeypatch, (9.0, 20.0, 12.0, 4.0, 5.0, 3.0))
+    assert start._turns(full, Quadratic(0.0), np.zeros((4, 1))).gap == 3.0
+    # Expansions at the draws of turn n are n + 1 here: the whole way to 1, two shorter ones, …
+    third = 0.3 * 0.3
+    assert told == pytest.approx([0.0, 1.0, 0.3, third, 4.0, third + 0.3 * (4.0 - third)])
 
 
 def given(session, data, draws):

@@ -341,6 +341,17 @@ def test_value_and_derivatives_at_the_centre_are_those_of_all_rows(model, data, 
     np.testing.assert_allclose(control.matrix, control.matrix.T, atol=1e-8 * scale.max() ** 2)
 
 
+def test_a_share_of_the_way_to_another_quadratic(model, data, reference):
+    """(1 − t) Q + t Q′ is a quadratic, whichever of the two centres it is written around."""
+    full = model._session.full_data(model.read(data))
+    one, draws = model._session.expand(full, reference), reference.draws
+    other = replace(one, centre=draws[1], gradient=one.gradient + 3.0, hessian=2.0 * one.hessian)
+    values = {t: sum(one.towards(other, t).terms(draws)) for t in (0.3, 1.0)}
+    between = 0.7 * sum(one.terms(draws)) + 0.3 * values[1.0]
+    assert np.ptp(values[0.3] - between) < 1e-9 * np.ptp(between)
+    assert np.ptp(values[1.0] - values[0.3]) > 1e-3 * np.ptp(between)
+
+
 def test_negative_directions_are_bent_back(model, data, reference):
     core = sc.select(model.project(data, reference, seed=1), 15)
     heavy = replace(core, weights=3 * core.weights)  # bends more than all the data
