@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 __all__ = [
@@ -486,23 +487,32 @@ class Program(Node):
         return (*self.data, *(s for s in self.transformed_data if isinstance(s, Decl)))
 
 
+@cache
+def _below(kind: type[Node]) -> tuple[str, ...]:
+    """Names of the fields that may hold nodes."""
+    plain = ("Type", "str", "int", "bool")  # of which there are none below a node
+    return tuple(f.name for f in fields(kind) if f.compare and f.type not in plain)  # type: ignore[arg-type]
+
+
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below `node`, in source order."""
-    for f in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, f.name)
-        if isinstance(value, Type) or not f.compare:
-            continue
-        if isinstance(value, Node):
+    for name in _below(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            for item in value:
+                if isinstance(item, Node):
+                    yield item
+        elif isinstance(value, Node) and not isinstance(value, Type):
             yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node | FunDef))
 
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed([*children(node)])
 
 
 def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
@@ -515,9 +525,9 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     if changed is not None:
         return changed
     updates: dict[str, Any] = {}
-    for f in fields(node):
-        value = getattr(node, f.name)
-        if isinstance(value, Type) or not f.compare:
+    for name in _below(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Type):
             continue
         if isinstance(value, Node):
             new: Any = transform(value, change)
@@ -528,7 +538,7 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
         else:
             continue
         if new is not value:
-            updates[f.name] = new
+            updates[name] = new
     return replace(node, **updates) if updates else node
 
 
