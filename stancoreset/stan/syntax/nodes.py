@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 __all__ = [
@@ -86,6 +86,17 @@ __all__ = [
 
 class Node:
     """Anything in the tree."""
+
+    @cached_property
+    def _children(self) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for name in _below(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found += (item for item in value if isinstance(item, Node))
+            elif isinstance(value, Node) and not isinstance(value, Type):
+                found.append(value)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -487,23 +498,19 @@ class Program(Node):
         return (*self.data, *(s for s in self.transformed_data if isinstance(s, Decl)))
 
 
+_PLAIN = ("Type", "str", "int", "bool")
+
+
 @cache
 def _below(kind: type[Node]) -> tuple[str, ...]:
     """Names of the fields that may hold nodes."""
-    plain = ("Type", "str", "int", "bool")  # of which there are none below a node
-    return tuple(f.name for f in fields(kind) if f.compare and f.type not in plain)  # type: ignore[arg-type]
+    asked = fields(kind)  # type: ignore[arg-type]  # every kind is a dataclass
+    return tuple(f.name for f in asked if f.compare and f.type not in _PLAIN)
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in source order."""
-    for name in _below(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, Node):
-                    yield item
-        elif isinstance(value, Node) and not isinstance(value, Type):
-            yield value
+    return node._children
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -512,7 +519,7 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += reversed([*children(node)])
+        waiting += node._children[::-1]
 
 
 def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
