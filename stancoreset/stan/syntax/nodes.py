@@ -90,7 +90,7 @@ class Node:
     @cached_property
     def _children(self) -> tuple[Node, ...]:
         found: list[Node] = []
-        for name in _below(type(self)):
+        for name in _below(type(self)):  # type: ignore[arg-type]
             value = getattr(self, name)
             if isinstance(value, tuple):
                 found += (item for item in value if isinstance(item, Node))
@@ -532,7 +532,7 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     if changed is not None:
         return changed
     updates: dict[str, Any] = {}
-    for name in _below(type(node)):
+    for name in _below(type(node)):  # type: ignore[arg-type]
         value = getattr(node, name)
         if isinstance(value, Type):
             continue
