@@ -173,6 +173,10 @@ def one_blas_thread() -> Any:
     return _controller().limit(limits=1)
 
 
+#: Whether a function further up has the limit set.
+_LIMITED: ContextVar[bool] = ContextVar("_LIMITED", default=False)
+
+
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
     """Return the function, run with one linear algebra thread.
 
@@ -191,7 +195,13 @@ def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with one_blas_thread():
+        if _LIMITED.get():  # setting the limit takes as long as a small product
             return function(*args, **kwargs)
+        token = _LIMITED.set(True)
+        try:
+            with one_blas_thread():
+                return function(*args, **kwargs)
+        finally:
+            _LIMITED.reset(token)
 
     return run

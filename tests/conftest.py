@@ -60,22 +60,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # of the tests that -m and -k leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One share of the tests: quick ones first, then whole fits, then CmdStan, built meanwhile.
+    """One share of the tests: quick ones first, while CmdStan is built, then whole fits or CmdStan.
 
     Each worker of pytest-xdist begins with a share of neighbours in the list, so that every share
-    has its part of all three, in whole files.
+    has its part of all three, in whole files. Every other worker goes on with CmdStan, and the rest
+    with whole fits, so that no two wait for the same program to be compiled. Files that stand above
+    the rooms' folders run the longest, and come first.
     """
     share, shares = map(int, config.getoption("--share").split("/"))
     kept = [item for item in items if zlib.crc32(item.nodeid.encode()) % shares == share]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
-    files: dict[tuple[int, Path], list[pytest.Item]] = {}
+    files: dict[tuple[int, int, Path], list[pytest.Item]] = {}
     for item in items:
-        files.setdefault((_tier(item), item.path), []).append(item)
+        place = (_tier(item), len(item.path.parts), item.path)
+        files.setdefault(place, []).append(item)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     lists: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for _, together in sorted(files.items(), key=lambda entry: entry[0][0]):
+    for _, together in sorted(files.items(), key=lambda entry: entry[0]):
         min(lists, key=len).extend(together)
+    for one in lists[::2]:
+        one.sort(key=lambda item: (0, 2, 1)[_tier(item)])
     items[:] = [item for one in lists for item in one]
     first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     if first and not config.option.collectonly and any(_tier(item) == 2 for item in items):

@@ -10,7 +10,7 @@ __all__ = ["assert_nothing_clipped"]
 
 def assert_nothing_clipped(figure: Figure) -> None:
     """Fail if a text that is shown reaches beyond the figure."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()  # what follows asks for places alone
     frame = figure.bbox
     beyond = set()  # labels of ticks outside the axes, which matplotlib does not draw
     for axis in figure.findobj(mpl.axis.Axis):

@@ -108,6 +108,9 @@ generated quantities {
 }
 """
 
+# With a quantity that is no scalar: the one that tests of CmdStan compile.
+BRMS_VECTOR = BRMS.replace("generated quantities {", "generated quantities { vector[2] mb = b + 1;")
+
 
 def brms_data(n: int = 4_000) -> dict[str, Any]:
     """Data for BRMS."""

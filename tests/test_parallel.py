@@ -17,6 +17,7 @@ from stancoreset.parallel import (
     ending_with_others,
     map_rows,
     side_by_side,
+    single_threaded,
 )
 from stancoreset.rows.tables.passes import ordered
 
@@ -141,3 +142,23 @@ def test_the_number_of_cores_can_be_set(monkeypatch):
     assert available_cores() == 1
     monkeypatch.delenv(THREADS_VARIABLE)
     assert available_cores() >= 1
+
+
+def test_linear_algebra_has_one_thread_as_long_as_the_outermost_function_runs():
+    import scipy.linalg  # noqa: F401  (so that its library is loaded)
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    @single_threaded
+    def outer():
+        inner = single_threaded(threads)
+        with pytest.raises(ZeroDivisionError):
+            single_threaded(lambda: 1 / 0)()
+        return inner(), threads()
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        assert outer() == ({1}, {1})
+        assert threads() == before != {1}

@@ -291,7 +291,8 @@ class _Cut:
 
     def _curved(self, names: set[str]) -> set[str]:
         """Those variables whose values are given by a function with a bounded range."""
-        return {v for v in names for s in self._steps if any(map(_is_curved, _values_of(s, v)))}
+        steps = self._steps
+        return {v for v in names for s in steps if any(map(_is_curved, _values_of(s, v)))}
 
     @property
     def _log_lik(self) -> list[n.Stmt]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from problems import BRMS, brms_data, logistic_data
+from problems import BRMS, BRMS_VECTOR, brms_data, logistic_data
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
@@ -530,7 +530,7 @@ def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
     """
     data = brms_data(3_000)
     options = {"engine": "cmdstan", "passes": passes, "glm": False}
-    with sc.CoresetModel(stan_code=BRMS, **options) as model:
+    with sc.CoresetModel(stan_code=BRMS_VECTOR, **options) as model:
         fit = model.fit(data, size=25, **SHORT)
         quantities = {code for code in compiled if "b_Intercept" in code}
         (original,) = compiled - {model.stan_code} - quantities

@@ -226,11 +226,9 @@ def test_syntax_errors_carry_stans_words_and_line(engine):
 
 
 def test_data_that_stan_refuses(engine):
-    code = "data { int<lower=1> N; vector<lower=0>[N] y; } parameters { real a; } model {}"
-    with pytest.raises((DataError, EngineError), match="y"):
-        engine.compile(code, name="bounded").bind({"N": 2, "y": [1.0, -1.0]}).log_density(
-            np.zeros((1, 1))
-        )
+    data = {"N": 2, "y": [1.0, -1.0], "weights": [1.0, -1.0]}
+    with pytest.raises((DataError, EngineError), match="weights"):
+        engine.compile(NORMAL_CODE, name="normal").bind(data).log_density(np.zeros((1, 2)))
 
 
 def test_what_stanli_cannot_do_is_no_fault_of_the_data(stanli):

@@ -190,6 +190,10 @@ def test_the_table_from_the_command_line(tmp_path, capsys):
     assert len((tmp_path / "rivals.md").read_text().splitlines()) == 2 + len(records)
 
 
+#: Of the 21 parameters of `LOGISTIC`.
+MOMENTS = Moments(np.zeros(21), np.ones(21), np.full(21, 0.1), np.full(21, 0.1), "a, note")
+
+
 def test_an_interrupted_comparison_computes_only_what_lacks(tmp_path, monkeypatch):
     """Each rival is run once; the truth again, with the rivals that lack, and equal numbers."""
     calls = []
@@ -205,7 +209,7 @@ def test_an_interrupted_comparison_computes_only_what_lacks(tmp_path, monkeypatc
 
     def stand_in(task):
         calls.append(TRUTH)
-        return Moments(np.zeros(21), np.ones(21), np.full(21, 0.1), np.full(21, 0.1), "a, note")
+        return MOMENTS
 
     monkeypatch.setattr(table, "RIVALS", [counted("coreset"), counted("laplace")])
     monkeypatch.setattr(table, "truth", lambda task: stand_in(task))
@@ -237,6 +241,8 @@ def test_the_benchmarks_table_is_written_from_the_records():
 
 
 def test_what_is_not_installed_is_a_row_that_says_so(monkeypatch):
+    """The truth, which takes long, is that of no task."""
+    monkeypatch.setattr(table, "truth", lambda task: MOMENTS)
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "numpyro" else found(name)

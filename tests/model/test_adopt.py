@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
-from problems import BRMS, brms_data
+from problems import BRMS, BRMS_VECTOR, brms_data
 from seeds import reseeded
 from weave_data import make_data, obs_of
 
@@ -129,7 +129,7 @@ model { a ~ normal(0, 5); b ~ normal(0, 5); s ~ exponential(1); y ~ student_t(4,
 
 @pytest.mark.cmdstan
 def test_identities_hold_in_cmdstan_too(cmdstan):
-    identities_hold_in_cmdstan(*PROGRAMS["brms"])
+    identities_hold_in_cmdstan(BRMS_VECTOR, brms_data())
 
 
 @pytest.mark.slow

@@ -434,9 +434,9 @@ def test_cmdstan_gives_the_same_answers(model, cmdstan, sampler):
 def test_chains_of_cmdstan_follow_the_weights(cmdstan):
     """Each of its runs adapts the step size anew, since it refuses adaptation without warm-up."""
     options = {"size": 20, "updates": 6, "hold": 30, "draws": 4, "max_rounds": 1}
-    with sc.CoresetModel(stan_code=NORMAL_CODE, engine="cmdstan") as model:
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="cmdstan") as model:
         fit = model.fit(
-            normal_data(400),
+            DATA,
             method="coreset_mcmc",
             chains=2,
             iter_sampling=500,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import cmdstanpy
 import numpy as np
 import pytest
-from problems import BRMS, NORMAL_CODE, brms_data, normal_data
+from problems import BRMS, BRMS_VECTOR, NORMAL_CODE, brms_data, normal_data
 from seeds import reseeded
 
 import stancoreset as sc
@@ -129,8 +129,7 @@ def test_quantities_that_fail_do_not_fail_the_fit():
 @pytest.mark.cmdstan
 @pytest.mark.fit
 def test_cmdstan_evaluates_and_writes_them(cmdstan, data, tmp_path):
-    code = BRMS.replace("generated quantities {", "generated quantities { vector[2] mb = b + 1; ")
-    with sc.CoresetModel(stan_code=code, engine="cmdstan", passes="engine") as model:
+    with sc.CoresetModel(stan_code=BRMS_VECTOR, engine="cmdstan", passes="engine") as model:
         fit = model.fit(data, seed=reseeded(1), **QUICK)
     found = variables_of(fit.posterior)
     np.testing.assert_allclose(found["b_Intercept"], b_intercept(fit.posterior, data), rtol=1e-6)

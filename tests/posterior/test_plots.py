@@ -584,7 +584,7 @@ class TestFit:
 
     @staticmethod
     def _assert_apart(axes):
-        axes[0].figure.canvas.draw()
+        axes[0].figure.draw_without_rendering()
         boxes = [ax.get_tightbbox() for ax in axes]
         boxes.append(axes[0].figure.legends[0].get_window_extent())
         for i, box in enumerate(boxes):

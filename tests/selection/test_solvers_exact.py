@@ -12,20 +12,41 @@ from stancoreset.selection.solvers import METHODS, solve
 
 
 def brute_force(phi, b, size, total=None):
-    """The least ‖b − Φ w‖/‖b‖ over all supports of `size`, by scipy's own solvers."""
+    """The least ‖b − Φ w‖/‖b‖ over all supports of at most `size` columns."""
+    if total is None:
+        best = min(free(phi, b, k) for k in range(1, min(size, phi.shape[1]) + 1))
+        return min(best, float(np.linalg.norm(b))) / np.linalg.norm(b)
     best = np.inf
     for support in combinations(range(phi.shape[1]), min(size, phi.shape[1])):
         columns = phi[:, support]
-        if total is None:
-            best = min(best, scipy.optimize.nnls(columns, b)[1])
-        else:
-            # A heavy row holds the sum: an independent, approximate route to the constraint.
-            heavy = 1e5
-            w, _ = scipy.optimize.nnls(
-                np.vstack([columns, np.full(len(support), heavy)]), np.append(b, heavy * total)
-            )
-            best = min(best, float(np.linalg.norm(b - columns @ w)))
+        # A heavy row holds the sum: an independent, approximate route to the constraint.
+        heavy = 1e5
+        w, _ = scipy.optimize.nnls(
+            np.vstack([columns, np.full(len(support), heavy)]), np.append(b, heavy * total)
+        )
+        best = min(best, float(np.linalg.norm(b - columns @ w)))
     return best / np.linalg.norm(b)
+
+
+def free(phi, b, size):
+    """The least ‖b − Φ w‖ of `size` columns whose least squares are no negative weights.
+
+    The best nonnegative weights are the least squares of the columns that have any.
+    """
+    chosen = np.array(list(combinations(range(phi.shape[1]), size)))
+    gram, products = phi.T @ phi, phi.T @ b
+    gram = gram[chosen[:, :, None], chosen[:, None, :]]
+    weights = np.linalg.solve(gram, products[chosen][..., None])[..., 0]
+    errors = np.linalg.norm(b - np.einsum("ijs,ij->is", phi.T[chosen], weights), axis=1)
+    return float(errors[(weights >= 0).all(axis=1)].min(initial=np.inf))
+
+
+def test_the_optimum_over_all_supports_is_that_of_scipys_solver():
+    phi, b = tiny(3)
+    for size in (1, 2, 3, 4):
+        supports = combinations(range(phi.shape[1]), size)
+        least = min(scipy.optimize.nnls(phi[:, support], b)[1] for support in supports)
+        assert brute_force(phi, b, size) == pytest.approx(least / np.linalg.norm(b), rel=1e-9)
 
 
 def tiny(seed, s=6, m=11):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property
 from typing import Any
 
 __all__ = [
@@ -85,6 +86,17 @@ __all__ = [
 
 class Node:
     """Anything in the tree."""
+
+    @cached_property
+    def _children(self) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for name in _below(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found += (item for item in value if isinstance(item, Node))
+            elif isinstance(value, Node) and not isinstance(value, Type):
+                found.append(value)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -486,23 +498,28 @@ class Program(Node):
         return (*self.data, *(s for s in self.transformed_data if isinstance(s, Decl)))
 
 
-def children(node: Node) -> Iterator[Node]:
+_PLAIN = ("Type", "str", "int", "bool")
+
+
+@cache
+def _below(kind: type[Node]) -> tuple[str, ...]:
+    """Names of the fields that may hold nodes."""
+    asked = fields(kind)  # type: ignore[arg-type]  # every kind is a dataclass
+    return tuple(f.name for f in asked if f.compare and f.type not in _PLAIN)
+
+
+def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in source order."""
-    for f in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, f.name)
-        if isinstance(value, Type) or not f.compare:
-            continue
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node | FunDef))
+    return node._children
 
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node._children[::-1]
 
 
 def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
@@ -515,9 +532,9 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     if changed is not None:
         return changed
     updates: dict[str, Any] = {}
-    for f in fields(node):
-        value = getattr(node, f.name)
-        if isinstance(value, Type) or not f.compare:
+    for name in _below(type(node)):  # type: ignore[arg-type]
+        value = getattr(node, name)
+        if isinstance(value, Type):
             continue
         if isinstance(value, Node):
             new: Any = transform(value, change)
@@ -528,7 +545,7 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
         else:
             continue
         if new is not value:
-            updates[f.name] = new
+            updates[name] = new
     return replace(node, **updates) if updates else node
 
 
