@@ -131,7 +131,7 @@ class _Inline:
                 before += written[0]
                 value = written[1]
                 assert value is not None  # of a function that is called for its value
-                s = _with(s, call, n.Paren(value, type=value.type))
+                s = _with(s, call, _enclosed(value))
         return (n.Block(_added_at_once((*before, s)), line=s.line),) if before else (s,)
 
     def branch(self, s: n.Stmt) -> n.Stmt:
@@ -155,8 +155,7 @@ class _Inline:
             return None
         self.done.append(function)
         names: dict[str, n.Expr] = {
-            p.name: a if isinstance(a, n.Var | n.IntLit) else n.Paren(a, type=a.type)
-            for p, a in zip(function.parameters, given, strict=True)
+            p.name: _enclosed(a) for p, a in zip(function.parameters, given, strict=True)
         }
         inner = self.settled(self.renamed(body), names)
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
@@ -240,6 +239,11 @@ def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
         if d.type == n.INT and isinstance(d.value, n.Var | n.IntLit)
         if not names_in(d.value) & changed
     }
+
+
+def _enclosed(e: n.Expr) -> n.Expr:
+    """`e` as it may stand in any expression."""
+    return e if isinstance(e, n.Var | n.IntLit | n.Index | n.Call) else n.Paren(e, type=e.type)
 
 
 def _statements(program: n.Program) -> Iterator[n.Statement]:
