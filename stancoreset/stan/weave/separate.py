@@ -27,7 +27,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
-from stancoreset.stan.weave.advice import LONG_FORM
+from stancoreset.stan.weave.advice import GROUP_BY_GROUP, LONG_FORM
 from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.domain import (
     BY_DATA,
@@ -829,6 +829,12 @@ class Flow:
             if dep.kind == "coupled":
                 return dep
         name = normalised_name(e.name)
+        if "_time_" in name and name.endswith("_flex_lpdf"):
+            return coupled(
+                f"`{e.name}` takes groups with the same times together, as brms' `unstr()` does "
+                "where groups lack different times",
+                GROUP_BY_GROUP,
+            )
         f = self.function(name, [a.type for a in e.args])
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` has no single definition for its arguments")
