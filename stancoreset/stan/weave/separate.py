@@ -41,6 +41,7 @@ from stancoreset.stan.weave.domain import (
 )
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.freeze import Statistics
+from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.sampling import increment, normalised
@@ -835,7 +836,7 @@ class Flow:
                 "where groups lack different times",
                 GROUP_BY_GROUP,
             )
-        f = self.function(name, [a.type for a in e.args])
+        f = called(name, [a.type for a in e.args], self.program.functions)
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` has no single definition for its arguments")
         if name in self.calls:
@@ -871,13 +872,6 @@ class Flow:
             why = f"the function `{e.name}` combines observations: {result.why}"
             return coupled(why, result.advice)
         return FREE if result.kind == "unset" else result
-
-    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
-        """The user's function for arguments of these types; None if that is not clear."""
-        found = [f for f in self.program.functions if f.name == name and f.body is not None]
-        exact = [f for f in found if [p.type for p in f.parameters] == types]
-        found = exact if len(found) > 1 else found
-        return found[0] if len(found) == 1 else None
 
 
 def _new_coupling(
