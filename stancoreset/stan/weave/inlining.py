@@ -52,11 +52,11 @@ def without_partial_sums(program: n.Program) -> n.Program:
     return _written_out(program, lambda call: call.name in THREADED)
 
 
-def without_densities(program: n.Program) -> n.Program:
+def without_densities(program: n.Program, *, in_loops: bool = True) -> n.Program:
     """The program with its own functions of log densities and increments written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through a deep chain of calls, as a recursion is.
+    through a deep chain of calls, as a recursion is; and one in a loop, unless `in_loops`.
     """
     adding = {
         f.name
@@ -65,7 +65,7 @@ def without_densities(program: n.Program) -> n.Program:
     }
     program = _with_calls(program, adding)
     for _ in range(_DEEPEST):
-        found = _written_out(program, lambda call: call.name in adding)
+        found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break
         program = found
@@ -93,12 +93,14 @@ def called(name: str, types: Sequence[n.Type], functions: Sequence[n.FunDef]) ->
     return found[0] if len(found) == 1 else None
 
 
-def _written_out(program: n.Program, wanted: Callable[[_Call], bool]) -> n.Program:
+def _written_out(
+    program: n.Program, wanted: Callable[[_Call], bool], *, in_loops: bool = True
+) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
     calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
     if not any(map(wanted, calls)):
         return program
-    inline = _Inline(program, wanted)
+    inline = _Inline(program, wanted, in_loops)
     parameters, model = (
         tuple(new for s in block for new in inline.statement(s)) for block in blocks
     )
@@ -125,8 +127,9 @@ def _adds(body: n.Stmt) -> bool:
 class _Inline:
     """Writes the statements of functions where the calls that are `wanted` stand."""
 
-    def __init__(self, program: n.Program, wanted: Callable[[_Call], bool]) -> None:
+    def __init__(self, program: n.Program, wanted: Callable[[_Call], bool], in_loops: bool) -> None:
         self.wanted = wanted
+        self.in_loops = in_loops
         self.functions = [f for f in program.functions if f.body is not None]
         self.names = Names(replace(program, functions=()))
         self.done: list[n.FunDef] = []
@@ -149,7 +152,7 @@ class _Inline:
             case n.If(yes=yes, no=no):
                 return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
             case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
-                return (replace(s, body=self.branch(body)),)
+                return (replace(s, body=self.branch(body)) if self.in_loops else s,)
             case n.Decl(value=value) if value is not None and self.calls(value):
                 later = n.Assign(n.Var(s.name, type=s.type), "=", value, line=s.line)
                 return (replace(s, value=None), *self.statement(later))
@@ -198,7 +201,7 @@ class _Inline:
                 and not isinstance(bare(a), n.Var)
             ):
                 own = n.Var(self.names.fresh(p.name), type=a.type)
-                size = n.SizedType(a.type.base, sizes=(_length(a),))
+                size = n.transform(n.SizedType(a.type.base, sizes=(_length(a),)), self.shorter)
                 held.append(n.Decl(own.name, size, value=a))
                 names[p.name] = own
         inner = (*held, *self.settled(self.renamed(body), names))
@@ -245,6 +248,8 @@ class _Inline:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
         if isinstance(node, n.Binary) and node.type == n.INT:
             return plain_sum(node)
+        if isinstance(node, n.Call) and node.name in ("size", "num_elements", "rows"):
+            return self.declared_size(node)
         if not (isinstance(node, n.Index) and isinstance(node.base, n.Var)):
             return None
         declaration = self.declared.get(node.base.name)
@@ -259,6 +264,15 @@ class _Inline:
         if indices == node.indices:
             return None
         return n.transform(replace(node, indices=indices), self.shorter)
+
+    def declared_size(self, e: n.Call) -> n.Expr | None:
+        """``size(y)`` as it is declared."""
+        y = bare(e.args[0])
+        d = self.declared.get(y.name) if isinstance(y, n.Var) else None
+        whole = e.name == "size" or y.type.rank == 1 or (e.name == "rows" and not y.type.array)
+        if d is None or not whole or (e.name == "rows" and y.type.base == "row_vector"):
+            return None
+        return d.size.dims[0]
 
     def numbered(self, s: n.Stmt) -> n.Stmt:
         """`s` with numbers of its own: a function may be called twice."""

@@ -96,10 +96,10 @@ def weave(
     program, written = with_count(with_products_by_row(plain))
     if obs is not None and "," in obs:
         return replace(_by_counts(program, obs), written=written)
-    plain = without_densities(program)
-    if plain is not program:  # written out, a density of all rows stays one expression
+    whole = without_densities(program, in_loops=False)
+    if whole is not program:  # written out, a density of all rows stays one expression
         with suppress(WeaveError):
-            return replace(_weave(plain, obs), written=written)
+            return replace(_weave(whole, obs), written=written)
     try:
         return replace(_weave(program, obs), written=written)
     except CountsError as error:
@@ -107,6 +107,7 @@ def weave(
             return in_one_table(program, error.counts, _counted)
         raise
     except WeaveError:  # the reason against the program as it was written is told
+        plain = without_densities(program)
         for other in (_rewritten, _by_cells, _with_own_scratch, _by_elements, _by_switches):
             with suppress(WeaveError):
                 woven = other(plain, obs)
