@@ -57,6 +57,18 @@ def test_a_loop_may_read_what_it_has_written_of_its_row():
     assert "p = mu + z[g] * s;\n  p += x .* p;\n  p = inv_logit(p);" in woven
 
 
+@pytest.mark.parametrize(
+    "name", ["whole_likelihood_function", "flattened_matrix", "lp_function_with_a_value"]
+)
+def test_densities_of_all_rows_stay_vectorised(name):
+    """In a function of the user's, or of the cells of a matrix."""
+    assert "for (" not in weave(read(name)).code
+
+
+def test_the_linear_predictors_of_a_categorical_regression_are_one_product():
+    assert weave(read("glm_categorical")).code.count("X * beta") == 2  # model and log_lik
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_say_where_and_why(name):
     code = read(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ALL_ROWS", "BY_GROUP", "FROM_DATA", "IN_A_LOOP", "LONG_FORM"]
+__all__ = ["ALL_ROWS", "BY_GROUP", "FROM_DATA", "GROUP_BY_GROUP", "IN_A_LOOP", "LONG_FORM"]
 
 #: Where nothing more is known.
 IN_A_LOOP = (
@@ -19,3 +19,8 @@ FROM_DATA = (
     "depend on parameters and on data of that row only"
 )
 LONG_FORM = "if pairs are the data, declare them in long form, one row for each pair"
+GROUP_BY_GROUP = (
+    "write its body as one loop over the groups: `for (i in 1:size(nobs)) { array[nobs[i]] int "
+    "own = Jtime[i, 1:nobs[i]]; lp += multi_normal_cholesky_lpdf(y[begin[i]:end[i]] | "
+    "mu[begin[i]:end[i]], cholesky_decompose(Cov[own, own])); }`; each group is then a row"
+)

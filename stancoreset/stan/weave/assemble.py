@@ -22,7 +22,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use
 from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.counts import data_dependences, declared, growing_parameters
-from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, coupled, rowwise
+from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA, FREE, Dep, coupled
 from stancoreset.stan.weave.freeze import freezing_block, frozen_closure
 from stancoreset.stan.weave.outcome_statistics import outcome_statistics
 from stancoreset.stan.weave.selections import spread_selections
@@ -30,7 +30,7 @@ from stancoreset.stan.weave.separate import Entry, Flow
 from stancoreset.stan.weave.slices import needed, unread, without
 from stancoreset.stan.weave.switches import Dropped, by_switch, checks, refuse_lost_outcomes
 from stancoreset.stan.weave.table import Table
-from stancoreset.stan.weave.terms import because, refuse
+from stancoreset.stan.weave.terms import because
 
 __all__ = ["NoLikelihoodError", "Weaver", "Woven"]
 
@@ -171,12 +171,6 @@ class Weaver:
         flow.dropped += growing.values()
         flow.rows.frozen = {name for name in self.frozen if env[name].kind == "free"}
         self.flow = flow
-        for c in self.selections.calls:
-            deps = [rowwise(0) if picked else FREE for picked in c.selected]
-            dep = flow.call_user(c.call, deps)
-            if dep.kind != "sum":
-                why = dep.why or f"`{c.call.name}` is not a sum over the selected observations"
-                refuse(c.statement, why, dep.advice)
         self.parameters = [
             self.unused(d, growing[d.name]) if d.name in growing else self.parameter(d)
             for d in program.parameters

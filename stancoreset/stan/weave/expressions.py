@@ -23,12 +23,12 @@ from stancoreset.stan.weave.domain import (
     row,
     rowwise,
 )
-from stancoreset.stan.weave.inlining import THREADED
 from stancoreset.stan.weave.library import (
     BINARY,
     BLOCKS,
     FILLED,
     REDUCTIONS,
+    THREADED,
     UNARY,
     density,
     suffix,

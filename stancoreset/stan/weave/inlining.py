@@ -33,12 +33,13 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.integers import plain_sum
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
+from stancoreset.stan.weave.sampling import density_call
 
-__all__ = ["THREADED", "without_densities", "without_partial_sums"]
+__all__ = ["called", "without_densities", "without_partial_sums"]
 
-THREADED = ("reduce_sum", "reduce_sum_static")
 _Call = n.Call | n.VoidCall
+_LOOPS = n.For | n.ForEach | n.While
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 _DEEPEST = 5  # calls within calls
 
@@ -51,27 +52,55 @@ def without_partial_sums(program: n.Program) -> n.Program:
     return _written_out(program, lambda call: call.name in THREADED)
 
 
-def without_densities(program: n.Program) -> n.Program:
+def without_densities(program: n.Program, *, in_loops: bool = True) -> n.Program:
     """The program with its own functions of log densities and increments written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through a deep chain of calls, as a recursion is.
+    through a deep chain of calls, as a recursion is; and one in a loop, unless `in_loops`.
     """
-    adding = {f.name for f in program.functions if f.body is not None and _adds(f.body)}
+    adding = {
+        f.name
+        for f in program.functions
+        if f.body is not None and (_adds(f.body) or _of_containers(f))
+    }
+    program = _with_calls(program, adding)
     for _ in range(_DEEPEST):
-        found = _written_out(program, lambda call: call.name in adding)
+        found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break
         program = found
     return program
 
 
-def _written_out(program: n.Program, wanted: Callable[[_Call], bool]) -> n.Program:
+def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:
+    """The program with ``y ~ f(s)`` as ``target += f_lpdf(y | s)``, for `functions` of its own."""
+
+    def change(s: n.Node) -> n.Node | None:
+        if not isinstance(s, n.Tilde) or s.truncated:
+            return None
+        value = density_call(s, functions)
+        return n.TargetAdd(value, line=s.line, origin=s.as_written) if value.user else None
+
+    model = tuple(n.transform(s, change) for s in program.model)
+    return program if model == program.model else replace(program, model=model)
+
+
+def called(name: str, types: Sequence[n.Type], functions: Sequence[n.FunDef]) -> n.FunDef | None:
+    """The function that `name` means for arguments of these types; None if that is not clear."""
+    found = [f for f in functions if f.name == name and f.body is not None]
+    exact = [f for f in found if [p.type for p in f.parameters] == [*types]]
+    found = exact if len(found) > 1 else found
+    return found[0] if len(found) == 1 else None
+
+
+def _written_out(
+    program: n.Program, wanted: Callable[[_Call], bool], *, in_loops: bool = True
+) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
     calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
     if not any(map(wanted, calls)):
         return program
-    inline = _Inline(program, wanted)
+    inline = _Inline(program, wanted, in_loops)
     parameters, model = (
         tuple(new for s in block for new in inline.statement(s)) for block in blocks
     )
@@ -79,6 +108,11 @@ def _written_out(program: n.Program, wanted: Callable[[_Call], bool]) -> n.Progr
         return program
     written = replace(program, transformed_parameters=parameters, model=model)
     return _without_unused(written, inline.done)
+
+
+def _of_containers(f: n.FunDef) -> bool:
+    """Whether a function is the density of a container, computed by hand."""
+    return suffix(f.name)[1] in _DENSITIES and f.parameters[0].type.rank > 0
 
 
 def _adds(body: n.Stmt) -> bool:
@@ -93,8 +127,9 @@ def _adds(body: n.Stmt) -> bool:
 class _Inline:
     """Writes the statements of functions where the calls that are `wanted` stand."""
 
-    def __init__(self, program: n.Program, wanted: Callable[[_Call], bool]) -> None:
+    def __init__(self, program: n.Program, wanted: Callable[[_Call], bool], in_loops: bool) -> None:
         self.wanted = wanted
+        self.in_loops = in_loops
         self.functions = [f for f in program.functions if f.body is not None]
         self.names = Names(replace(program, functions=()))
         self.done: list[n.FunDef] = []
@@ -117,7 +152,7 @@ class _Inline:
             case n.If(yes=yes, no=no):
                 return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
             case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
-                return (replace(s, body=self.branch(body)),)
+                return (replace(s, body=self.branch(body)) if self.in_loops else s,)
             case n.Decl(value=value) if value is not None and self.calls(value):
                 later = n.Assign(n.Var(s.name, type=s.type), "=", value, line=s.line)
                 return (replace(s, value=None), *self.statement(later))
@@ -131,7 +166,7 @@ class _Inline:
                 before += written[0]
                 value = written[1]
                 assert value is not None  # of a function that is called for its value
-                s = _with(s, call, n.Paren(value, type=value.type))
+                s = _with(s, call, _enclosed(value))
         return (n.Block(_added_at_once((*before, s)), line=s.line),) if before else (s,)
 
     def branch(self, s: n.Stmt) -> n.Stmt:
@@ -146,7 +181,7 @@ class _Inline:
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
             given, name = (rows, n.ONE, self.length(rows), *shared), first.name
-        function = self.function(name, len(given))
+        function = self.function(name, [a.type for a in given])
         if function is None or not isinstance(function.body, n.Block):
             return None
         body = function.body.body
@@ -154,20 +189,29 @@ class _Inline:
         if returns != [s for s in body[-1:] if isinstance(s, n.Return)]:
             return None
         self.done.append(function)
-        names: dict[str, n.Expr] = {
-            p.name: a if isinstance(a, n.Var | n.IntLit) else n.Paren(a, type=a.type)
-            for p, a in zip(function.parameters, given, strict=True)
-        }
-        inner = self.settled(self.renamed(body), names)
+        names: dict[str, n.Expr] = {}
+        held: list[n.Stmt] = []  # vectors that each pass of a loop would compute again
+        again = set().union(*(names_in(s) for s in n.walk(function.body) if isinstance(s, _LOOPS)))
+        for p, a in zip(function.parameters, given, strict=True):
+            names[p.name] = _enclosed(a)
+            if (
+                p.name in again
+                and a.type.rank == 1
+                and not a.type.array
+                and not isinstance(bare(a), n.Var)
+            ):
+                own = n.Var(self.names.fresh(p.name), type=a.type)
+                size = n.transform(n.SizedType(a.type.base, sizes=(_length(a),)), self.shorter)
+                held.append(n.Decl(own.name, size, value=a))
+                names[p.name] = own
+        inner = (*held, *self.settled(self.renamed(body), names))
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
 
-    def function(self, name: str, arguments: int) -> n.FunDef | None:
-        """The function that is called `name`, if only one takes that many arguments."""
-        name = name.replace("_lupmf", "_lpmf").replace("_lupdf", "_lpdf")
-        found = [f for f in self.functions if f.name == name and len(f.parameters) == arguments]
-        return found[0] if len(found) == 1 else None
+    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
+        """The function of this name for arguments of these types; None if that is not clear."""
+        return called(normalised_name(name), types, self.functions)
 
     def length(self, rows: n.Expr) -> n.Expr:
         """The number of rows: the declared one where `rows` is a variable."""
@@ -204,6 +248,8 @@ class _Inline:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
         if isinstance(node, n.Binary) and node.type == n.INT:
             return plain_sum(node)
+        if isinstance(node, n.Call) and node.name in ("size", "num_elements", "rows"):
+            return self.declared_size(node)
         if not (isinstance(node, n.Index) and isinstance(node.base, n.Var)):
             return None
         declaration = self.declared.get(node.base.name)
@@ -218,6 +264,15 @@ class _Inline:
         if indices == node.indices:
             return None
         return n.transform(replace(node, indices=indices), self.shorter)
+
+    def declared_size(self, e: n.Call) -> n.Expr | None:
+        """``size(y)`` as it is declared."""
+        y = bare(e.args[0])
+        d = self.declared.get(y.name) if isinstance(y, n.Var) else None
+        whole = e.name == "size" or y.type.rank == 1 or (e.name == "rows" and not y.type.array)
+        if d is None or not whole or (e.name == "rows" and y.type.base == "row_vector"):
+            return None
+        return d.size.dims[0]
 
     def numbered(self, s: n.Stmt) -> n.Stmt:
         """`s` with numbers of its own: a function may be called twice."""
@@ -240,6 +295,23 @@ def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
         if d.type == n.INT and isinstance(d.value, n.Var | n.IntLit)
         if not names_in(d.value) & changed
     }
+
+
+def _enclosed(e: n.Expr) -> n.Expr:
+    """`e` as it may stand in any expression."""
+    return e if isinstance(e, n.Var | n.IntLit | n.Index | n.Call) else n.Paren(e, type=e.type)
+
+
+def _length(e: n.Expr) -> n.Expr:
+    """The size of a vector, without computing it."""
+    match bare(e):
+        case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
+            return n.call("rows", left, kind=n.INT)
+        case n.Binary(left=left, right=right):
+            return _length(left if left.type.rank else right)
+        case n.Unary(arg=arg):
+            return _length(arg)
+    return n.call("num_elements", e, kind=n.INT)
 
 
 def _statements(program: n.Program) -> Iterator[n.Statement]:

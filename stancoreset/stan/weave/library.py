@@ -18,6 +18,7 @@ __all__ = [
     "FILLED",
     "GLM",
     "REDUCTIONS",
+    "THREADED",
     "UNARY",
     "Density",
     "density",
@@ -25,7 +26,7 @@ __all__ = [
     "suffix",
 ]
 
-
+THREADED = ("reduce_sum", "reduce_sum_static")
 _UNIVARIATE = (
     "beta beta_proportion cauchy chi_square double_exponential exp_mod_normal exponential "
     "frechet gamma gumbel inv_chi_square inv_gamma logistic loglogistic lognormal normal "

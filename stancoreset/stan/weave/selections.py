@@ -33,7 +33,7 @@ from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
 from stancoreset.stan.weave.sampling import density_call
 
-__all__ = ["Selections", "UserCall", "spread_selections"]
+__all__ = ["Selections", "spread_selections"]
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,10 @@ class Selections:
     program : nodes.Program
     counts : frozenset of str
         Transformed data that hold how often each row was selected: for the full data.
-    calls : tuple of UserCall
-        User's densities that are now called with one row at a time.
     """
 
     program: n.Program
     counts: frozenset[str] = frozenset()
-    calls: tuple[UserCall, ...] = ()
-
-
-@dataclass(frozen=True)
-class UserCall:
-    """A user's density of selected rows, to be called with one row at a time.
-
-    That is right only if it is a sum over the entries of the arguments that are `selected`.
-    """
-
-    call: n.Call
-    selected: tuple[bool, ...]
-    statement: n.Stmt
 
 
 class _NotSpreadError(Exception):
@@ -99,7 +84,6 @@ class _Spread:
         self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
-        self.calls: list[UserCall] = []
 
     def done(self) -> Selections:
         loops = (n.transform(s, self.selected_loop) for s in self.program.model)
@@ -108,7 +92,7 @@ class _Spread:
             return Selections(self.program)
         body = (*self.program.transformed_data, *self.statements)
         program = replace(self.program, transformed_data=body, model=model)
-        return Selections(program, frozenset(self.counts.values()), tuple(self.calls))
+        return Selections(program, frozenset(self.counts.values()))
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -150,7 +134,9 @@ class _Spread:
                 if rest is None or other is None:
                     return rest if other is None else other, loops + more
                 return n.Binary(rest, "+", other, type=n.REAL), loops + more
-            case n.Call() if suffix(inner.name)[1] and not inner.type.rank:
+            case n.Unary(op="-", arg=arg) if not inner.type.rank:
+                return self.parts(arg, {"": "-", "-": ""}[sign], s)
+            case n.Call() if (suffix(inner.name)[1] or inner.name == "sum") and not inner.type.rank:
                 selected = self.selected(inner)
                 if selected:
                     return None, [self.loop(inner, selected, sign, s)]
@@ -161,12 +147,12 @@ class _Spread:
             raise _NotSpreadError
         (chosen,) = selected
         i = n.integer(self.names.loop())
-        args = self.user_rows(e, chosen, i, s) if e.user else self.rows(e, chosen, i)
+        entry = self.entry(e, chosen, i)
         index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
         assert isinstance(index, n.Index)
         assert isinstance(index.indices[0], n.Single)
         often = self.often(bare(index.indices[0].index), i)
-        value: n.Expr = n.times(often, replace(e, args=tuple(args)))
+        value: n.Expr = n.times(often, entry)
         if sign:
             value = n.Unary("-", value, type=n.REAL)
         add = n.TargetAdd(value, line=s.line, origin=s.as_written)
@@ -174,29 +160,17 @@ class _Spread:
         branch = n.If(test, n.Block((add,), line=s.line), line=s.line)
         return n.loop(i.name, n.integer(self.obs), branch, line=s.line)
 
-    def rows(self, e: n.Call, chosen: str, i: n.Expr) -> list[n.Expr]:
-        """The arguments of Stan's density at row `i`."""
+    def entry(self, e: n.Call, chosen: str, i: n.Expr) -> n.Expr:
+        """The term of row `i` in a sum, or in a density of Stan's."""
+        if e.name == "sum":
+            return self.row(e.args[0], chosen, i)
         known = density(suffix(e.name)[0])
-        if known is None or known.glm is not None:
+        if e.user or known is None or known.glm is not None:
             raise _NotSpreadError
         args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
         if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
             raise _NotSpreadError
-        return args
-
-    def user_rows(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> list[n.Expr]:
-        """The arguments of a user's density at row `i`, as containers of one."""
-        args: list[n.Expr] = []
-        for a in e.args:
-            inner = bare(a)
-            if self.selection(inner) == chosen and isinstance(inner, n.Index):
-                inner = replace(inner, indices=(n.Between(i, i), *inner.indices[1:]))
-            elif self.selections(inner) or inner.type.rank:
-                raise _NotSpreadError
-            args.append(inner)
-        picked = tuple(bool(self.selections(a)) for a in e.args)
-        self.calls.append(UserCall(e, picked, s))
-        return args
+        return replace(e, args=tuple(args))
 
     # ---- expressions ------------------------------------------------------------------------
 

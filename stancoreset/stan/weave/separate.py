@@ -27,7 +27,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
-from stancoreset.stan.weave.advice import LONG_FORM
+from stancoreset.stan.weave.advice import GROUP_BY_GROUP, LONG_FORM
 from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.domain import (
     BY_DATA,
@@ -41,6 +41,7 @@ from stancoreset.stan.weave.domain import (
 )
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.freeze import Statistics
+from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.sampling import increment, normalised
@@ -829,7 +830,13 @@ class Flow:
             if dep.kind == "coupled":
                 return dep
         name = normalised_name(e.name)
-        f = self.function(name, [a.type for a in e.args])
+        if "_time_" in name and name.endswith("_flex_lpdf"):
+            return coupled(
+                f"`{e.name}` takes groups with the same times together, as brms' `unstr()` does "
+                "where groups lack different times",
+                GROUP_BY_GROUP,
+            )
+        f = called(name, [a.type for a in e.args], self.program.functions)
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` has no single definition for its arguments")
         if name in self.calls:
@@ -865,13 +872,6 @@ class Flow:
             why = f"the function `{e.name}` combines observations: {result.why}"
             return coupled(why, result.advice)
         return FREE if result.kind == "unset" else result
-
-    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
-        """The user's function for arguments of these types; None if that is not clear."""
-        found = [f for f in self.program.functions if f.name == name and f.body is not None]
-        exact = [f for f in found if [p.type for p in f.parameters] == types]
-        found = exact if len(found) > 1 else found
-        return found[0] if len(found) == 1 else None
 
 
 def _new_coupling(

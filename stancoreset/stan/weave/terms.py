@@ -6,7 +6,7 @@ the model block, the other adds each row's entry to ``log_lik``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -28,6 +28,7 @@ __all__ = ["Statements", "Terms", "because", "refuse"]
 
 
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
+_MATRIX = n.Type("matrix")
 _OVER_ROWS = "a sum over observations"
 Statements = list[n.Stmt]
 
@@ -367,11 +368,19 @@ class Terms:
 
     def flat_term(self, name: str, e: n.Call, why: str) -> Term:
         """Matrices flattened by to_vector: row by row they are row vectors."""
-        whole = ((a, matrix_of(a)) for a in e.args)
+        whole = [(a, matrix_of(a)) for a in e.args]
         args = tuple(
             self.hoist(a if m is None else self.locals.matrix(m, e.args)) for a, m in whole
         )
-        return Term(lambda i: n.call(name, *(self.at(a, i) for a in args)), why=why)
+        flat = (
+            a if m is None else n.call("to_vector", a, kind=n.VECTOR)
+            for a, (_, m) in zip(args, whole, strict=True)
+        )  # fmt: skip
+        parts = closed_form(suffix(name)[0], tuple(flat))
+        if parts:
+            table = next(a for a, (_, m) in zip(args, whole, strict=True) if m is not None)
+            parts = (Part(_sums_by_row(_every(parts), table, self.rows.of(table).axis)),)
+        return Term(lambda i: n.call(name, *(self.at(a, i) for a in args)), parts, why=why)
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -380,19 +389,26 @@ class Terms:
         if glm.matrix_beta:
             alpha = role["alpha"]
 
+            product = n.Transpose(
+                n.Paren(n.Binary(x, "*", beta, type=_MATRIX), type=_MATRIX), type=_MATRIX
+            )
+            shifts = n.call("rep_matrix", alpha, self.count, kind=_MATRIX)
+            size = n.SizedType("matrix", (), (n.call("rows", alpha, kind=n.INT), self.count))
+            eta = n.Var(self.names.fresh("eta"), type=_MATRIX)
+            value = n.Binary(shifts, "+", product, type=_MATRIX)
+            self.locals.declared.append(n.Decl(eta.name, size, value=value))
+
             def categorical(i: n.Expr) -> n.Expr:
-                product = n.Binary(self.at(x, i), "*", beta, type=n.Type("row_vector"))
-                predictor = n.Transpose(n.Paren(product, type=product.type), type=n.VECTOR)
-                return n.call(
-                    "categorical_logit_lpmf", self.at(role["y"], i),
-                    n.Binary(alpha, "+", predictor, type=n.VECTOR),
-                )  # fmt: skip
+                own = (n.Single(self.at(role["y"], i)), n.Single(i))
+                column = n.Index(eta, (n.All(), n.Single(i)), type=n.VECTOR)
+                chosen = n.Index(eta, own, type=n.REAL)
+                return n.Binary(chosen, "-", n.call("log_sum_exp", column), type=n.REAL)
 
             return Term(categorical, why=why)
-        eta: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
+        linear: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
         if "alpha" in role:
-            eta = n.Binary(role["alpha"], "+", eta, type=n.VECTOR)
-        predictor = self.locals.of(eta, "eta" if glm.base != "normal" else "mu")
+            linear = n.Binary(role["alpha"], "+", linear, type=n.VECTOR)
+        predictor = self.locals.of(linear, "eta" if glm.base != "normal" else "mu")
         args = [role["y"]]
         if "trials" in role:
             args.append(role["trials"])
@@ -439,26 +455,53 @@ class Terms:
     def closed(self, parts: tuple[Part, ...], weights: n.Expr) -> tuple[n.Expr, n.Expr]:
         """The weighted sum of all rows, and the vector of rows."""
         total: n.Expr | None = None
-        every: n.Expr | None = None
-        for part in sorted(parts, key=lambda p: p.value.type.rank == 0):
+        known = [
+            replace(p, value=self.locals.prepared(p.value)) if p.value.type.rank else p
+            for p in _vectors_first(parts)
+        ]
+        for part in known:
             value, data = part.value, part.data
             if value.type.rank:
-                value = self.locals.prepared(value)
                 weight = weights if data is None else n.Binary(weights, ".*", data, type=n.VECTOR)
                 one: n.Expr = n.call("dot_product", weight, value)
-                row = value if data is None else n.Binary(data, ".*", value, type=n.VECTOR)
             else:
                 shares = (
                     n.call("sum", weights) if data is None else n.call("dot_product", weights, data)
                 )
                 one = shares if text(value) == "1" else n.times(shares, value)
-                row = value if data is None else n.Binary(data, "*", value, type=n.VECTOR)
-            total, every = _added(total, part.factor, one), _added(every, part.factor, row)
+            total = _added(total, part.factor, one)
+        every = _every(known)
         assert total is not None
-        assert every is not None
         if not every.type.rank:
             every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
         return total, every
+
+
+def _vectors_first(parts: Iterable[Part]) -> list[Part]:
+    return sorted(parts, key=lambda p: p.value.type.rank == 0)
+
+
+def _every(parts: Iterable[Part]) -> n.Expr:
+    """The sum of parts as one vector."""
+    every: n.Expr | None = None
+    for part in _vectors_first(parts):
+        value = part.value
+        if part.data is not None:
+            op = ".*" if value.type.rank else "*"
+            value = n.Binary(part.data, op, value, type=n.VECTOR)
+        every = _added(every, part.factor, value)
+    assert every is not None
+    return every
+
+
+def _sums_by_row(cells: n.Expr, table: n.Expr, axis: int) -> n.Expr:
+    """The sums of the cells of each row, which stand in `cells` as `table` is flattened."""
+    sizes = [n.call(size, table, kind=n.INT) for size in ("rows", "cols")]
+    matrix: n.Expr = n.call("to_matrix", cells, *sizes, kind=_MATRIX)
+    if axis:
+        matrix = n.Transpose(matrix, type=_MATRIX)
+    ones = n.call("rep_vector", n.ONE, sizes[1 - axis], kind=n.VECTOR)
+    return n.Binary(matrix, "*", ones, type=n.VECTOR)
 
 
 def refuse_statistic(s: n.Stmt) -> NoReturn:

@@ -96,6 +96,10 @@ def weave(
     program, written = with_count(with_products_by_row(plain))
     if obs is not None and "," in obs:
         return replace(_by_counts(program, obs), written=written)
+    whole = without_densities(program, in_loops=False)
+    if whole is not program:  # written out, a density of all rows stays one expression
+        with suppress(WeaveError):
+            return replace(_weave(whole, obs), written=written)
     try:
         return replace(_weave(program, obs), written=written)
     except CountsError as error:
@@ -103,9 +107,10 @@ def weave(
             return in_one_table(program, error.counts, _counted)
         raise
     except WeaveError:  # the reason against the program as it was written is told
+        plain = without_densities(program)
         for other in (_rewritten, _by_cells, _with_own_scratch, _by_elements, _by_switches):
             with suppress(WeaveError):
-                woven = other(program, obs)
+                woven = other(plain, obs)
                 if woven is not None:
                     return replace(woven, written=written)
         raise
@@ -129,8 +134,8 @@ def _by_counts(program: n.Program, obs: str) -> Woven:
 
 
 def _rewritten(program: n.Program, obs: str | None) -> Woven | None:
-    """The program woven with its functions, segments and selected rows written out; or None."""
-    plain = without_left_selections(without_segments(without_densities(program)))
+    """The program woven with its segments and selected rows written out; None if it has none."""
+    plain = without_left_selections(without_segments(program))
     added = plain.transformed_data[len(program.transformed_data) :]
     return None if plain is program else _weave(plain, obs, added)
 
@@ -140,7 +145,7 @@ def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
 
     Tables without a parameter for each row or column may have rows or columns as observations.
     """
-    long = in_long_form(without_densities(program))
+    long = in_long_form(program)
     if long is None or obs not in (None, long.obs):
         return None
     sizes = set().union(*(names_in(d.size) for d in program.parameters))
@@ -152,13 +157,13 @@ def _by_cells(program: n.Program, obs: str | None) -> Woven | None:
 
 def _with_own_scratch(program: n.Program, obs: str | None) -> Woven | None:
     """The program woven with scratch containers for each row; None if it has none for all rows."""
-    owned = with_own_scratch(without_densities(program))
+    owned = with_own_scratch(program)
     return None if owned is None else _weave(owned.program, obs, checks=owned.checks)
 
 
 def _by_elements(program: n.Program, obs: str | None) -> Woven | None:
     """The program woven along both counts that are elements of an array; None if it has none."""
-    separated = with_counts_of_their_own(without_densities(program))
+    separated = with_counts_of_their_own(program)
     if separated is None or obs is not None:
         return None
     for counts in separated.pairs:
@@ -182,10 +187,9 @@ def _with_switches(program: n.Program, count: str) -> Woven:
 
 def _by_switches(program: n.Program, obs: str | None) -> Woven | None:
     """The program woven for data that choose what can be weighted, its sparse designs by row."""
-    plain = without_densities(program)
-    padded = without_sparse_products(plain)
+    padded = without_sparse_products(program)
     if padded is None:
-        return _weave(plain, obs, switches=True)
+        return _weave(program, obs, switches=True)
     return _weave(padded.program, obs, padded.added, switches=True)
 
 

@@ -1,4 +1,4 @@
-// refuse: \d+ .
+// data: {"N": 12}
 functions {
   real my_lpdf(vector y, real mu, real s) { return normal_lpdf(y | mu, s) + normal_lpdf(mu | 0, 1); }
 }
