@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, EngineName, SampleResult, resolve_engine
+from stancoreset.engines import (
+    BoundModel,
+    Coordinates,
+    EngineName,
+    SampleResult,
+    resolve_engine,
+)
 from stancoreset.errors import OptionError, SolverError
 from stancoreset.experiments.rivals import numpyro_chains
 from stancoreset.experiments.rivals.consensus import consensus
@@ -26,6 +32,7 @@ from stancoreset.model import CoresetModel
 from stancoreset.posterior import arviz
 from stancoreset.reference import pathfinder_draws
 from stancoreset.selection import Coreset
+from stancoreset.stan import Centring, StanProgram, centring
 
 __all__ = ["RIVALS", "Effort", "Rival", "Task", "random_subset", "truth"]
 
@@ -110,6 +117,31 @@ class Task:
         few = self.problem.part(self.data, np.arange(2))
         return resolve_engine("stanli").compile(self.problem.program).bind(few)
 
+    @cached_property
+    def centring(self) -> Centring | None:
+        """The program with effects r = s z as parameters in place of z; None without effects.
+
+        With many rows of each group their posterior is nearly Gaussian, that of (s, z) is a ridge.
+        """
+        return centring(StanProgram.from_code(self.problem.program).tree)
+
+    @property
+    def _all(self) -> tuple[float, ...]:
+        return () if self.centring is None else (1.0,) * len(self.centring.effects)
+
+    def bound_centred(self) -> BoundModel:
+        """The program with all rows, and with effects centred."""
+        if self.centring is None:
+            return self.bound("stanli")
+        compiled = resolve_engine("stanli").compile(self.centring.code, name=self.problem.name)
+        return compiled.bind({**self.data, **self.centring.data(self._all)})
+
+    def centred(self, draws: Float) -> Float:
+        """Draws (…, P) with effects as they enter the predictor, which is how they are judged."""
+        own = self._coordinates
+        flat = draws.reshape(-1, draws.shape[-1])
+        return Coordinates(own, own, self.centring, self._all).of(flat).reshape(draws.shape)
+
     def draws(self, values: Mapping[str, Float], note: str) -> Draws:
         """Draws of parameters by name, each (chains, draws, *shape)."""
         shape = next(iter(values.values())).shape[:2]
@@ -122,18 +154,19 @@ class Task:
 
 
 def truth(task: Task) -> Moments:
-    """Moments from long chains of stanli's NUTS on all rows.
+    """Moments from long chains of stanli's NUTS on all rows, with effects of groups centred.
 
     A Laplace fit gives the metric and the starting points; gradients at the draws lower the
     Monte-Carlo error, see `score_moments`.
     """
     with task.model() as model:
-        near = model.reference(task.data, "laplace", draws=METRIC_DRAWS, seed=task.seed)
-    with task.bound("stanli") as bound:
+        fitted = model.reference(task.data, "laplace", draws=METRIC_DRAWS, seed=task.seed)
+    near = task.centred(fitted.draws)
+    with task.bound_centred() as bound:
         found = bound.sample(
             seed=task.seed,
-            inits=near.draws[:TRUE_CHAINS],
-            inv_metric=np.cov(near.draws, rowvar=False),
+            inits=near[:TRUE_CHAINS],
+            inv_metric=np.cov(near, rowvar=False),
             chains=TRUE_CHAINS,
             iter_sampling=-(-task.effort.truth // TRUE_CHAINS),
             adapt_delta=0.8,
