@@ -23,7 +23,7 @@ from stancoreset.engines import (
     SampleResult,
     resolve_engine,
 )
-from stancoreset.errors import OptionError, SolverError
+from stancoreset.errors import OptionError, ReferenceFitError, SolverError
 from stancoreset.experiments.rivals import numpyro_chains
 from stancoreset.experiments.rivals.consensus import consensus
 from stancoreset.experiments.rivals.draws import Draws, Moments, score_moments
@@ -129,12 +129,11 @@ class Task:
     def _all(self) -> tuple[float, ...]:
         return () if self.centring is None else (1.0,) * len(self.centring.effects)
 
-    def bound_centred(self) -> BoundModel:
-        """The program with all rows, and with effects centred."""
+    def centred_program(self) -> tuple[str, dict[str, Any]]:
+        """The program with effects centred, and its data."""
         if self.centring is None:
-            return self.bound("stanli")
-        compiled = resolve_engine("stanli").compile(self.centring.code, name=self.problem.name)
-        return compiled.bind({**self.data, **self.centring.data(self._all)})
+            return self.problem.program, dict(self.data)
+        return self.centring.code, {**self.data, **self.centring.data(self._all)}
 
     def centred(self, draws: Float) -> Float:
         """Draws (…, P) with effects as they enter the predictor, which is how they are judged."""
@@ -159,10 +158,9 @@ def truth(task: Task) -> Moments:
     A Laplace fit gives the metric and the starting points; gradients at the draws lower the
     Monte-Carlo error, see `score_moments`.
     """
-    with task.model() as model:
-        fitted = model.reference(task.data, "laplace", draws=METRIC_DRAWS, seed=task.seed)
-    near = task.centred(fitted.draws)
-    with task.bound_centred() as bound:
+    program, data = task.centred_program()
+    near = _near(task, program, data)
+    with resolve_engine("stanli").compile(program, name=task.problem.name).bind(data) as bound:
         found = bound.sample(
             seed=task.seed,
             inits=near[:TRUE_CHAINS],
@@ -174,6 +172,21 @@ def truth(task: Task) -> Moments:
         draws = found.unconstrained
         _, scores = bound.log_density_gradient(draws.reshape(-1, bound.n_params))
     return score_moments(draws, scores.reshape(draws.shape), _of_chains(found))
+
+
+def _near(task: Task, program: str, data: Mapping[str, Any]) -> Float:
+    """Draws of a Laplace fit, with effects centred.
+
+    Where groups have few rows, centred effects have no mode but at scale zero: then it is fitted
+    in the user's coordinates, where it is further from the posterior of many rows.
+    """
+    options: dict[str, Any] = {"draws": METRIC_DRAWS, "seed": task.seed}
+    try:
+        with CoresetModel(stan_code=program, engine="stanli") as model:
+            return model.reference(data, "laplace", **options).draws
+    except ReferenceFitError:
+        with task.model() as model:
+            return task.centred(model.reference(task.data, "laplace", **options).draws)
 
 
 def _coreset(task: Task) -> Draws:
