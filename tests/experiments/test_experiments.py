@@ -627,6 +627,7 @@ def test_the_notebooks_trials_are_read_and_have_sparse_vi():
     batch = stored(EXPERIMENTS["stochastic"], results)
     assert batch.settings.trials == 10
     assert set(batch.records["method"]) == {"aiht batch", "aiht batch, as printed"}
+    assert stored(EXPERIMENTS["constrained"], results).settings.trials == 10
     asked = replace(outcome.settings, trials=1, sizes=(10,), methods=("giga",))
     again = run(outcome.experiment, asked, outcome.seed).records
     both = again.merge(outcome.records, on=["trial", "dataset", "method", "size"])
