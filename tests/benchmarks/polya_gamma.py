@@ -117,14 +117,17 @@ class _Given:
         return np.array([self.at(point)[0] for point in points])
 
 
-def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0) -> Moments:
-    """Run one chain on data of ``GROUPED_CODE``; the first tenth is left out."""
+def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0, slopes: float = 0.0) -> Moments:
+    """Run one chain on data of ``GROUPED_CODE``; the first tenth is left out.
+
+    `slopes` is the precision of the slopes' normal prior, which that program does not have.
+    """
     from polyagamma import random_polyagamma
 
     rng = np.random.default_rng(seed)
     rows = _Rows.of(data)
     width = rows.x.shape[1]
-    prior = np.zeros(width)
+    prior = np.full(width, slopes)
     shared, effects, log_tau = np.zeros(width), np.zeros(len(rows.edges) - 1), 0.0
     step = 2.0 / np.sqrt(len(effects))  # about twice the standard deviation of log τ
     sums = squares = batch = np.zeros(width + 1 + len(effects))

@@ -624,6 +624,10 @@ def test_the_notebooks_trials_are_read_and_have_sparse_vi():
         outcome = stored(EXPERIMENTS[name], results)
         kept = outcome.records[outcome.records["method"] == "sparse_vi"]
         assert outcome.settings.trials == kept["trial"].nunique() == 10
+    batch = stored(EXPERIMENTS["stochastic"], results)
+    assert batch.settings.trials == 10
+    assert set(batch.records["method"]) == {"aiht batch", "aiht batch, as printed"}
+    assert stored(EXPERIMENTS["constrained"], results).settings.trials == 10
     asked = replace(outcome.settings, trials=1, sizes=(10,), methods=("giga",))
     again = run(outcome.experiment, asked, outcome.seed).records
     both = again.merge(outcome.records, on=["trial", "dataset", "method", "size"])

@@ -25,7 +25,7 @@ from stancoreset.experiments.rivals import (
 )
 from stancoreset.experiments.rivals.consensus import consensus
 from stancoreset.experiments.rivals.draws import Draws, Moments, errors, score_moments
-from stancoreset.experiments.rivals.methods import Rival, random_subset
+from stancoreset.experiments.rivals.methods import Rival, Task, random_subset, truth
 from stancoreset.experiments.rivals.numpyro_chains import (
     MODELS,
     arrays,
@@ -35,7 +35,7 @@ from stancoreset.experiments.rivals.numpyro_chains import (
 from stancoreset.experiments.rivals.problems import PROBLEMS, tempered
 from stancoreset.experiments.store import Store
 
-LOGISTIC = PROBLEMS[0]
+LOGISTIC, _, GROUPS = PROBLEMS
 #: Logarithms of the Jacobian of Stan's transforms, of unconstrained draws (S, P).
 JACOBIANS = {
     "logistic": lambda u: 0.0,
@@ -153,6 +153,56 @@ def test_scores_give_the_moments_of_a_gammas_logarithm():
     assert np.all(np.abs(found.sd - sd) < 4 * found.sd_mcse)
     assert np.all(found.mean_mcse < 0.2 * plain.mean_mcse)
     assert np.all(found.sd_mcse < 0.5 * plain.sd_mcse)
+
+
+def task_of_groups(rows: int, seed: int) -> Task:
+    """The hierarchical model with simulated rows."""
+    rng = np.random.default_rng(seed)
+    return Task(GROUPS, GROUPS.simulate(rows, rng), Effort(rows=rows, truth=2_000), seed)
+
+
+def test_effects_are_judged_as_they_enter_the_predictor():
+    values = np.random.default_rng(8).standard_normal((2, 7, 105))
+    found = task_of_groups(400, 1).centred(values)
+    expected = np.array(values)
+    expected[..., 5:] *= np.exp(values[..., 4:5])  # b, Intercept, log sd, z
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.fit
+def test_the_truth_of_effects_is_that_of_the_users_own_coordinates():
+    """Truth by centred effects and scores; here plain NUTS on (s, z), and s z by hand."""
+    task = task_of_groups(3_000, reseeded(9))
+    found = truth(task)
+    with task.bound("stanli") as bound:
+        options = {"chains": 4, "iter_warmup": 500, "iter_sampling": 500, "seed": reseeded(10)}
+        draws = np.array(bound.sample(**options).unconstrained)
+    draws[..., 5:] *= np.exp(draws[..., 4:5])
+    plain = Draws(draws).moments()
+    for ours, theirs, error, its in (
+        (found.mean, plain.mean, found.mean_mcse, plain.mean_mcse),
+        (found.sd, plain.sd, found.sd_mcse, plain.sd_mcse),
+    ):
+        away = (ours - theirs) / np.hypot(error, its)
+        assert np.abs(away).max() < 5
+        assert np.sqrt(np.mean(away**2)) < 1.5
+
+
+@pytest.mark.slow
+def test_the_truth_of_effects_is_gibbs_samplings():
+    """Pólya–Gamma Gibbs shares neither Stan, nor gradients, nor coordinates with the truth."""
+    pytest.importorskip("polyagamma")
+    from benchmarks.polya_gamma import gibbs
+
+    task = task_of_groups(3_000, 11)
+    found, other = truth(task), gibbs(task.data, 5_000, seed=12, slopes=1 / 2.5**2)
+    same = np.delete(np.arange(105), 4)  # Gibbs' moments are of the scale, NUTS' of its logarithm
+    away = (found.mean - other.mean)[same] / np.hypot(found.mean_mcse, other.mcse)[same]
+    assert np.abs(away).max() < 4.5
+    assert np.sqrt(np.mean(away**2)) < 1.4
+    np.testing.assert_allclose(found.sd[same], other.sd[same], rtol=0.1)
+    log_scale = np.log(other.mean[4]) - 0.5 * (other.sd[4] / other.mean[4]) ** 2
+    assert found.mean[4] == pytest.approx(log_scale, abs=0.15 * found.sd[4])
 
 
 # The table ----------------------------------------------------------------------------------

@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, EngineName, SampleResult, resolve_engine
-from stancoreset.errors import OptionError, SolverError
+from stancoreset.engines import (
+    BoundModel,
+    Coordinates,
+    EngineName,
+    SampleResult,
+    resolve_engine,
+)
+from stancoreset.errors import OptionError, ReferenceFitError, SolverError
 from stancoreset.experiments.rivals import numpyro_chains
 from stancoreset.experiments.rivals.consensus import consensus
 from stancoreset.experiments.rivals.draws import Draws, Moments, score_moments
@@ -26,6 +32,7 @@ from stancoreset.model import CoresetModel
 from stancoreset.posterior import arviz
 from stancoreset.reference import pathfinder_draws
 from stancoreset.selection import Coreset
+from stancoreset.stan import Centring, StanProgram, centring
 
 __all__ = ["RIVALS", "Effort", "Rival", "Task", "random_subset", "truth"]
 
@@ -110,6 +117,30 @@ class Task:
         few = self.problem.part(self.data, np.arange(2))
         return resolve_engine("stanli").compile(self.problem.program).bind(few)
 
+    @cached_property
+    def centring(self) -> Centring | None:
+        """The program with effects r = s z as parameters in place of z; None without effects.
+
+        With many rows of each group their posterior is nearly Gaussian, that of (s, z) is a ridge.
+        """
+        return centring(StanProgram.from_code(self.problem.program).tree)
+
+    @property
+    def _all(self) -> tuple[float, ...]:
+        return () if self.centring is None else (1.0,) * len(self.centring.effects)
+
+    def centred_program(self) -> tuple[str, dict[str, Any]]:
+        """The program with effects centred, and its data."""
+        if self.centring is None:
+            return self.problem.program, dict(self.data)
+        return self.centring.code, {**self.data, **self.centring.data(self._all)}
+
+    def centred(self, draws: Float) -> Float:
+        """Draws (…, P) with effects as they enter the predictor, which is how they are judged."""
+        own = self._coordinates
+        flat = draws.reshape(-1, draws.shape[-1])
+        return Coordinates(own, own, self.centring, self._all).of(flat).reshape(draws.shape)
+
     def draws(self, values: Mapping[str, Float], note: str) -> Draws:
         """Draws of parameters by name, each (chains, draws, *shape)."""
         shape = next(iter(values.values())).shape[:2]
@@ -122,18 +153,18 @@ class Task:
 
 
 def truth(task: Task) -> Moments:
-    """Moments from long chains of stanli's NUTS on all rows.
+    """Moments from long chains of stanli's NUTS on all rows, with effects of groups centred.
 
     A Laplace fit gives the metric and the starting points; gradients at the draws lower the
     Monte-Carlo error, see `score_moments`.
     """
-    with task.model() as model:
-        near = model.reference(task.data, "laplace", draws=METRIC_DRAWS, seed=task.seed)
-    with task.bound("stanli") as bound:
+    program, data = task.centred_program()
+    near = _near(task, program, data)
+    with resolve_engine("stanli").compile(program, name=task.problem.name).bind(data) as bound:
         found = bound.sample(
             seed=task.seed,
-            inits=near.draws[:TRUE_CHAINS],
-            inv_metric=np.cov(near.draws, rowvar=False),
+            inits=near[:TRUE_CHAINS],
+            inv_metric=np.cov(near, rowvar=False),
             chains=TRUE_CHAINS,
             iter_sampling=-(-task.effort.truth // TRUE_CHAINS),
             adapt_delta=0.8,
@@ -141,6 +172,21 @@ def truth(task: Task) -> Moments:
         draws = found.unconstrained
         _, scores = bound.log_density_gradient(draws.reshape(-1, bound.n_params))
     return score_moments(draws, scores.reshape(draws.shape), _of_chains(found))
+
+
+def _near(task: Task, program: str, data: Mapping[str, Any]) -> Float:
+    """Draws of a Laplace fit, with effects centred.
+
+    Where groups have few rows, centred effects have no mode but at scale zero: then it is fitted
+    in the user's coordinates, where it is further from the posterior of many rows.
+    """
+    options: dict[str, Any] = {"draws": METRIC_DRAWS, "seed": task.seed}
+    try:
+        with CoresetModel(stan_code=program, engine="stanli") as model:
+            return model.reference(data, "laplace", **options).draws
+    except ReferenceFitError:
+        with task.model() as model:
+            return task.centred(model.reference(task.data, "laplace", **options).draws)
 
 
 def _coreset(task: Task) -> Draws:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,7 +133,7 @@ def _records(task: Task, rivals: Sequence[Rival], known: Mapping[str, Record]) -
             why = str(error).partition("\n")[0]
             yield {**_record(rival.name, rival.title, {}, None), "note": why}
             continue
-        moments = found.moments()
+        moments = replace(found, values=task.centred(found.values)).moments()
         yield _record(rival.name, rival.title, times | errors(moments, long), moments)
 
 
