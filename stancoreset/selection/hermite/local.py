@@ -44,8 +44,9 @@ __all__ = [
     "shares_of_curvature",
 ]
 
-# Candidates of a group, and most rows that are selected of it.
-_CANDIDATES, _MOST = 48, 4
+# Candidates of a group, and most rows that are selected of it if it has one coordinate, or more:
+# then rows of several directions share what they may curve.
+_CANDIDATES, _MOST, _MOST_OF_SEVERAL = 48, 4, 6
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
 # Largest share of a group's curvature that its rows may have, in any direction, and the smallest
@@ -92,7 +93,8 @@ def select_locally(
     """Select rows of every group, until what is left has a variance of at most `goal`.
 
     `q` is the distribution of the coefficients of η, with a sparse factor whose columns belong to
-    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group.
+    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group, or
+    six if groups have several coordinates.
     """
     parts = [grouped_series(chunk, function, q, blocks) for chunk in chunks]
     series = joined([part[0] for part in parts])
@@ -199,7 +201,7 @@ class Paths:
 
 
 def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -> Paths:
-    """Select up to `_MOST` rows of every group of a batch, one after the other.
+    """Select a few rows of every group of a batch, one after the other.
 
     `products` are inner products of candidates (J, m, m), with their group's sum (J, m), and its
     squared norm (J,); `curved` are candidates' shares of their group's curvature, (J, m, b, b).
@@ -207,7 +209,8 @@ def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -
     gram, target, alone = products
     most = _CURVED / np.maximum(_largest(curved), 1e-300)
     count, width = batch.candidates.shape
-    steps = min(_MOST, width)
+    limit = _MOST if curved.shape[-1] == 1 else _MOST_OF_SEVERAL
+    steps = min(limit, width)
     which = np.arange(count)
     chosen = np.zeros((count, steps), dtype=np.intp)
     found = np.zeros((count, steps + 1, steps))
@@ -237,8 +240,8 @@ def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -
         found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
         found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
-    pad = _MOST - steps
-    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
+    pad = limit - steps
+    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], limit + 1, axis=1)
     return Paths(
         rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
         weights=np.pad(
