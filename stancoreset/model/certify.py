@@ -119,8 +119,7 @@ class Judge:
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
-        declared = self.session.program.program.parameters
-        return arviz.finite_variables_of(posterior, [d.name for d in declared])
+        return self.session.parameters(self.session.full_data(self.checked).prior, posterior)
 
     @property
     def _quantities(self) -> set[str]:

@@ -163,6 +163,18 @@ def test_draws_of_a_wrong_posterior_count_by_their_weights(mode):
     assert unvisited_mass(draws, log_p, there, full - 0.5 * beside, uneven) == pytest.approx(blind)
 
 
+@pytest.mark.fit
+def test_parameters_without_elements_have_no_draws():
+    """As rstanarm declares what a family does not have."""
+    code = SQUARE.replace("real m;", "real m; array[family > 6] real<lower=0> aux;")
+    code = code.replace("int N;", "int N; int family;").replace("square(m)", "m")
+    data = {"N": 500, "family": 6, "y": np.random.default_rng(1).normal(9, 1, 500)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, size=5, seed=reseeded(1), max_rounds=1, iter_sampling=300)
+    assert list(arviz_compat.variables_of(fit.posterior)) == ["m"]
+    assert fit.certificate.ess > 0.9 * fit.certificate.n_draws
+
+
 @pytest.fixture(scope="module")
 def two_modes():
     rng = np.random.default_rng(0)
