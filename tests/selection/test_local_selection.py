@@ -24,6 +24,7 @@ from stancoreset.rows import blocks as blocks_room
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
+from stancoreset.selection import control_variates
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
@@ -357,6 +358,16 @@ def test_stan_adds_the_arrow(made):
     expected = delta @ slope - 0.5 * np.einsum("si,ij,sj->s", delta, matrix, delta)
     np.testing.assert_allclose(after - before, expected)
     np.testing.assert_allclose(after_slope - before_slope, slope - delta @ matrix, atol=1e-9)
+
+
+def test_axes_of_a_dense_quadratic_in_units_of_a_sparse_gaussian():
+    _, _, q, _ = make()
+    root = np.random.default_rng(3).normal(size=(len(q.mean), 5))
+    curvature = root @ root.T
+    axes, values, least = control_variates._diagonal(curvature, q.chol)
+    np.testing.assert_allclose(axes.T * values @ axes, curvature, atol=1e-8 * curvature.max())
+    np.testing.assert_allclose(np.sum((axes @ q.chol.toarray()) ** 2, axis=1), 1.0)
+    assert least == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_control_variate_of_groups_is_stored(tmp_path):
