@@ -119,8 +119,7 @@ class Judge:
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
-        declared = self.session.program.program.parameters
-        return arviz.finite_variables_of(posterior, [d.name for d in declared])
+        return self.session.parameters(self.session.full_data(self.checked).prior, posterior)
 
     @property
     def _quantities(self) -> set[str]:
@@ -157,9 +156,7 @@ class Judge:
             return None
         reference = self.references[0]
         ratio = reference.log_p - self._log_density(reference.draws)
-        log_q = reference.log_q
-        importance = np.zeros(len(ratio)) if log_q is None else reference.log_p - log_q
-        return ratio, importance
+        return ratio, np.zeros(len(ratio)) if reference.of_draws else _importance(reference)
 
     def _unvisited(self, draws: Float, log_p: Float) -> float:
         """The largest `unvisited_mass` by a reference that knows modes; NaN without any.
@@ -168,9 +165,9 @@ class Judge:
         """
         shares = []
         for r in self.references:
-            if r.log_q is None:
+            if r.of_draws:
                 there = self.session.canonical(self.checked, r.draws)
-                shares.append(unvisited_mass(draws, log_p, there, r.log_p))
+                shares.append(unvisited_mass(draws, log_p, there, r.log_p, _importance(r)))
             if r.elsewhere is not None:  # modes, each of any height
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
                 there = self.session.canonical(self.checked, r.elsewhere)
@@ -184,18 +181,23 @@ def certificate_of_gaussian(reference: Reference) -> Certificate | None:
     None if the reference is no Gaussian, knows other modes, or has too few draws.
     """
     few = len(reference.draws) < LEAST_DRAWS
-    if reference.log_q is None or reference.elsewhere is not None or few:
+    if reference.of_draws or reference.elsewhere is not None or few:
         return None
-    ratio = reference.log_p - reference.log_q
+    ratio = _importance(reference)
     moved = moved_by(ratio, reference.draws)
     return certify(ratio, _relative_error(reference), moved=moved)
 
 
+def _importance(reference: Reference) -> Float:
+    """Log importance weights of a reference's draws; zero where its density is not known."""
+    if reference.log_q is None:
+        return np.zeros(len(reference.draws))
+    return reference.log_p - reference.log_q
+
+
 def _relative_error(reference: Reference) -> float:
     """What a Gaussian reference leaves of the log likelihood at its draws, relative to it."""
-    assert reference.log_q is not None
-    left = reference.log_p - reference.log_q
-    return float(np.std(left) / np.std(reference.log_likelihood))
+    return float(np.std(_importance(reference)) / np.std(reference.log_likelihood))
 
 
 def nuts_diagnostics(posterior: Any, left_out: Collection[str] = ()) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def evidence_of(
     """
     if len(reference.draws) < LEAST_DRAWS:
         return None
-    if reference.log_q is None:
+    if reference.of_draws:
         count, seed = len(reference.draws), reference.seed
         try:
             reference = at_draws(reference.method, full, reference.gaussian, count, seed)

@@ -122,7 +122,15 @@ class Rounds:
         folder = self.pipeline.folder.round(len(attempts), change.action)
         extra = self._influential(attempts, plan) if change.grows else None
         earlier = tuple(a.reference for a in attempts)
-        return replace(self.pipeline, plan=plan, folder=folder, extra=extra, earlier=earlier)
+        own = change.reference == OWN_DRAWS and attempts
+        return replace(
+            self.pipeline,
+            plan=plan,
+            folder=folder,
+            extra=extra,
+            earlier=earlier,
+            source=_best(attempts).coreset if own else None,
+        )
 
     def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
         """Make a fit of the best attempt, and write it to its folder."""

@@ -745,22 +745,27 @@ class Session:
         self, checked: StanData, posterior: Any, count: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """`count` evenly spaced draws in unconstrained coordinates, and their indices."""
-        flat = self._flat(posterior)
+        prior = self.full_data(checked).prior
+        flat = self._flat(prior, posterior)
         total = len(next(iter(flat.values())))
         spaced = np.linspace(0, total - 1, min(count or total, total))
         index = np.unique(spaced.round().astype(np.int64))
-        prior = self.full_data(checked).prior
         return prior.unconstrain({name: value[index] for name, value in flat.items()}), index
 
     def points(self, checked: StanData, posterior: Any) -> Float:
         """All draws in unconstrained coordinates, (S, P); no row is bound to the engine."""
         with self.density().bind(self.no_rows(checked)) as prior:
-            return prior.unconstrain(self._flat(posterior))
+            return prior.unconstrain(self._flat(prior, posterior))
 
-    def _flat(self, posterior: Any) -> dict[str, Float]:
-        """The parameters' draws, (S, *shape) by name."""
-        names = [declared.name for declared in self.program.program.parameters]
-        variables = arviz.finite_variables_of(posterior, names)
+    def parameters(self, bound: BoundModel, posterior: Any) -> dict[str, Float]:
+        """The draws of parameters, chain by chain; those without an element have none."""
+        known = bound.constrain(np.zeros((1, bound.n_params)))
+        names = [d.name for d in self.program.program.parameters if d.name in known]
+        return arviz.finite_variables_of(posterior, names)
+
+    def _flat(self, bound: BoundModel, posterior: Any) -> dict[str, Float]:
+        """The same, (S, *shape) by name."""
+        variables = self.parameters(bound, posterior)
         return {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
 
     def canonical(self, checked: StanData, draws: Float) -> Float:

@@ -145,7 +145,8 @@ class Pipeline:
 
     `checked` are the full data, `folder` keeps finished steps, `extra` are candidate rows in
     addition to the random ones, and `earlier` are references of earlier rounds, whose modes the
-    certificate still checks. `chosen` are rows and weights that were selected before the reference.
+    certificate still checks. `chosen` are rows and weights that were selected before the reference,
+    and `source` those whose posterior's draws are the reference, if it is an earlier round's.
     """
 
     session: Session
@@ -157,6 +158,7 @@ class Pipeline:
     extra: np.ndarray | None = field(default=None, repr=False)
     earlier: tuple[Reference, ...] = field(default=(), repr=False)
     chosen: Coreset | None = field(default=None, repr=False)
+    source: Coreset | None = field(default=None, repr=False)
 
     def attempt(
         self, full: FullData, number: int, change: Change, like: Attempt | None = None
@@ -221,6 +223,8 @@ class Pipeline:
             def fit() -> Reference:
                 return fit_reference(full, plan.reference, count, plan.seed, tick)
 
+            if self.source is not None:
+                return self._with_density(fit(), self.source)
             if not settles:
                 return fit()
             settling = Settling(
@@ -233,6 +237,11 @@ class Pipeline:
                 more=more,
             )
             return settling.instead_of(fit, rough=plan.reference == "laplace")
+
+    def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
+        """Draws of a coreset posterior, with its density."""
+        with self.session.bind(self.checked, coreset) as bound:
+            return replace(drawn, log_q=bound.log_density(drawn.draws))
 
     def _own_draws(self, full: FullData) -> Reference:
         """A reference of the chosen rows' posterior, in place of one that does not exist."""

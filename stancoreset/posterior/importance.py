@@ -106,8 +106,9 @@ def unvisited_mass(
     log_p: ArrayLike,
     reference_draws: ArrayLike,
     reference_log_p: ArrayLike = np.inf,
+    log_importance: ArrayLike = 0.0,
 ) -> float:
-    """Share of a reference's draws that lie in modes of the full posterior without coreset draws.
+    """Mass of the modes of the full posterior without coreset draws, by a reference's draws.
 
     Importance weights do not show such modes: a coreset posterior may be right in every mode while
     NUTS has visited only one. The full density at these reference draws is as high as at coreset
@@ -117,6 +118,10 @@ def unvisited_mass(
     Draws are unconstrained, (n_draws, P) and (S, P). `log_p` and `reference_log_p` are the full log
     posterior density at them, up to the same constant; the latter is omitted if the reference's
     draws are known to lie in modes.
+
+    In many dimensions densities hardly tell a mode from a tail: they vary by √(P/2) among good
+    draws. Where the reference's own density q is known, its draws count by their importance
+    weights, given `log_importance` (S,), which is log p_full − log q, unless these are too uneven.
 
     >>> rng = np.random.default_rng(0)
     >>> near, far = rng.normal(size=(2, 500, 1)) + [[[0.0]], [[40.0]]]
@@ -129,4 +134,7 @@ def unvisited_mass(
     margin = 0.5 * (high - low)
     outside = np.any((elsewhere < low - margin) | (elsewhere > high + margin), axis=1)
     plausible = np.asarray(reference_log_p) >= np.min(log_p)
-    return float(np.mean(outside & plausible))
+    weights, khat = smoothed_weights(np.broadcast_to(log_importance, len(elsewhere)))
+    if not khat <= KHAT_USABLE:
+        weights = np.full(len(elsewhere), 1 / len(elsewhere))
+    return float(np.sum(weights[outside & plausible]))

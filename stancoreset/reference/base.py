@@ -151,7 +151,7 @@ class Reference:
         Values of the full data at the draws, each up to a constant; they also give the target
         of the projection.
     log_q : ndarray, shape (S,), or None
-        Log density under the reference, if it has one.
+        Log density under the reference, up to a constant if it is no Gaussian; None if unknown.
     spare : ndarray, shape (R, P), or None
         Available draws that are not in `draws`; None if the reference is a Gaussian, which makes
         new ones.
@@ -193,6 +193,11 @@ class Reference:
     def name(self) -> str:
         """What its posterior is called beside the coreset's, in tables and legends."""
         return _NAMES.get(self.method, self.method)
+
+    @property
+    def of_draws(self) -> bool:
+        """Whether it consists of draws, and is no Gaussian that makes new ones."""
+        return self.spare is not None
 
     @property
     def log_p(self) -> Float:

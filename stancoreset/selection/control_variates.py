@@ -298,8 +298,9 @@ def _lowest_under(matrix: AnyMatrix, factor: AnyMatrix) -> float:
     return _lowest(LinearOperator((size, size), matvec=times, dtype=np.float64))
 
 
-def _diagonal(curvature: Float, factor: Float) -> tuple[Float, Float, float]:
+def _diagonal(curvature: Float, factor: AnyMatrix) -> tuple[Float, Float, float]:
     """Axes and eigenvalues of R in units of F, and the smallest eigenvalue."""
+    factor = _dense(factor)  # that of groups is sparse, though what rows see may have none
     values, vectors = eigh(factor.T @ curvature @ factor)
     kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
     axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)

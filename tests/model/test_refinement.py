@@ -135,10 +135,80 @@ def test_mass_in_other_modes(where, height, expected):
     assert found == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("mode", [False, True])
+def test_draws_of_a_wrong_posterior_count_by_their_weights(mode):
+    """Of 1,000 coordinates one is five times too wide: its tails are no mode, a second one is."""
+    rng = np.random.default_rng(5)
+    draws, there = rng.normal(size=(2, 1_000, 1_000))
+    log_p = -0.5 * np.sum(draws**2, axis=1)
+    beside = np.sum(there[:, 1:] ** 2, axis=1)
+    far = np.arange(1_000) % 4 == 0
+    if mode:
+        there[far, 0] += 40.0
+    else:
+        there[:, 0] *= 5.0
+    x = there[:, 0]
+    full = logsumexp([-0.5 * x**2, -0.5 * (x - 40.0) ** 2 - (0 if mode else 900)], axis=0)
+    q = logsumexp([norm.logpdf(x) + np.log(3), norm.logpdf(x, 40)], axis=0)
+    q = q if mode else norm.logpdf(x, scale=5)
+    weights = full - q + 0.1 * rng.normal(size=1_000)
+    found = unvisited_mass(draws, log_p, there, full - 0.5 * beside, weights)
+    blind = unvisited_mass(draws, log_p, there, full - 0.5 * beside)
+    if mode:
+        assert found == pytest.approx(0.5, abs=0.05), "a quarter of the draws, and half of the mass"
+    else:
+        assert found < 0.01
+        assert blind > 0.05, "densities alone do not tell a tail"
+    uneven = 20.0 * rng.normal(size=1_000)
+    assert unvisited_mass(draws, log_p, there, full - 0.5 * beside, uneven) == pytest.approx(blind)
+
+
+@pytest.mark.fit
+def test_parameters_without_elements_have_no_draws():
+    """As rstanarm declares what a family does not have."""
+    code = SQUARE.replace("real m;", "real m; array[family > 6] real<lower=0> aux;")
+    code = code.replace("int N;", "int N; int family;").replace("square(m)", "m")
+    data = {"N": 500, "family": 6, "y": np.random.default_rng(1).normal(9, 1, 500)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, size=5, seed=reseeded(1), max_rounds=1, iter_sampling=300)
+    assert list(arviz_compat.variables_of(fit.posterior)) == ["m"]
+    assert fit.certificate.ess > 0.9 * fit.certificate.n_draws
+
+
 @pytest.fixture(scope="module")
 def two_modes():
     rng = np.random.default_rng(0)
     return {"N": 4_000, "y": rng.normal(1, 1, 4_000)}
+
+
+@pytest.mark.fit
+def test_draws_of_an_earlier_round_have_the_weights_of_its_certificate(two_modes, monkeypatch):
+    cauchy = SQUARE.replace("normal(square(m), 1)", "cauchy(m, 1)")
+    kept, rounds = [], model_rounds.Rounds
+
+    def keeping(self, attempts, full):
+        kept.extend(attempts)
+        return original(self, attempts, full)
+
+    original = rounds._kept
+    monkeypatch.setattr(rounds, "_kept", keeping)
+    options = {"size": 10, "method": "uniform", "control_variate": False, "max_rounds": 2}
+    options |= {"iter_warmup": 200, "iter_sampling": 500, "chains": 2, "seed": reseeded(1)}
+    with sc.CoresetModel(stan_code=cauchy, engine="stanli") as model:
+        model.fit(two_modes, **options)
+    first, second = kept
+    assert second.round.reference == OWN_DRAWS
+    drawn = arviz_compat.variables_of(first.posterior)["m"].ravel()[first.certificate.draw_index]
+    known = dict(zip(drawn, first.certificate.log_weights, strict=True))
+    reference = second.reference
+    pairs = [
+        (known[m], weight)
+        for m, weight in zip(reference.draws[:, 0], reference.log_p - reference.log_q, strict=True)
+        if m in known
+    ]
+    expected, found = np.array(pairs).T
+    assert len(found) > 50
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-6)
 
 
 @pytest.mark.fit

@@ -24,6 +24,7 @@ from stancoreset.rows import blocks as blocks_room
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
+from stancoreset.selection import control_variates
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
@@ -76,6 +77,7 @@ SHAPES = {
     "slopes": {"slopes": True},
     "poisson": {"family": "poisson_log"},
     "normal": {"family": "normal", "scale": True},
+    "normal slopes": {"family": "normal", "scale": True, "slopes": True},
 }
 
 
@@ -103,7 +105,7 @@ def test_series_of_groups_are_those_of_all_coordinates(problem):
     """Inner products of rows of one group, and lengths along the group."""
     kernel, rows, q, g = problem
     function = row_function(kernel)
-    found, within, group = grouped_series(rows, function, q, q.blocks)
+    found, group = grouped_series(rows, function, q, q.blocks)
     whole = hermite_series(rows, function, dense(q))
     np.testing.assert_allclose(found.values, whole.values, atol=1e-9)
     few = np.flatnonzero(g == 5)
@@ -113,7 +115,8 @@ def test_series_of_groups_are_those_of_all_coordinates(problem):
     own = q.blocks.group >= 0
     placed = Placed.of(rows, function, dense(q))
     lengths = np.linalg.norm(placed.own[:, own], axis=1) / placed.across
-    np.testing.assert_allclose(within, lengths)
+    shared = len(q.blocks.shared)
+    np.testing.assert_allclose(np.linalg.norm(found.directions[:, shared:], axis=1), lengths)
 
 
 def left_by_group(kernel, rows, q, g, weights):
@@ -139,6 +142,26 @@ def test_predicted_variance_is_that_of_dense_gram_matrices(problem):
     left = left_by_group(kernel, rows, q, g, weights).sum()
     assert found.variance == pytest.approx(left, rel=1e-4, abs=1e-9 * alone)
     assert found.variance < 0.2 * alone
+
+
+@pytest.mark.parametrize("on_draws", [False, True])
+def test_rows_curve_no_direction_of_a_group_more_than_its_data(problem, on_draws):
+    """What the quadratic has to add is never negative, whichever slope and intercept meet."""
+    kernel, rows, q, g = problem
+    if on_draws:
+        draws = q.draw(250, np.random.default_rng(1))
+        values = kernel.log_lik(rows, draws)
+        found = select_on_draws(values, rows.weights, g, draws, q.blocks, goal=0.0)
+    else:
+        found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.0)
+    left = rows.weights.copy()
+    left[found.rows] -= found.weights
+    rest, every = (Expected(kernel, q).of([replace(rows, weights=w)]) for w in (left, rows.weights))
+    rest, every = (-one.hessian.toarray() for one in (rest, every))
+    for block in (own for members in q.blocks.members for own in members):
+        at = np.ix_(block, block)
+        lowest = np.linalg.eigvalsh(rest[at])[0]
+        assert lowest > (-0.05 if on_draws else -1e-9) * np.linalg.eigvalsh(every[at])[-1]
 
 
 def test_the_first_row_of_a_group_is_the_best_of_all():
@@ -233,8 +256,9 @@ def test_rows_selected_on_draws_leave_as_little_by_exact_inner_products(shape):
     alone = left_by_group(kernel, rows, q, g, np.zeros(ROWS)).sum()
     left = left_by_group(kernel, rows, q, g, weights).sum()
     assert found.alone == pytest.approx(alone, rel=0.4)
-    assert found.variance <= max(0.005, 0.01 * alone)  # four rows of a group are the most
-    assert left < max(0.02, 0.02 * alone)
+    # Four rows of a group are the most, and what they curve is known from draws.
+    assert found.variance <= max(0.005, 0.02 * alone)
+    assert left < max(0.02, 0.03 * alone)
     exact = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.005)
     assert len(found.rows) < 2 * len(exact.rows) + 50
 
@@ -334,6 +358,16 @@ def test_stan_adds_the_arrow(made):
     expected = delta @ slope - 0.5 * np.einsum("si,ij,sj->s", delta, matrix, delta)
     np.testing.assert_allclose(after - before, expected)
     np.testing.assert_allclose(after_slope - before_slope, slope - delta @ matrix, atol=1e-9)
+
+
+def test_axes_of_a_dense_quadratic_in_units_of_a_sparse_gaussian():
+    _, _, q, _ = make()
+    root = np.random.default_rng(3).normal(size=(len(q.mean), 5))
+    curvature = root @ root.T
+    axes, values, least = control_variates._diagonal(curvature, q.chol)
+    np.testing.assert_allclose(axes.T * values @ axes, curvature, atol=1e-8 * curvature.max())
+    np.testing.assert_allclose(np.sum((axes @ q.chol.toarray()) ** 2, axis=1), 1.0)
+    assert least == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_control_variate_of_groups_is_stored(tmp_path):

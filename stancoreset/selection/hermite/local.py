@@ -14,7 +14,7 @@ few that are in, non-negative, are the best of those with any subset of them. Ro
 help most, until the sum is small.
 
 A quadratic of negative curvature would remain where a group's rows curve the log likelihood more
-than all of its data; weights are lowered until they do not.
+than all of its data, in any direction of its coordinates; weights are lowered until they do not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, joined
 
 __all__ = [
-    "CURVED",
     "Batch",
     "LocalSelection",
     "Paths",
@@ -42,14 +41,17 @@ __all__ = [
     "gathered",
     "path_of",
     "select_locally",
+    "shares_of_curvature",
 ]
 
-# Candidates of a group, and most rows that are selected of it.
-_CANDIDATES, _MOST = 48, 4
+# Candidates of a group, and most rows that are selected of it if it has one coordinate, or more:
+# then rows of several directions share what they may curve.
+_CANDIDATES, _MOST, _MOST_OF_SEVERAL = 48, 4, 6
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
-#: Largest share of a group's curvature that its rows may have.
-CURVED = 0.95
+# Largest share of a group's curvature that its rows may have, in any direction, and the smallest
+# curvature, relative to its largest, of which shares are known.
+_CURVED, _FLAT = 0.95, 1e-9
 # Share of a candidate's squared norm that is added to it where all of them are matched at once.
 _RIDGE = 1e-9
 
@@ -91,16 +93,17 @@ def select_locally(
     """Select rows of every group, until what is left has a variance of at most `goal`.
 
     `q` is the distribution of the coefficients of η, with a sparse factor whose columns belong to
-    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group.
+    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group, or
+    six if groups have several coordinates.
     """
     parts = [grouped_series(chunk, function, q, blocks) for chunk in chunks]
     series = joined([part[0] for part in parts])
-    within, group = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+    group = np.concatenate([part[1] for part in parts])
     beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
     norms = np.linalg.norm(series.values[beyond], axis=0)
     some = list(batches(norms, series.weights, group, seed))
     found = in_threads(
-        lambda batch: path_of(batch, _products(series, batch), _curvatures(series, within, batch)),
+        lambda batch: path_of(batch, _products(series, batch), _curvatures(series, blocks, batch)),
         some,
     )
     return gathered(found, goal, size)
@@ -197,19 +200,17 @@ class Paths:
     left: Float
 
 
-def path_of(
-    batch: Batch, products: tuple[Float, Float, Float], curvatures: tuple[Float, Float]
-) -> Paths:
-    """Select up to `_MOST` rows of every group of a batch, one after the other.
+def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -> Paths:
+    """Select a few rows of every group of a batch, one after the other.
 
     `products` are inner products of candidates (J, m, m), with their group's sum (J, m), and its
-    squared norm (J,); `curvatures` those of candidates along their group, (J, m), and the most
-    that they may have together, (J,).
+    squared norm (J,); `curved` are candidates' shares of their group's curvature, (J, m, b, b).
     """
     gram, target, alone = products
-    curved, most = curvatures
+    most = _CURVED / np.maximum(_largest(curved), 1e-300)
     count, width = batch.candidates.shape
-    steps = min(_MOST, width)
+    limit = _MOST if curved.shape[-1] == 1 else _MOST_OF_SEVERAL
+    steps = min(limit, width)
     which = np.arange(count)
     chosen = np.zeros((count, steps), dtype=np.intp)
     found = np.zeros((count, steps + 1, steps))
@@ -222,7 +223,7 @@ def path_of(
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = np.maximum(rest / norm, 0.0)
             if not k:
-                weight = np.minimum(weight, most[:, None] / curved)
+                weight = np.minimum(weight, most)
             gain = np.where(usable, (2.0 * rest - weight * norm) * weight, -1.0)
         chosen[:, k] = np.argmax(gain, axis=1)
         helps = gain[which, chosen[:, k]] > 0
@@ -231,16 +232,16 @@ def path_of(
         own, along = gram[which[:, None, None], few[:, :, None], few[:, None, :]], target
         along = target[which[:, None], few]
         best = _non_negative(own, along)
-        used = np.einsum("jk,jk->j", best, curved[which[:, None], few])
-        best *= np.minimum(1.0, most / np.maximum(used, most * 1e-12 + 1e-300))[:, None]
+        used = _largest(np.einsum("jk,jkab->jab", best, curved[which[:, None], few]))
+        best *= np.minimum(1.0, _CURVED / np.maximum(used, 1e-300))[:, None]
         after = alone - 2.0 * np.einsum("jk,jk->j", along, best)
         after += np.einsum("jk,jkl,jl->j", best, own, best)
         better = helps & (after < left[:, k])
         found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
         found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
-    pad = _MOST - steps
-    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
+    pad = limit - steps
+    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], limit + 1, axis=1)
     return Paths(
         rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
         weights=np.pad(
@@ -279,11 +280,34 @@ def _products(series: HermiteSeries, batch: Batch) -> tuple[Float, Float, Float]
     return gram, target, np.einsum("jm,jm->j", nearest, right)
 
 
-def _curvatures(series: HermiteSeries, within: Float, batch: Batch) -> tuple[Float, Float]:
-    """Candidates' curvatures along their group (J, m), and most that they may have together."""
+def _curvatures(series: HermiteSeries, blocks: Blocks, batch: Batch) -> Float:
+    """Shares of their group's curvature that candidates have, (J, m, b, b)."""
     second = [k for k, part in enumerate(series.parts) if (part.order, part.power) == (2, 2)]
-    bend = np.maximum(-series.values[second[0]], 0.0) * within**2
-    return bend[batch.candidates], CURVED * np.einsum("jn,jn->j", batch.weights, bend[batch.rows])
+    bend = np.sqrt(np.maximum(-series.values[second[0]], 0.0))
+    own = bend[:, None] * series.directions[:, len(blocks.shared) :]
+    some = own[batch.rows]
+    every = (some * batch.weights[:, :, None]).swapaxes(1, 2) @ some
+    few = own[batch.candidates]
+    return shares_of_curvature(few[:, :, :, None] * few[:, :, None, :], every)
+
+
+def shares_of_curvature(some: Float, every: Float) -> Float:
+    """K^-½ C K^-½ of rows' curvatures C, (J, m, b, b), and those of all rows K, (J, b, b).
+
+    Rows with weights w curve the log likelihood less than all rows do in every direction if the
+    largest eigenvalue of Σ w K^-½ C K^-½ is below one.
+    """
+    values, vectors = np.linalg.eigh(every)
+    least = np.maximum(_FLAT * values[:, -1:], 1e-300)
+    root = (vectors / np.sqrt(np.maximum(values, least))[:, None, :])[:, None]
+    return np.asarray(root.swapaxes(-1, -2) @ some @ root)
+
+
+def _largest(matrices: Float) -> Float:
+    """Largest eigenvalues of symmetric matrices, (…, b, b) → (…)."""
+    if matrices.shape[-1] == 1:
+        return np.asarray(matrices[..., 0, 0])
+    return np.asarray(np.linalg.eigvalsh(matrices)[..., -1])
 
 
 def _non_negative(gram: Float, target: Float) -> Float:

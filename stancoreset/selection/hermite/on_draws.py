@@ -3,7 +3,7 @@
 What a row leaves beyond second order is its log likelihood at draws of q, less the function closest
 to it among those of second order in its own group's coordinates and those that groups share. Where
 many are shared, for the number of draws, second order along these alone is left out: all rows know
-them well. A group has few rows to choose among, and at most four are chosen, so that a few hundred
+them well. A group has few rows to choose among, and at most six are chosen, so that a few hundred
 draws tell them apart, whatever the number of groups.
 
 Which group a row belongs to is found numerically: coordinates of every group whose number has a
@@ -22,13 +22,13 @@ from stancoreset.engines import Float
 from stancoreset.reference.expected import in_threads
 from stancoreset.rows import Blocks
 from stancoreset.selection.hermite.local import (
-    CURVED,
     Batch,
     LocalSelection,
     Paths,
     batches,
     gathered,
     path_of,
+    shares_of_curvature,
 )
 
 __all__ = ["groups_of_rows", "select_on_draws"]
@@ -108,9 +108,10 @@ def select_on_draws(
         few = rest[:, :, : batch.candidates.shape[1]]
         gram = few.swapaxes(1, 2) @ few
         target = (few.swapaxes(1, 2) @ sums[:, :, None])[:, :, 0]
-        most = CURVED * np.einsum("jn,jn->j", batch.weights, bend)
+        every = np.einsum("jn,jnab->jab", batch.weights, bend)
+        shares = shares_of_curvature(bend[:, : few.shape[2]], every)
         products = gram, target, np.einsum("js,js->j", sums, sums)
-        return path_of(batch, products, (bend[:, : few.shape[2]], most))
+        return path_of(batch, products, shares)
 
     found = gathered(
         in_threads(path, list(batches(norms, weights[place], group[place], seed))), goal, size
@@ -139,7 +140,8 @@ def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
 def _beyond(
     values: Float, common: Float, shared: Float, scaled: Float, own: NDArray[np.intp]
 ) -> tuple[Float, Float]:
-    """What rows of groups leave beyond second order, (J, S, n), and their curvatures, (J, n).
+    """What rows of groups leave beyond second order, (J, S, n), and their curvatures in the
+    group's coordinates, (J, n, b, b).
 
     `values` (S, J, n) are log likelihoods, `common` functions of the `shared` coordinates (S, G),
     `scaled` (S, P) draws of mean zero and sd one, and `own` (J, b) the coordinates of each group,
@@ -167,6 +169,8 @@ def _beyond(
     diagonal = np.einsum("jff->jf", upper)
     nothing = np.where(np.abs(diagonal) > _NOTHING, 0.0, 1.0)
     slopes = np.linalg.solve(upper + nothing[:, :, None] * np.eye(upper.shape[1]), parts)
-    squares = np.flatnonzero(first == second)
-    bend = -2.0 * np.einsum("jb,jbn->jn", 1.0 - nothing[:, squares], slopes[:, squares])
-    return rest, np.maximum(bend, 0.0)
+    bend = np.zeros((groups, targets.shape[2], own.shape[1], own.shape[1]))
+    pairs = (1.0 - nothing[:, : len(first), None]) * slopes[:, : len(first)]
+    bend[:, :, first, second] -= pairs.swapaxes(1, 2)
+    bend[:, :, second, first] -= pairs.swapaxes(1, 2)
+    return rest, bend

@@ -127,16 +127,16 @@ def hermite_series(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Herm
 
 def grouped_series(
     rows: GlmRows, function: AnyFunction, q: GaussianFit, groups: Blocks
-) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
+) -> tuple[HermiteSeries, NDArray[np.intp]]:
     """The same of rows in groups, with directions along shared coordinates and their own group.
 
     The columns of q's factor belong to the groups of `groups`. Directions (n, G + b) of different
-    groups have only their first G coordinates in common; their lengths along their group (n,) and
-    the numbers of the groups (n,), −1 for none, are given as well.
+    groups have only their first G coordinates in common; the numbers of the groups (n,), −1 for
+    none, are given as well.
     """
     shared, width = groups.shared, groups.widest
 
-    def expand(block: GlmRows) -> tuple[HermiteSeries, Float, NDArray[np.intp]]:
+    def expand(block: GlmRows) -> tuple[HermiteSeries, NDArray[np.intp]]:
         placed = Placed.of(block, function, q)
         parts, values = _values(block, function, placed)
         entries = placed.own.tocoo()
@@ -146,12 +146,11 @@ def grouped_series(
         row, column = entries.row[local], entries.col[local]
         group[row], own[row, groups.place[column]] = groups.group[column], entries.data[local]
         directions = np.hstack([placed.own[:, shared].toarray(), own]) / length[:, None]
-        within = np.linalg.norm(own, axis=1) / length
-        return HermiteSeries(parts, directions, values, block.weights), within, group
+        return HermiteSeries(parts, directions, values, block.weights), group
 
     found = in_threads(expand, blocks(rows))
-    series, within, group = zip(*found, strict=True)
-    return joined(series), np.concatenate(within), np.concatenate(group)
+    series, group = zip(*found, strict=True)
+    return joined(series), np.concatenate(group)
 
 
 def remainders(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Float:
