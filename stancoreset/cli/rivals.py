@@ -40,7 +40,7 @@ def rivals(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     folder = make_folder("out", args.out)
     store = Store(
         folder / "rivals.csv",
-        {**asdict(effort), "seed": args.seed, "methods": methods},
+        {**asdict(effort), "seed": args.seed},  # each rival has a row of its own
         args.resume,
     )
     say(f"{ABOUT_RIVALS}: {effort.rows:,} rows")

@@ -282,6 +282,10 @@ def test_an_interrupted_comparison_computes_only_what_lacks(tmp_path, monkeypatc
     store.keep(absent.to_dict("records"))
     compare_rivals(small(), 1, **given)
     assert calls[6:] == [TRUTH, "laplace"]
+    # One rival alone leaves the others' rows where they are.
+    compare_rivals(small(), 1, ["laplace"], **given)
+    assert calls[8:] == []
+    assert sorted(store.read()["method"]) == ["coreset", "laplace", TRUTH]
 
 
 def test_the_benchmarks_table_is_written_from_the_records():
