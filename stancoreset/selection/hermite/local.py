@@ -44,9 +44,8 @@ __all__ = [
     "shares_of_curvature",
 ]
 
-# Candidates of a group, and most rows that are selected of it if it has one coordinate, or more:
-# then rows of several directions share what they may curve.
-_CANDIDATES, _MOST, _MOST_OF_SEVERAL = 48, 4, 6
+# Candidates of a group, and most rows that are selected of it.
+_CANDIDATES, _MOST = 48, 4
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
 # Largest share of a group's curvature that its rows may have, in any direction, and the smallest
@@ -93,8 +92,7 @@ def select_locally(
     """Select rows of every group, until what is left has a variance of at most `goal`.
 
     `q` is the distribution of the coefficients of η, with a sparse factor whose columns belong to
-    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group, or
-    six if groups have several coordinates.
+    the groups of `blocks`. With a `size` as many rows are selected, at most four of a group.
     """
     parts = [grouped_series(chunk, function, q, blocks) for chunk in chunks]
     series = joined([part[0] for part in parts])
@@ -201,7 +199,7 @@ class Paths:
 
 
 def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -> Paths:
-    """Select a few rows of every group of a batch, one after the other.
+    """Select up to `_MOST` rows of every group of a batch, one after the other.
 
     `products` are inner products of candidates (J, m, m), with their group's sum (J, m), and its
     squared norm (J,); `curved` are candidates' shares of their group's curvature, (J, m, b, b).
@@ -209,8 +207,7 @@ def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -
     gram, target, alone = products
     most = _CURVED / np.maximum(_largest(curved), 1e-300)
     count, width = batch.candidates.shape
-    limit = _MOST if curved.shape[-1] == 1 else _MOST_OF_SEVERAL
-    steps = min(limit, width)
+    steps = min(_MOST, width)
     which = np.arange(count)
     chosen = np.zeros((count, steps), dtype=np.intp)
     found = np.zeros((count, steps + 1, steps))
@@ -231,17 +228,15 @@ def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -
         few = chosen[:, : k + 1]
         own, along = gram[which[:, None, None], few[:, :, None], few[:, None, :]], target
         along = target[which[:, None], few]
-        best = _non_negative(own, along)
-        used = _largest(np.einsum("jk,jkab->jab", best, curved[which[:, None], few]))
-        best *= np.minimum(1.0, _CURVED / np.maximum(used, 1e-300))[:, None]
+        best = _within(own, along, curved[which[:, None], few] / _CURVED)
         after = alone - 2.0 * np.einsum("jk,jk->j", along, best)
         after += np.einsum("jk,jkl,jl->j", best, own, best)
         better = helps & (after < left[:, k])
         found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
         found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
-    pad = limit - steps
-    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], limit + 1, axis=1)
+    pad = _MOST - steps
+    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
     return Paths(
         rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
         weights=np.pad(
@@ -310,8 +305,25 @@ def _largest(matrices: Float) -> Float:
     return np.asarray(np.linalg.eigvalsh(matrices)[..., -1])
 
 
-def _non_negative(gram: Float, target: Float) -> Float:
-    """min wᵀGw − 2 tᵀw over w ≥ 0 of a few rows in each group: the best of all subsets."""
+def _within(gram: Float, target: Float, curved: Float) -> Float:
+    """min wᵀGw − 2 tᵀw over w ≥ 0 of a few rows in each group, with Σ w C no more than one.
+
+    The direction v in which the best weights curve most makes a linear bound of it, Σ w vᵀCv ≤ 1;
+    what they then curve too much in another direction, all are lowered by.
+    """
+    best = _non_negative(gram, target, np.zeros_like(target))
+    values, vectors = np.linalg.eigh(np.einsum("jk,jkab->jab", best, curved))
+    over = values[:, -1] > 1.0
+    if over.any():
+        most = vectors[over, :, -1]
+        cost = np.einsum("ja,jkab,jb->jk", most, curved[over], most)
+        best[over] = _non_negative(gram[over], target[over], cost)
+    used = _largest(np.einsum("jk,jkab->jab", best, curved))
+    return np.asarray(best / np.maximum(1.0, used)[:, None])
+
+
+def _non_negative(gram: Float, target: Float, cost: Float) -> Float:
+    """min wᵀGw − 2 tᵀw over w ≥ 0 with w·cost ≤ 1: the best of all subsets of a few rows."""
     size = target.shape[1]
     best, lowest = np.zeros_like(target), np.zeros(len(target))
     norm = np.einsum("jkk->jk", gram)
@@ -319,8 +331,16 @@ def _non_negative(gram: Float, target: Float) -> Float:
     for count in range(1, size + 1):
         for some in map(list, combinations(range(size), count)):
             own = gram[:, some][:, :, some] + ridge[:, some][:, :, None] * np.eye(count)
-            weights = np.linalg.solve(own, target[:, some][:, :, None])[:, :, 0]
-            value = -np.einsum("jk,jk->j", weights, target[:, some])
+            pull, price = target[:, some], cost[:, some]
+            weights, lower = np.linalg.solve(own, np.stack([pull, price], axis=2)).transpose(
+                2, 0, 1
+            )
+            # Lagrange: w = G⁻¹ (t − μ cost), where μ > 0 only if the bound is met.
+            over = np.maximum(np.einsum("jk,jk->j", weights, price) - 1.0, 0.0)
+            steep = np.maximum(np.einsum("jk,jk->j", lower, price), 1e-300)
+            weights = weights - (over / steep)[:, None] * lower
+            bent = np.einsum("jk,jkl,jl->j", weights, own, weights)
+            value = bent - 2.0 * np.einsum("jk,jk->j", weights, pull)
             better = (value < lowest) & np.all(weights >= 0, axis=1)
             lowest = np.where(better, value, lowest)
             best[better] = 0.0

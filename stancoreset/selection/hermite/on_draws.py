@@ -3,7 +3,7 @@
 What a row leaves beyond second order is its log likelihood at draws of q, less the function closest
 to it among those of second order in its own group's coordinates and those that groups share. Where
 many are shared, for the number of draws, second order along these alone is left out: all rows know
-them well. A group has few rows to choose among, and at most six are chosen, so that a few hundred
+them well. A group has few rows to choose among, and at most four are chosen, so that a few hundred
 draws tell them apart, whatever the number of groups.
 
 Which group a row belongs to is found numerically: coordinates of every group whose number has a
