@@ -18,6 +18,7 @@ from stancoreset.engines.base import (
     RowModel,
     SampleResult,
     StanData,
+    parameter_names,
 )
 from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
@@ -69,6 +70,7 @@ __all__ = [
     "initial_points",
     "inverse_metric",
     "mode_of",
+    "parameter_names",
     "recorded_inits",
     "refuse",
     "refuse_arguments",

@@ -35,6 +35,7 @@ __all__ = [
     "SampleResult",
     "StanData",
     "as_points",
+    "parameter_names",
 ]
 
 Float = NDArray[np.float64]
@@ -136,6 +137,14 @@ def as_points(draws: Float, n_params: int, name: str) -> Float:
             "parameters"
         )
     return rows
+
+
+def parameter_names(bound: BoundModel) -> list[str]:
+    """Names of the parameters that have an element.
+
+    They are those of a point of ones: every constraint allows it, and a unit vector forbids zeros.
+    """
+    return list(bound.constrain(np.ones((1, bound.n_params))))
 
 
 class Closing:

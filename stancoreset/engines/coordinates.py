@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult
+from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult, parameter_names
 from stancoreset.engines.metric import DENSE_DRAWS, show_covariance
 from stancoreset.stan import Centring
 
@@ -66,7 +66,7 @@ class Coordinates(Closing):
             return self.bound.sample(inits=inits, **options)
         moved = None if inits is None else self.of(np.atleast_2d(inits))
         result = self.bound.sample(inits=moved, **options)
-        names = list(self.own.constrain(np.zeros((1, self.own.n_params))))
+        names = parameter_names(self.own)
         shape = result.unconstrained.shape
         flat = {k: result.variables[k].reshape(-1, *result.variables[k].shape[2:]) for k in names}
         extra = set(self.centring.raw.values())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.checks import check_number, check_path, is_number, near_misses, shown, understood
-from stancoreset.engines.base import BoundModel, Float
+from stancoreset.engines.base import BoundModel, Float, parameter_names
 from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
 from stancoreset.stan.data import raw_data
@@ -116,7 +116,7 @@ def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collec
     """Draw the starting point of one chain."""
     radius = float(one) if is_number(one) else _RADIUS
     given = {} if is_number(one) else _given(bound, one, others)
-    missing = bool(set(bound.constrain(np.zeros((1, bound.n_params)))) - set(given))
+    missing = bool(set(parameter_names(bound)) - set(given))
     for _ in range(INIT_TRIES):
         theta = rng.uniform(-radius, radius, (1, bound.n_params))
         if given:
@@ -129,7 +129,7 @@ def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collec
 def _given(bound: BoundModel, one: Any, others: Collection[str]) -> dict[str, Any]:
     """Read values by parameter from a dict or a file."""
     values = one if isinstance(one, Mapping) else raw_data(one)
-    names = list(bound.constrain(np.zeros((1, bound.n_params))))
+    names = parameter_names(bound)
     for name in values:
         if name not in names and name not in others:
             close = near_misses(str(name), names)

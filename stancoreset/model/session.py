@@ -33,6 +33,7 @@ from stancoreset.engines import (
     embedded,
     initial_points,
     inverse_metric,
+    parameter_names,
     show_covariance,
 )
 from stancoreset.errors import ControlError, DataError, EngineError, OptionError
@@ -759,7 +760,7 @@ class Session:
 
     def parameters(self, bound: BoundModel, posterior: Any) -> dict[str, Float]:
         """The draws of parameters, chain by chain; those without an element have none."""
-        known = bound.constrain(np.zeros((1, bound.n_params)))
+        known = parameter_names(bound)
         names = [d.name for d in self.program.program.parameters if d.name in known]
         return arviz.finite_variables_of(posterior, names)
 

@@ -18,7 +18,13 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 
 from stancoreset.cli.doctor import examine
-from stancoreset.engines import CompiledWithControl, controlled_for, resolve_engine
+from stancoreset.engines import (
+    CompiledWithControl,
+    controlled_for,
+    initial_points,
+    parameter_names,
+    resolve_engine,
+)
 from stancoreset.engines.base import BoundModel, Engine
 from stancoreset.engines.cmdstan.fits import hushed
 from stancoreset.engines.stanli import StanliEngine
@@ -120,6 +126,23 @@ def test_constrain_and_unconstrain_are_inverse(normal):
     values = normal.constrain(POINTS)
     np.testing.assert_allclose(values["sigma"], np.exp(POINTS[:, 1]), rtol=1e-14)
     np.testing.assert_allclose(normal.unconstrain(values), POINTS, atol=1e-13)
+
+
+def test_parameters_without_an_element_have_no_name(engine):
+    """A unit vector has no point of zeros, and a simplex of one element no coordinate."""
+    code = """
+    data { int N; }
+    parameters { unit_vector[3] u; simplex[1] p; vector[0] none; real s; }
+    model { s ~ normal(u[1], 1); }
+    generated quantities { vector[N] log_lik = rep_vector(s, N); }
+    """
+    with engine.compile(code, name="unit").bind({"N": 1}) as bound:
+        assert parameter_names(bound) == ["u", "p", "s"]
+        start = initial_points(bound, {"u": [0.0, 0.6, 0.8]}, 2, 1, set())
+        np.testing.assert_allclose(bound.constrain(start)["u"], [[0.0, 0.6, 0.8]] * 2, atol=1e-12)
+        result = bound.sample(chains=2, iter_warmup=50, iter_sampling=50, seed=1)
+        assert [*result.variables][:3] == ["u", "p", "s"]
+        np.testing.assert_array_equal(result.variables["s"], result.unconstrained[..., 3])
 
 
 def test_a_rejected_point_has_density_zero_and_the_others_keep_theirs(normal):

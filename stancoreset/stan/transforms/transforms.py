@@ -63,7 +63,8 @@ class Transforms:
     """The constraining transforms of a program's P parameters, given its data.
 
     `unconstrained_names` are ``alpha``, ``beta.1``, … in the order of the coordinates, and `shapes`
-    those of each parameter on its constrained scale.
+    those of each parameter on its constrained scale. Parameters without an element have neither
+    shape nor values, as in Stan's output.
 
     >>> code = "data { int D; } parameters { vector<lower=0>[D] s; } model { s ~ gamma(2, 2); }"
     >>> t = Transforms.from_program(StanProgram.from_code(code), {"D": 2})
@@ -104,7 +105,7 @@ class Transforms:
         return cls(
             n_params=stop,
             unconstrained_names=tuple(name for p in parameters for name in _names(p)),
-            shapes={p.decl.name: p.shape for p in parameters},
+            shapes={p.decl.name: p.shape for p in parameters if 0 not in p.shape},
             _parameters=tuple(parameters),
             _scope=scope,
         )
@@ -123,11 +124,14 @@ class Transforms:
             value = _constrain(p, draws[:, p.start : p.stop], scope)
             values[p.decl.name] = value
             scope.set_draws(p.decl.name, value)
-        return values
+        return {name: values[name] for name in self.shapes}
 
     def unconstrain(self, values: Mapping[str, Any]) -> Float:
         """Inverse of `constrain`: values (S, *shape) by name → (S, P)."""
         scope = self._scope.fork()
+        count = max((len(v) for v in values.values() if np.ndim(v)), default=0)
+        empty = {p.decl.name: np.empty((count, *p.shape)) for p in self._parameters if 0 in p.shape}
+        values = empty | dict(values)
         arrays: dict[str, Float] = {}
         for p in self._parameters:
             arrays[p.decl.name] = _draws_of(p, values)
