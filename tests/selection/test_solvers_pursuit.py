@@ -177,6 +177,23 @@ def test_never_worse_than_orthogonal_pursuit(make, seed):
         assert error <= step.relative_error * (1 + 1e-9), size
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_nor_where_the_error_is_nearly_rounding(seed):
+    """Three coefficients: a few dozen rows are all but exact, and further ones still count."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(500), rng.normal(size=(500, 2))])
+    eta = 2 / np.sqrt(500) * rng.normal(size=(500, 3)) @ x.T
+    phi = np.where(rng.random(500) < 0.5, eta, 0.0) - np.logaddexp(0.0, eta)
+    phi -= phi.mean(axis=0)
+    b = phi.sum(axis=1)
+    sizes = [12, 18, 25, 31, 35, 45, 60, 70, 80, 90, 100]
+    plain = solve(phi, b, sizes[-1], "orthogonal_pursuit", path=sizes)
+    assert plain.relative_error < 1e-9
+    for size, step in zip(sizes, plain.path, strict=True):
+        error = solve(phi, b, size).relative_error
+        assert error <= step.relative_error * (1 + 1e-6) + 1e-15, size
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_nonnegative_weights_against_scipy(seed):
     rng = np.random.default_rng(seed)

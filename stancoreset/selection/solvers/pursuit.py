@@ -26,6 +26,8 @@ ENTRIES = 1_000_000
 WHOLE = 4_000_000
 # Least number of rounds between two passes over Φ that only age demands.
 ROUNDS = 10
+# Relative error from which on orthogonal pursuit's columns are found without a basis.
+PRECISE = 1e-4
 # Up to this size, this many sets grow side by side.
 FEW, WIDTH = 4, 16
 
@@ -120,8 +122,8 @@ def pursuit(
     its error is at most orthogonal pursuit's as far as that finds its columns in the pool. The
     smallest sets, of up to 4 columns, grow in sixteen versions side by side.
 
-    Beyond `swap_limit` columns, and where the error is below 1e-6, `batch` columns enter in a
-    round, and many are exchanged at once: some enter, as many leave, and the change is kept if the
+    Beyond `swap_limit` columns `batch` of them enter in a round. There, and where the error is
+    below 1e-6, many are exchanged at once: some enter, as many leave, and the change is kept if the
     error fell; each failure reduces their number.
 
     With groups the same method works on whole groups: see `group_pursuit`.
@@ -156,19 +158,20 @@ def pursuit(
     for size in problem.sizes:
         # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
         spare = min(round(overshoot * size), max(0, len(columns.target) - size) // 2)
+        found, entering = [active], max(1, min(batch, (size - len(active)) // 4))
         if size <= swap_limit:
-            active = _one_by_one(problem, active, near, size, spare)
-        entering = min(batch, max(1, (size - len(active)) // 4))
+            found, entering = _one_by_one(problem, active, near, size, spare), 1
+        active = found[0]
         converged = active.error <= problem.tol
-        if len(active) < size and not converged:
-            converged = _grow(problem, active, near, size, entering)
-            plain = active.copy()
-            plain.prune(size)
+        if any(len(each) < size for each in found) and not converged:
+            for each in found:
+                converged = _grow(problem, each, near, size, entering)
             if spare and not converged:
-                converged = _grow(problem, active, near, size + spare, entering)
-            active.prune(size)
-            if plain.error < active.error:
-                active = plain
+                found.append(active.copy())
+                converged = _grow(problem, found[-1], near, size + spare, entering)
+            for each in found:
+                each.prune(size)
+            active = min(found, key=lambda each: each.error)
             problem.record(active.error, len(active))
             _exchange(problem, active, near, size, max(1, spare))
         weights = columns.coreset_weights(active.weights)
@@ -177,15 +180,19 @@ def pursuit(
 
 def _one_by_one(
     problem: Problem, active: ActiveSet, near: Pool, size: int, spare: int
-) -> ActiveSet:
+) -> list[ActiveSet]:
     """Grow column by column to `size`, and further and back; then swap columns in both sets.
 
     The growth is orthogonal pursuit, and swaps do not raise the error. For small sizes several sets
-    grow side by side. The best of all is returned.
+    grow side by side. The best of all is returned, and what orthogonal pursuit found until the error
+    was so small that a basis loses digits: from there either may end as the better one.
     """
     basis = Basis.of(active, size + spare + 1)
     grown = [basis.copy()]
-    if _climb(problem, grown[0], near, size):
+    whole = _climb(problem, grown[0], near, size, floor=PRECISE)
+    plain = active.copy()
+    plain.enter(grown[0].indices)
+    if whole or _climb(problem, grown[0], near, size):
         further = grown[0].copy()
         _climb(problem, further, near, size + spare, 1 + spare // 8)
         further.prune(size)
@@ -195,12 +202,11 @@ def _one_by_one(
         grown += _side_by_side(basis, near, size)
     for basis in grown:
         _swap(problem, basis, near)
-    best = min(grown, key=lambda b: b.squared)
-    found = ActiveSet(active.columns)
-    found.enter(best.indices)
-    kept = found if found.error < active.error else active
+    best = ActiveSet(active.columns)
+    best.enter(min(grown, key=lambda b: b.squared).indices)
+    kept = best if best.error < active.error else active
     problem.record(kept.error, len(kept))
-    return kept
+    return [kept, plain]
 
 
 def _side_by_side(basis: Basis, near: Pool, size: int) -> list[Basis]:
@@ -228,14 +234,21 @@ def _swap(problem: Problem, basis: Basis, near: Pool) -> None:
         problem.record(basis.error, len(basis))
 
 
-def _climb(problem: Problem, basis: Basis, near: Pool, size: int, batch: int = 1) -> bool:
+def _climb(
+    problem: Problem,
+    basis: Basis,
+    near: Pool,
+    size: int,
+    batch: int = 1,
+    floor: float = RESOLUTION,
+) -> bool:
     """Add the columns nearest in angle to the residual until there are `size`; return success.
 
-    The `batch` nearest enter after each pricing, one after another.
+    The `batch` nearest enter after each pricing, one after another; an error of `floor` ends it.
     """
     while len(basis) < size:
         before = basis.squared
-        if basis.error <= max(problem.tol, RESOLUTION):
+        if basis.error <= max(problem.tol, floor):
             return False
         for index in near.best(basis, min(batch, size - len(basis))):
             basis.enter(int(index))
