@@ -184,8 +184,8 @@ def _one_by_one(
     """Grow column by column to `size`, and further and back; then swap columns in both sets.
 
     The growth is orthogonal pursuit, and swaps do not raise the error. For small sizes several sets
-    grow side by side. The best of all is returned, and what orthogonal pursuit found until the error
-    was so small that a basis loses digits: from there either may end as the better one.
+    grow side by side. The best of all is returned, and what orthogonal pursuit found until errors
+    were so small that a basis loses digits: from there either may end as the better one.
     """
     basis = Basis.of(active, size + spare + 1)
     grown = [basis.copy()]
