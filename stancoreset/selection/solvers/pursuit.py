@@ -158,14 +158,16 @@ def pursuit(
     for size in problem.sizes:
         # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
         spare = min(round(overshoot * size), max(0, len(columns.target) - size) // 2)
-        found, entering = [active], max(1, min(batch, (size - len(active)) // 4))
+        found = [active]
         if size <= swap_limit:
-            found, entering = _one_by_one(problem, active, near, size, spare), 1
-        active = found[0]
+            found = _one_by_one(problem, active, near, size, spare)
+            active = found[0]
         converged = active.error <= problem.tol
         if any(len(each) < size for each in found) and not converged:
-            for each in found:
-                converged = _grow(problem, each, near, size, entering)
+            for plain in found[1:]:
+                _grow(problem, plain, near, size, 1)
+            entering = min(batch, max(1, (size - len(active)) // 4))
+            converged = _grow(problem, active, near, size, entering)
             if spare and not converged:
                 found.append(active.copy())
                 converged = _grow(problem, found[-1], near, size + spare, entering)
