@@ -40,8 +40,15 @@ DIMENSION = 50
 IHT_SIZE = 100
 
 
+#: They go on at the limit of numerical precision, as in the paper's figure.
+ENDLESS = ("frank_wolfe", "giga")
+
+
 def _algorithms(settings: Settings) -> list[Algorithm]:
-    return standard_algorithms(replace(settings, iterations=settings.sizes[-1]))
+    return [
+        replace(a, options={**a.options, "tol": 0.0}) if a.method in ENDLESS else a
+        for a in standard_algorithms(replace(settings, iterations=settings.sizes[-1]))
+    ]
 
 
 def _trial(

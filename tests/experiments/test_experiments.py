@@ -647,6 +647,17 @@ def test_another_runs_trials_are_not_taken_up(tmp_path, capsys):
     assert main(command) == 0
 
 
+def test_vectors_go_on_at_the_limit_of_precision():
+    """Campbell & Broderick (2018), figure 3: Frank–Wolfe ends with about twice GIGA's rows."""
+    settings = Settings(1, (100, 1000), 20_000, methods=("frank_wolfe", "giga"))
+    records = run(EXPERIMENTS["vectors"], settings, seed=1).records.set_index(
+        ["method", "iteration"]
+    )
+    assert (records.loc[(slice(None), 1000), "relative_error"] < 1e-12).all()
+    rows = records["rows"]
+    assert rows["frank_wolfe", 1000] > 1.5 * rows["giga", 1000] > 1.5 * 100
+
+
 TINY = {
     "gaussian": ["--rows", "40", "--sizes", "5", "10"],
     "rbf": ["--rows", "60", "--sizes", "5", "10"],
