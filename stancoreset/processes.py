@@ -32,7 +32,7 @@ _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
 def free_memory() -> float:
     """Bytes that processes can still take without swapping; infinite where that is unknown."""
     with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         return 1024.0 * int(next(x for x in lines if x.startswith("MemAvailable:")).split()[1])
     return float("inf")
 

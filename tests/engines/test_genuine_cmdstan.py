@@ -23,6 +23,7 @@ from cmdstan_behaviours import BEHAVIOURS, N_PARAMS, Behaviour, Source
 from cmdstan_runtime import build
 
 import stancoreset as sc
+from stancoreset.engines import parameter_names
 from stancoreset.engines.cmdstan import points as cmdstan_points
 from stancoreset.engines.cmdstan.bound import CmdStanBound
 from stancoreset.engines.cmdstan.engine import CmdStanCompiled, CmdStanEngine
@@ -402,6 +403,21 @@ def test_chains_by_the_engine(bound, witness, data, tmp_path):
     assert len(list(tmp_path.glob("*.csv"))) == 2
     again = bound.sample(**settings, inits=np.tile(bound.mode(), (2, 1)))
     np.testing.assert_array_equal(again.unconstrained, result.unconstrained)
+
+
+def test_a_parameter_without_an_element(program, data):
+    """A trend without changes has no `delta`: it has no column, nor a starting point."""
+    data = {**data, "S": 0, "t_change": np.zeros(0)}
+    stanli = StanliEngine().compile(program.code, name="prophet_model")
+    with compiled(program).bind(data) as straight, stanli.bind(data) as witness:
+        assert parameter_names(straight) == [name for name in PARAMETERS if name != "delta"]
+        mode = straight.mode(seed=1, init=np.zeros(N_PARAMS - S))
+        settings = {"chains": 1, "iter_warmup": 100, "iter_sampling": 50, "seed": 3}
+        result = straight.sample(**settings, inits=mode[None])
+        draws = result.unconstrained.reshape(-1, N_PARAMS - S)
+        assert "delta" not in result.variables
+        lp = result.native.method_variables()["lp__"].T.ravel()
+        np.testing.assert_allclose(lp, witness.log_density(draws), rtol=1e-9)
 
 
 def test_variational_draws_by_the_engine(program, bound, data):

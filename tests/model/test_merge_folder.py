@@ -198,5 +198,5 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     size = sc.load_fit(out).coreset.size
     words = f"a coreset ({size} rows), not all 2000 rows"
-    assert said.count(words) == 2, "what it was certified against, and in the certificate"
+    assert said.count(words) == 3, "the verdict's line, the last lines, and the certificate in them"
     assert "because" not in said

@@ -113,7 +113,8 @@ class Fitter:
 
     def _write_init(self, path: Path, init: Float) -> Path:
         values = self.transforms.constrain(np.atleast_2d(init))
-        path.write_text(json.dumps({name: value[0].tolist() for name, value in values.items()}))
+        text = json.dumps({name: value[0].tolist() for name, value in values.items()})
+        path.write_text(text, encoding="utf-8")
         return path
 
     def sample(
