@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -286,6 +287,13 @@ def test_an_interrupted_comparison_computes_only_what_lacks(tmp_path, monkeypatc
     compare_rivals(small(), 1, ["laplace"], **given)
     assert calls[8:] == []
     assert sorted(store.read()["method"]) == ["coreset", "laplace", TRUTH]
+    # Nor does it take those of another model.
+    two = {"problems": [LOGISTIC, replace(LOGISTIC, title="other")], "store": store}
+    compare_rivals(small(), 1, **two)
+    records = compare_rivals(small(), 1, ["laplace"], **two)
+    assert (
+        list(store.read()["method"]) == list(records["method"]) == 2 * [TRUTH, "coreset", "laplace"]
+    )
 
 
 def test_the_benchmarks_table_is_written_from_the_records():

@@ -52,11 +52,12 @@ def compare_rivals(
         Called with each record as soon as it is known.
     store : Store, optional
         Where each record is kept as soon as it is known. Those of an earlier run that it takes up
-        are not computed again, unless they have no numbers.
+        are kept, and not computed again, unless they have no numbers.
 
     Returns
     -------
     DataFrame
+        All records that are known, with columns
         ``trial``, ``model``, ``method``, ``title``; ``wall`` and ``processor`` seconds;
         ``mean_error`` and ``sd_error``, the largest differences from the truth, see `errors`;
         ``mean_mcse`` and ``sd_mcse``, the largest Monte-Carlo errors, see `Moments.worst`; and
@@ -78,23 +79,28 @@ def compare_rivals(
     chosen = _chosen(methods)
     records: list[Record] = []
     earlier = [] if store is None else store.earlier()
-    earlier = [record for record in earlier if not np.isnan(record["processor"])]
     for trial in range(effort.trials):
         for problem in problems:
             rng = np.random.default_rng([seed, trial, *problem.name.encode()])
             data = problem.simulate(effort.rows, rng)
             task = Task(problem, data, effort, int(rng.integers(2**30)))
             about = {"trial": trial, "model": problem.title}
-            known = {r["method"]: r for r in earlier if about.items() <= r.items()}
+            here = {r["method"]: r for r in earlier if about.items() <= r.items()}
             earlier = [r for r in earlier if not about.items() <= r.items()]
+            known = {name: r for name, r in here.items() if not np.isnan(r["processor"])}
             for record in _records(task, chosen, known):
-                records.append({**about, **record})
-                known.pop(record["method"], None)
+                here[record["method"]] = {**about, **record}
                 if store is not None:
-                    store.keep([*records, *known.values(), *earlier])
+                    store.keep([*records, *_in_order(here), *earlier])
                 if on_record is not None:
-                    on_record(records[-1])
+                    on_record(here[record["method"]])
+            records += _in_order(here)
     return pd.DataFrame(records)
+
+
+def _in_order(records: Mapping[str, Record]) -> list[Record]:
+    """Records of one model, by method: those of the table's methods, in its order."""
+    return [records[name] for name in (TRUTH, *(r.name for r in RIVALS)) if name in records]
 
 
 def _chosen(methods: Sequence[str]) -> list[Rival]:
@@ -114,7 +120,6 @@ def _chosen(methods: Sequence[str]) -> list[Rival]:
 
 def _records(task: Task, rivals: Sequence[Rival], known: Mapping[str, Record]) -> Iterator[Record]:
     """The truth's record, and those of all rivals; those `known` are not computed again."""
-    known = dict(known)
     missing = {TRUTH, *(rival.name for rival in rivals)} - known.keys()
     if not missing:
         yield from (known[name] for name in (TRUTH, *(rival.name for rival in rivals)))
