@@ -32,6 +32,8 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
 from stancoreset.stan.weave.sampling import density_call
+from stancoreset.stan.weave.separate import Flow
+from stancoreset.stan.weave.terms import refuse
 
 __all__ = ["Selections", "spread_selections"]
 
@@ -147,7 +149,7 @@ class _Spread:
             raise _NotSpreadError
         (chosen,) = selected
         i = n.integer(self.names.loop())
-        entry = self.entry(e, chosen, i)
+        entry = self.user_entry(e, chosen, i, s) if e.user else self.entry(e, chosen, i)
         index = next(x for a in e.args for x in n.walk(a) if self.selection(x) == chosen)
         assert isinstance(index, n.Index)
         assert isinstance(index.indices[0], n.Single)
@@ -165,12 +167,22 @@ class _Spread:
         if e.name == "sum":
             return self.row(e.args[0], chosen, i)
         known = density(suffix(e.name)[0])
-        if e.user or known is None or known.glm is not None:
+        if known is None or known.glm is not None:
             raise _NotSpreadError
         args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
         if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
             raise _NotSpreadError
         return replace(e, args=tuple(args))
+
+    def user_entry(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> n.Expr:
+        """The term of row `i` in a user's density: it must be a sum over the selected rows."""
+        whole = [self.whole(a, chosen) for a in e.args]
+        flow = Flow(self.program, self.obs, {}, self.globals, self.names)
+        dep = flow.call_user(e, [self.dependences.of(a) for a in whole])
+        if dep.kind != "sum":
+            why = dep.why or f"`{e.name}` is not a sum over the selected observations"
+            refuse(s, why, dep.advice)
+        return replace(e, args=tuple(self.picked(a, chosen, n.Between(i, i)) for a in e.args))
 
     # ---- expressions ------------------------------------------------------------------------
 
@@ -202,20 +214,29 @@ class _Spread:
 
     def row(self, e: n.Expr, chosen: str, i: n.Expr) -> n.Expr:
         """The entry of row `i` of an expression of the selected rows."""
+        return at(self.whole(e, chosen), i, self.dependences)
 
-        def is_chosen(x: n.Node) -> bool:
-            return self.selection(x) == chosen
-
-        def of_all(x: n.Node) -> n.Node | None:
-            if not is_chosen(x) or not isinstance(x, n.Index):
-                return None
-            return replace(x, indices=(n.All(), *x.indices[1:])) if x.indices[1:] else x.base
-
-        others = n.transform(e, lambda x: n.ZERO if is_chosen(x) else None)
-        whole = n.transform(e, of_all)
-        if names_in(others) & self.sized or self.dependences.of(whole).kind != "rowwise":
+    def whole(self, e: n.Expr, chosen: str) -> n.Expr:
+        """An expression of the selected rows for all rows, each row's entry being the same."""
+        others = n.transform(e, lambda x: n.ZERO if self.selection(x) == chosen else None)
+        whole = self.picked(e, chosen, n.All())
+        dep = self.dependences.of(whole)
+        # a statistic, ``mean(x[J])``, is another for all rows
+        mixes = chosen in self.selections(e) and (dep.kind != "rowwise" or dep.stat)
+        if mixes or names_in(others) & self.sized:
             raise _NotSpreadError
-        return at(whole, i, self.dependences)
+        return whole
+
+    def picked(self, e: n.Expr, chosen: str, index: n.Indexing) -> n.Expr:
+        """An expression of the selected rows for those at `index`."""
+
+        def other(x: n.Node) -> n.Node | None:
+            if self.selection(x) != chosen or not isinstance(x, n.Index):
+                return None
+            all_of_it = isinstance(index, n.All) and not x.indices[1:]
+            return x.base if all_of_it else replace(x, indices=(index, *x.indices[1:]))
+
+        return n.transform(e, other)  # type: ignore[no-any-return]
 
     # ---- how often each row is selected -------------------------------------------------------
 
