@@ -81,6 +81,14 @@ def test_refusals_say_where_and_why(name):
         assert f"line {caught.value.line}" in str(caught.value)
 
 
+def test_groups_of_equal_times_are_refused_under_any_name():
+    """The name of brms' function decides on the advice, not on the refusal."""
+    code = read("refuse_brms_unstructured_times").replace("normal_time_hom_flex", "by_times")
+    for obs, why in ((None, "only part of the observations"), ("N_tg", "sums over all")):
+        with pytest.raises(WeaveError, match=f"by_times_lpdf`.*{why}"):
+            weave(code, obs)
+
+
 # ---- random regressions -------------------------------------------------------------------
 
 FAMILIES = {

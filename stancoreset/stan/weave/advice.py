@@ -20,6 +20,7 @@ FROM_DATA = (
 )
 LONG_FORM = "if pairs are the data, declare them in long form, one row for each pair"
 GROUP_BY_GROUP = (
+    "brms' `unstr()` takes groups with the same times together where groups lack different times; "
     "write its body as one loop over the groups: `for (i in 1:size(nobs)) { array[nobs[i]] int "
     "own = Jtime[i, 1:nobs[i]]; lp += multi_normal_cholesky_lpdf(y[begin[i]:end[i]] | "
     "mu[begin[i]:end[i]], cholesky_decompose(Cov[own, own])); }`; each group is then a row"

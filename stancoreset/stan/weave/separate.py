@@ -825,17 +825,17 @@ class Flow:
     # ---- users' functions ---------------------------------------------------------------
 
     def call_user(self, e: n.Call, deps: Sequence[Dep]) -> Dep:
-        """Dependence of a user's function of containers with rows: walk its body."""
+        """Dependence of a user's function of containers with rows."""
+        dep = self.followed(e, deps)
+        of_brms = "_time_" in e.name and "_flex_l" in e.name  # what its `unstr()` writes
+        return replace(dep, advice=GROUP_BY_GROUP) if of_brms and dep.kind == "coupled" else dep
+
+    def followed(self, e: n.Call, deps: Sequence[Dep]) -> Dep:
+        """Dependence of a user's function, by a walk through its body."""
         for dep in deps:
             if dep.kind == "coupled":
                 return dep
         name = normalised_name(e.name)
-        if "_time_" in name and name.endswith("_flex_lpdf"):
-            return coupled(
-                f"`{e.name}` takes groups with the same times together, as brms' `unstr()` does "
-                "where groups lack different times",
-                GROUP_BY_GROUP,
-            )
         f = called(name, [a.type for a in e.args], self.program.functions)
         if f is None or f.body is None:
             return coupled(f"the function `{e.name}` has no single definition for its arguments")
