@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Part", "closed_form", "has_closed_form"]
+__all__ = ["Part", "closed_form", "has_closed_form", "joint_form"]
 
 _HALF_LOG_2PI = "0.9189385332046728"
 _PI = "3.141592653589793"
@@ -177,6 +177,16 @@ def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
     ]
 
 
+def _multi_normal(distance: _V, log_det: _V, size: _V) -> list[Part]:
+    return [Part(distance.e, "-0.5"), _minus(log_det + size * _HALF_LOG_2PI)]
+
+
+def _multi_student_t(distance: _V, log_det: _V, size: _V, nu: _V) -> list[Part]:
+    half = "0.5" * (nu + size)
+    constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu) - "0.5" * size * _f("log", nu * _PI)
+    return [Part((constant - log_det).e), Part(_f("log1p", distance / nu).e, (-half).e)]
+
+
 _FORMS: dict[str, Callable[..., list[Part]]] = {
     "normal": _normal,
     "std_normal": _std_normal,
@@ -190,6 +200,10 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "student_t": _student_t,
     "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
+}
+_JOINT: dict[str, Callable[..., list[Part]]] = {
+    "multi_normal": _multi_normal,
+    "multi_student_t": _multi_student_t,
 }
 
 
@@ -217,3 +231,24 @@ def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
             e = n.call("to_vector", e, kind=n.VECTOR)
         vectors.append(_V(e))
     return tuple(form(*vectors))
+
+
+def joint_form(
+    name: str, distance: n.Expr, log_det: n.Expr, size: n.Expr, *rest: n.Expr
+) -> tuple[Part, ...]:
+    """The log densities of vectors, one a row, that share their scale matrix.
+
+    Parameters
+    ----------
+    name : str
+        ``multi_normal`` or ``multi_student_t``.
+    distance : Expr
+        Vector of the rows' squared distances from their means, in units of the scale matrix.
+    log_det : Expr
+        Half the logarithm of the matrix' determinant.
+    size : Expr
+        Number of entries of a row.
+    *rest : Expr
+        Degrees of freedom.
+    """
+    return tuple(_JOINT[name](*map(_V, (distance, log_det, size, *rest))))

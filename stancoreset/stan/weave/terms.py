@@ -6,6 +6,7 @@ the model block, the other adds each row's entry to ``log_lik``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -16,7 +17,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import IN_A_LOOP
-from stancoreset.stan.weave.closed import Part, closed_form
+from stancoreset.stan.weave.closed import Part, closed_form, joint_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
 from stancoreset.stan.weave.freeze import Statistics
@@ -96,12 +97,17 @@ class Locals:
             return e
         if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
             return bare(e)
-        name = self.names.fresh(role)
         array = (self.count,) if e.type.array else ()
         sizes = () if e.type.array else (self.count,)
-        self.declared.append(n.Decl(name, n.SizedType(e.type.base, array, sizes), value=bare(e)))
-        self.rows.env[name] = dep
-        return n.Var(name, type=e.type)
+        own = self.declare(role, n.SizedType(e.type.base, array, sizes), bare(e))
+        self.rows.env[own.name] = dep
+        return own
+
+    def declare(self, role: str, size: n.SizedType, value: n.Expr | None = None) -> n.Var:
+        """A new local variable."""
+        name = self.names.fresh(role)
+        self.declared.append(n.Decl(name, size, value=value))
+        return n.Var(name, type=size.type)
 
     def prepared(self, e: n.Expr) -> n.Expr:
         """A vector of data alone is computed once, in transformed data."""
@@ -120,15 +126,13 @@ class Locals:
         if isinstance(bare(e), n.Var):
             return bare(e)
         dep = self.rows.of(e)
-        name = self.names.fresh("mu")
         like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
         dims = [n.call("rows", like, kind=n.INT), n.call("cols", like, kind=n.INT)]
         dims[dep.axis] = self.count  # type: ignore[call-overload]
-        self.declared.append(
-            n.Decl(name, n.SizedType("matrix", (), tuple(dims)), value=self.statistics.hoist(e))
-        )
-        self.rows.env[name] = dep
-        return n.Var(name, type=e.type)
+        value = self.statistics.hoist(e)
+        own = self.declare("mu", n.SizedType("matrix", (), tuple(dims)), value)
+        self.rows.env[own.name] = dep
+        return own
 
 
 class Terms:
@@ -348,7 +352,7 @@ class Terms:
             )
         parts: tuple[Part, ...] = ()
         if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
-            parts = closed_form(name, args)
+            parts = closed_form(name, args) or self.joint_parts(name, args)
 
         def row(i: n.Expr) -> n.Expr:
             own = tuple(self.at(a, i) for a in args)
@@ -365,6 +369,35 @@ class Terms:
             return one
 
         return Term(row, parts, why=why)
+
+    def joint_parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+        """A multivariate normal or Student-t density whose scale matrix all rows share."""
+        form = re.fullmatch("(multi_normal|multi_student_t)(_cholesky|_prec|)", name)
+        if form is None or any(self.rows.of(e).kind != "free" for e in (*args[1:-2], args[-1])):
+            return ()
+        y, *nu, mu, scale = args
+        family, given = form.groups()
+        root, size = bare(scale), n.call("rows", scale, kind=n.INT)
+        if given != "_cholesky":
+            root = n.call("cholesky_decompose", scale, kind=_MATRIX)
+        if not isinstance(root, n.Var):
+            root = self.locals.declare("L", n.SizedType("matrix", (), (size, size)), root)
+            size = n.call("rows", root, kind=n.INT)
+        z = self.locals.declare("z", n.SizedType("matrix", (), (size, self.count)))
+        i = n.integer(self.names.loop())
+        error = n.Binary(_as_vector(self.at(y, i)), "-", _as_vector(self.at(mu, i)), type=n.VECTOR)
+        fill = n.Assign(n.Index(z, (n.All(), n.Single(i)), type=n.VECTOR), "=", error)
+        self.locals.declared.append(n.loop(i.name, self.count, fill))
+        unit: n.Expr = n.call("mdivide_left_tri_low", root, z, kind=_MATRIX)
+        diagonal = n.call("diagonal", root, kind=n.VECTOR)
+        log_det: n.Expr = n.call("sum", n.call("log", diagonal, kind=n.VECTOR))
+        if given == "_prec":
+            unit = n.Binary(n.Transpose(root, type=_MATRIX), "*", z, type=_MATRIX)
+            log_det = n.Unary("-", log_det, type=n.REAL)
+        squares = n.call("columns_dot_self", unit, kind=n.Type("row_vector"))
+        rows = n.SizedType("vector", (), (self.count,))
+        distance = self.locals.declare("distance", rows, n.Transpose(squares, type=n.VECTOR))
+        return joint_form(family, distance, log_det, size, *nu)
 
     def flat_term(self, name: str, e: n.Call, why: str) -> Term:
         """Matrices flattened by to_vector: row by row they are row vectors."""
@@ -394,9 +427,8 @@ class Terms:
             )
             shifts = n.call("rep_matrix", alpha, self.count, kind=_MATRIX)
             size = n.SizedType("matrix", (), (n.call("rows", alpha, kind=n.INT), self.count))
-            eta = n.Var(self.names.fresh("eta"), type=_MATRIX)
             value = n.Binary(shifts, "+", product, type=_MATRIX)
-            self.locals.declared.append(n.Decl(eta.name, size, value=value))
+            eta = self.locals.declare("eta", size, value)
 
             def categorical(i: n.Expr) -> n.Expr:
                 own = (n.Single(self.at(role["y"], i)), n.Single(i))
