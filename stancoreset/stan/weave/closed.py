@@ -15,6 +15,7 @@ from stancoreset.stan.syntax import nodes as n
 __all__ = ["Part", "closed_form", "has_closed_form", "joint_form"]
 
 _HALF_LOG_2PI = "0.9189385332046728"
+_LOG_2PI = "1.8378770664093456"
 _PI = "3.141592653589793"
 
 
@@ -158,6 +159,13 @@ def _student_t(y: _V, nu: _V, mu: _V, sigma: _V) -> list[Part]:
     ]
 
 
+def _von_mises(y: _V, mu: _V, kappa: _V) -> list[Part]:
+    if kappa.vector:
+        return []
+    bessel = _f("log_modified_bessel_first_kind", _V(n.ZERO), kappa)
+    return [Part(_f("cos", y - mu).e, kappa.e), _minus(bessel + _LOG_2PI)]
+
+
 def _gamma(y: _V, shape: _V, rate: _V) -> list[Part]:
     return [
         Part((shape * _f("log", rate) - _f("lgamma", shape)).e),
@@ -198,6 +206,7 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "poisson": _poisson,
     "exponential": _exponential,
     "student_t": _student_t,
+    "von_mises": _von_mises,
     "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
 }

@@ -64,12 +64,15 @@ class Term:
     scale : Expr or None
         Factor that all rows share.
     why : str
+    cells : Expr or None
+        A matrix whose cells the vectors have as entries, where they have more than one a row.
     """
 
     row: Callable[[n.Expr], n.Expr]
     parts: tuple[Part, ...] = ()
     scale: n.Expr | None = None
     why: str = ""
+    cells: n.Expr | None = None
 
 
 class Locals:
@@ -352,7 +355,11 @@ class Terms:
             )
         parts: tuple[Part, ...] = ()
         if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
-            parts = closed_form(name, args) or self.joint_parts(name, args)
+            parts = (
+                closed_form(name, args)
+                or self.categorical_parts(name, args)
+                or self.joint_parts(name, args)
+            )
 
         def row(i: n.Expr) -> n.Expr:
             own = tuple(self.at(a, i) for a in args)
@@ -369,6 +376,15 @@ class Terms:
             return one
 
         return Term(row, parts, why=why)
+
+    def categorical_parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+        """A categorical density whose probabilities all rows share: those of the outcomes."""
+        if name not in ("categorical", "categorical_logit") or self.rows.of(args[1]).kind != "free":
+            return ()
+        logit = name == "categorical_logit"
+        shared = n.call("log_softmax", args[1], kind=n.VECTOR) if logit else args[1]
+        own = n.Index(shared, (n.Single(args[0]),), type=n.VECTOR)
+        return (Part(own if logit else n.call("log", own, kind=n.VECTOR)),)
 
     def joint_parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
         """A multivariate normal or Student-t density whose scale matrix all rows share."""
@@ -410,10 +426,10 @@ class Terms:
             for a, (_, m) in zip(args, whole, strict=True)
         )  # fmt: skip
         parts = closed_form(suffix(name)[0], tuple(flat))
-        if parts:
-            table = next(a for a, (_, m) in zip(args, whole, strict=True) if m is not None)
-            parts = (Part(_sums_by_row(_every(parts), table, self.rows.of(table).axis)),)
-        return Term(lambda i: n.call(name, *(self.at(a, i) for a in args)), parts, why=why)
+        table = next(a for a, (_, m) in zip(args, whole, strict=True) if m is not None)
+        return Term(
+            lambda i: n.call(name, *(self.at(a, i) for a in args)), parts, why=why, cells=table
+        )
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -464,7 +480,7 @@ class Terms:
         point: Statements = []
         for term in terms:
             if term.parts:
-                total, rows = self.closed(term.parts, weights)
+                total, rows = self.closed(term, weights)
                 model.append(n.TargetAdd(scaled(term.scale, total), line=s.line))
                 point.append(n.Assign(log_lik, "+=", scaled(term.scale, rows), line=s.line))
                 continue
@@ -484,13 +500,15 @@ class Terms:
             i.name, self.count, n.Assign(n.entry(target, i), op, value, line=line), line=line
         )
 
-    def closed(self, parts: tuple[Part, ...], weights: n.Expr) -> tuple[n.Expr, n.Expr]:
+    def closed(self, term: Term, weights: n.Expr) -> tuple[n.Expr, n.Expr]:
         """The weighted sum of all rows, and the vector of rows."""
         total: n.Expr | None = None
-        known = [
-            replace(p, value=self.locals.prepared(p.value)) if p.value.type.rank else p
-            for p in _vectors_first(parts)
-        ]
+        known = _vectors_first(term.parts)
+        if term.cells is None:
+            prepared = self.locals.prepared
+            known = [replace(p, value=prepared(p.value)) if p.value.type.rank else p for p in known]
+        else:
+            weights = _by_cell(weights, term.cells, self.rows.of(term.cells).axis)
         for part in known:
             value, data = part.value, part.data
             if value.type.rank:
@@ -504,7 +522,9 @@ class Terms:
             total = _added(total, part.factor, one)
         every = _every(known)
         assert total is not None
-        if not every.type.rank:
+        if term.cells is not None:
+            every = _sums_by_row(every, term.cells, self.rows.of(term.cells).axis)
+        elif not every.type.rank:
             every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
         return total, every
 
@@ -524,6 +544,13 @@ def _every(parts: Iterable[Part]) -> n.Expr:
         every = _added(every, part.factor, value)
     assert every is not None
     return every
+
+
+def _by_cell(weights: n.Expr, table: n.Expr, axis: int) -> n.Expr:
+    """The weight of each cell's row, for the cells of `table` as it is flattened."""
+    own = n.Transpose(weights, type=n.Type("row_vector")) if axis else weights
+    times = n.call("rows" if axis else "cols", table, kind=n.INT)
+    return n.call("to_vector", n.call("rep_matrix", own, times, kind=_MATRIX), kind=n.VECTOR)
 
 
 def _sums_by_row(cells: n.Expr, table: n.Expr, axis: int) -> n.Expr:
