@@ -53,6 +53,22 @@ def test_outcomes_and_their_means_are_paired(case):
         same_up_to_a_constant(log_density(program("", body), data, m.reshape(3, -1)), exact)
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        "y[i, (J - 1):J] ~ normal(m[i, (J - 1):J], 1);",
+        "target += normal_lpdf(y[i, {J - 1, J}] | 1.0 * m[i, {J - 1, J}], 1);",
+        "{ row_vector[2] own = m[i, (J - 1):J]; y[i, (J - 1):J] ~ normal(own, 1); }",
+        "{ row_vector[2] own; own = m[i, (J - 1):J]; y[i, (J - 1):J] ~ normal(own, 1); }",
+    ],
+)
+def test_parts_of_rows_are_paired(case, term):
+    data, m = case
+    exact = -0.5 * ((data["y"] - m.transpose(0, 2, 1))[..., -2:] ** 2).sum((1, 2))
+    code = program("", f"for (i in 1:I) {term}")
+    same_up_to_a_constant(log_density(code, data, m.reshape(3, -1)), exact)
+
+
 def test_a_prior_by_column_is_that_of_the_column(case):
     """The prior stands in the woven program as it was: comparing both would not tell."""
     data, m = case
