@@ -52,15 +52,16 @@ class Long:
 
 def in_long_form(program: n.Program) -> Long | None:
     """The program with a term for each cell; None if it has no table that is modelled by cells."""
-    for sizes, tables in _tables(program).items():
+    found = _tables(program)
+    for sizes, tables in found.items():
         with_cells = _Cells(program, sizes, tables)
         try:
             model = with_cells.statements(program.model, {})
         except NotSplitError:
             continue
-        if with_cells.terms and not any(
-            with_cells.outcome(s) for x in model for s in increments(x)
-        ):
+        left = [s for x in model for s in increments(x)]
+        both = tables.keys() | found.get(sizes[::-1], {}).keys()
+        if with_cells.terms and not any(_modelled(s) & both for s in left):
             return with_cells.long(program, model)
     return None
 
@@ -144,9 +145,7 @@ class _Cells:
 
     def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
         """Whether a density is of a table, or of a part of it."""
-        if isinstance(s, n.Tilde):
-            return bool(names_in(s.arg) & self.tables.keys())
-        return bool(names_in(s) & self.tables.keys())
+        return bool(_modelled(s) & self.tables.keys())
 
     def loop(self, body: n.Stmt, s: n.Stmt) -> n.Stmt:
         self.terms += 1
@@ -275,6 +274,11 @@ class _Cells:
         body = n.loop(j.name, second, *filled, n.Assign(self.cell, "+=", n.ONE))
         start = n.Decl(self.cell.name, n.SizedType("int"), value=n.ONE)
         return n.Block((start, n.loop(i.name, first, body)))
+
+
+def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:
+    """What a density may be of."""
+    return names_in(s.arg if isinstance(s, n.Tilde) else s)
 
 
 def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:

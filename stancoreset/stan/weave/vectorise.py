@@ -77,13 +77,13 @@ class _Lift:
                 self.filled.add(v.name)
                 return replace(s, target=v, value=e)
             case n.Tilde(truncated=False) if has_closed_form(s.distribution):
-                first, *args = self.arguments((s.arg, *s.args))
+                first, *args = self.arguments(s.distribution, (s.arg, *s.args))
                 return replace(s, arg=first, args=tuple(args))
             case n.TargetAdd(value=n.Call(user=False) as e):
                 name, kind = suffix(e.name)
                 if kind not in ("_lpdf", "_lpmf", "_lupdf", "_lupmf") or not has_closed_form(name):
                     raise _NotLiftedError
-                return replace(s, value=replace(e, args=self.arguments(e.args)))
+                return replace(s, value=replace(e, args=self.arguments(name, e.args)))
         raise _NotLiftedError
 
     # ---- expressions --------------------------------------------------------------------
@@ -106,16 +106,37 @@ class _Lift:
                     return v
         return None
 
-    def arguments(self, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
+    def arguments(self, name: str, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
         lifted = tuple(map(self.outcome, args))
         if not any(a.type.rank for a in lifted):
             raise _NotLiftedError  # N times the same term is not one term
+        if any(a.type.rank for a in args):
+            dep = self.rows.flattened(name, lifted)
+            if dep is None or dep.kind != "sum":
+                raise _NotLiftedError
         return lifted
 
     def outcome(self, e: n.Expr) -> n.Expr:
-        """An argument of a density: integers may stay an array."""
+        """An argument of a density: integers may stay an array, rows of matrices are flattened."""
         v = self.picked(e)
+        if v is None and e.type.rank:
+            return n.call("to_vector", self.table(e), kind=n.VECTOR)
         return v if v is not None else self.entry(e)
+
+    def table(self, e: n.Expr) -> n.Var:
+        """The matrix M of ``M[n]`` or ``M[:, n]``."""
+        match bare(e):
+            case n.Index(base=base, indices=(n.All(), n.Single(index))):
+                axis = 1
+            case n.Index(base=base, indices=(n.Single(index), *rest)) if rest in ([], [n.All()]):
+                axis = 0
+            case _:
+                raise _NotLiftedError
+        if not isinstance(base, n.Var) or base.type != _MATRIX or not self.is_loop(index):
+            raise _NotLiftedError
+        if self.rows.of(base) != rowwise(axis):
+            raise _NotLiftedError
+        return base
 
     def entry(self, e: n.Expr) -> n.Expr:
         """The vector of all rows of a scalar expression; what all rows share stays a scalar."""
