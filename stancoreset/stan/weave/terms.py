@@ -508,7 +508,12 @@ class Terms:
             prepared = self.locals.prepared
             known = [replace(p, value=prepared(p.value)) if p.value.type.rank else p for p in known]
         else:
-            weights = _by_cell(weights, term.cells, self.rows.of(term.cells).axis)
+            size = n.call("num_elements", term.cells, kind=n.INT)
+            weights = self.locals.declare(
+                "cell_weights",
+                n.SizedType("vector", (), (size,)),
+                _by_cell(weights, term.cells, self.rows.of(term.cells).axis),
+            )
         for part in known:
             value, data = part.value, part.data
             if value.type.rank:
