@@ -584,7 +584,7 @@ def times(a: Expr, b: Expr) -> Expr:
 
 def minus(a: Expr, b: Expr) -> Expr:
     """The difference of two integers."""
-    return Binary(a, "-", Paren(b, type=INT), type=INT)
+    return Binary(a, "-", b, type=INT)
 
 
 def entry(e: Expr, i: Expr) -> Index:

@@ -122,7 +122,7 @@ def only_use(name: str, program: n.Program) -> Use | None:
     if factor is not None and (entry in names_in(factor) or _changes(factor, name, here, program)):
         return None
     if negative:
-        factor = n.Unary("-", n.literal("1.0") if factor is None else n.Paren(factor), type=n.REAL)
+        factor = n.Unary("-", n.literal("1.0") if factor is None else factor, type=n.REAL)
     return Use(statement, factor)
 
 

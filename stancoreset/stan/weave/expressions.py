@@ -553,9 +553,6 @@ class Rows:
             return first
         if name == "to_matrix" and len(values) == 1 and ranks[0] == 2:
             return first
-        axis = {"col": 0, "row": 1}.get(name)
-        if _all_rows(values[:1], axis) and values[1].kind == "free":
-            return rowwise(0, stat)
         if name in ("append_col", "append_row"):
             across = 0 if name == "append_col" else 1
             if ranks[:2] == [1, 1] and e.type.rank == 1:

@@ -166,7 +166,7 @@ class _Inline:
                 before += written[0]
                 value = written[1]
                 assert value is not None  # of a function that is called for its value
-                s = _with(s, call, _enclosed(value))
+                s = _with(s, call, value)
         return (n.Block(_added_at_once((*before, s)), line=s.line),) if before else (s,)
 
     def branch(self, s: n.Stmt) -> n.Stmt:
@@ -193,7 +193,7 @@ class _Inline:
         held: list[n.Stmt] = []  # vectors that each pass of a loop would compute again
         again = set().union(*(names_in(s) for s in n.walk(function.body) if isinstance(s, _LOOPS)))
         for p, a in zip(function.parameters, given, strict=True):
-            names[p.name] = _enclosed(a)
+            names[p.name] = a
             if (
                 p.name in again
                 and a.type.rank == 1
@@ -295,11 +295,6 @@ def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
         if d.type == n.INT and isinstance(d.value, n.Var | n.IntLit)
         if not names_in(d.value) & changed
     }
-
-
-def _enclosed(e: n.Expr) -> n.Expr:
-    """`e` as it may stand in any expression."""
-    return e if isinstance(e, n.Var | n.IntLit | n.Index | n.Call) else n.Paren(e, type=e.type)
 
 
 def _length(e: n.Expr) -> n.Expr:

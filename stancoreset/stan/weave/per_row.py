@@ -32,7 +32,7 @@ def is_plain(e: n.Expr, rows: Rows) -> bool:
             return isinstance(bare(arg), n.Var)
         case n.Call(name=name) if name in FILLED:
             return True
-        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector" | "col", args=(arg, *_)):
+        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
             return isinstance(bare(arg), n.Var)
     return rows.of(e).kind == "free"
 
@@ -50,11 +50,9 @@ def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
                     return None
                 if rows.of(left).kind == "rowwise":  # X * b: row i of X times b
                     return n.Binary(at(left, i, rows), op, right, type=kind)
-                return n.Index(n.Paren(part, type=part.type), (n.Single(i),), type=kind)
+                return n.Index(part, (n.Single(i),), type=kind)
             case n.Index(base=base, indices=indices):
                 return _index_at(part, base, indices, i, rows)
-            case n.Call(name="col", args=(matrix, k)):
-                return n.Index(matrix, (n.Single(i), n.Single(k)), type=kind)
         return None
 
     def otherwise(part: n.Expr) -> n.Expr:
@@ -94,5 +92,4 @@ def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     if dep.kind != "rowwise":
         return e
     cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))
-    base = e if isinstance(e, n.Var | n.Index) else n.Paren(e, type=e.type)
-    return n.Index(base, cut, type=e.type)
+    return n.Index(e, cut, type=e.type)

@@ -48,8 +48,7 @@ def _dense(program: n.Program) -> n.Program:
                     return None
                 if any(other != matrix for _, other in found):
                     return None
-                product = n.Binary(matrix, "*", n.Paren(b, type=b.type), type=node.type)
-                return n.Paren(product, type=node.type)
+                return n.Binary(matrix, "*", b, type=node.type)
         return None
 
     return n.transform(program, change) if extracted else program  # type: ignore[no-any-return]
@@ -83,7 +82,7 @@ def _picked_before(program: n.Program) -> n.Program:
             case n.Index(base=n.Var(name=name), indices=rows) if name in products:
                 product = products[name]
                 left = n.Index(product.left, rows, type=product.left.type)
-                return n.Paren(replace(product, left=left), type=node.type)
+                return replace(product, left=left)
         return None
 
     if not products:

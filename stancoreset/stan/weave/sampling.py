@@ -46,7 +46,7 @@ def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) 
     test = outside[0]  # a bound that moves with the parameters cuts off their support
     for other in outside[1:]:
         test = n.Binary(test, "||", other, type=n.INT)
-    return n.Paren(n.Ternary(test, n.call("negative_infinity"), inside, type=n.REAL), type=n.REAL)
+    return n.Ternary(test, n.call("negative_infinity"), inside, type=n.REAL)
 
 
 def truncated_scalar(s: n.Tilde, functions: Container[str], value: n.Expr | None = None) -> n.Expr:

@@ -142,7 +142,7 @@ class _Spread:
                 selected = self.selected(inner)
                 if selected:
                     return None, [self.loop(inner, selected, sign, s)]
-        return n.Unary("-", n.Paren(e, type=e.type), type=n.REAL) if sign else e, []
+        return n.Unary("-", e, type=n.REAL) if sign else e, []
 
     def loop(self, e: n.Call, selected: set[str], sign: str, s: n.Stmt) -> n.Stmt:
         if len(selected) != 1:

@@ -523,7 +523,7 @@ class Flow:
         self.log(s, "likelihood", f"adds the term of one observation to `{name}`", weighted=True)
         use = None if self.calls else only_use(name, self.program)
         if use is not None and use.coefficient is not None:
-            term = n.times(n.Paren(use.coefficient, type=n.REAL), n.Paren(term, type=n.REAL))
+            term = n.times(use.coefficient, term)
         return [model], [self.log_lik(term, s)]
 
     def accumulated(self, s: n.Assign, name: str, value: n.Expr) -> Dep:

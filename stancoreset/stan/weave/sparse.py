@@ -146,7 +146,7 @@ class _Padding:
         self.found += written
         for s in written:
             if isinstance(s, n.Decl) and s.name == new["most"] and s.value is not None:
-                self.most[s.name] = n.Paren(s.value, type=n.INT)
+                self.most[s.name] = s.value
         if not own_size:
             self.sizes[u] = n.integer(new["size_u"])
         entries = n.Var(new["w_rows"], type=n.Type("matrix"))

@@ -20,9 +20,9 @@ def in_one_spelling(program: n.Program) -> n.Program:
 def _change(node: n.Node) -> n.Node | None:
     match node:
         case n.Call(name="row", args=(x, i)):
-            new: n.Expr | None = n.Index(_held(x), (n.Single(i),), type=node.type)
+            new: n.Expr | None = n.Index(x, (n.Single(i),), type=node.type)
         case n.Call(name="col", args=(x, i)):
-            new = n.Index(_held(x), (n.All(), n.Single(i)), type=node.type)
+            new = n.Index(x, (n.All(), n.Single(i)), type=node.type)
         case n.Index(base=n.Call(name="dims", args=(x,)), indices=(n.Single(i),)):
             new = _size(x, bare(i))
         case _:
@@ -30,11 +30,6 @@ def _change(node: n.Node) -> n.Node | None:
     if new is None:
         return None
     return n.transform(new, _change)  # type: ignore[no-any-return]
-
-
-def _held(x: n.Expr) -> n.Expr:
-    """`x` as an index may follow it."""
-    return x if isinstance(x, n.Var | n.Index | n.Call | n.Paren) else n.Paren(x, type=x.type)
 
 
 def _size(x: n.Expr, number: n.Expr) -> n.Expr | None:

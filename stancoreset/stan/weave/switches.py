@@ -64,7 +64,7 @@ def negated(condition: n.Expr) -> n.Expr:
     inner = bare(condition)
     if isinstance(inner, n.Binary) and inner.op in _OPPOSITE and _of_integers(inner):
         return replace(inner, op=_OPPOSITE[inner.op])
-    return n.Unary("!", n.Paren(inner, type=n.INT), type=n.INT)
+    return n.Unary("!", inner, type=n.INT)
 
 
 def _of_integers(e: n.Binary) -> bool:
@@ -82,8 +82,7 @@ def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:
         if isinstance(size, n.Ternary) and text(bare(size.no)) == "0":
             return size.condition
         if isinstance(size, n.Binary) and not names_in(size) & {*counts}:
-            held = n.Paren(size, type=n.INT)
-            return size if size.op in _TESTS else n.Binary(held, ">", n.ZERO, type=n.INT)
+            return size if size.op in _TESTS else n.Binary(size, ">", n.ZERO, type=n.INT)
     return None
 
 

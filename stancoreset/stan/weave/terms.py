@@ -438,9 +438,7 @@ class Terms:
         if glm.matrix_beta:
             alpha = role["alpha"]
 
-            product = n.Transpose(
-                n.Paren(n.Binary(x, "*", beta, type=_MATRIX), type=_MATRIX), type=_MATRIX
-            )
+            product = n.Transpose(n.Binary(x, "*", beta, type=_MATRIX), type=_MATRIX)
             shifts = n.call("rep_matrix", alpha, self.count, kind=_MATRIX)
             size = n.SizedType("matrix", (), (n.call("rows", alpha, kind=n.INT), self.count))
             value = n.Binary(shifts, "+", product, type=_MATRIX)
