@@ -27,6 +27,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
@@ -116,7 +117,7 @@ class _Spread:
             return None
         value = density_call(s, self.functions) if isinstance(s, n.Tilde) else s.value
         try:
-            rest, loops = self.parts(value, "", s)
+            rest, loops = self.parts(value, s)
         except _NotSpreadError:
             return None
         if not loops:
@@ -125,26 +126,19 @@ class _Spread:
             loops.insert(0, n.TargetAdd(rest, line=s.line, origin=s.as_written))
         return loops[0] if len(loops) == 1 else n.Block(tuple(loops), line=s.line)
 
-    def parts(self, e: n.Expr, sign: str, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
+    def parts(self, e: n.Expr, s: n.Stmt) -> tuple[n.Expr | None, list[n.Stmt]]:
         """The rest of a sum, and a loop for each of its densities of selected rows."""
-        inner = bare(e)
-        match inner:
-            case n.Binary(left=left, op="+" | "-" as op, right=right) if not inner.type.rank:
-                rest, loops = self.parts(left, sign, s)
-                flipped = {"": "-", "-": ""}[sign] if op == "-" else sign
-                other, more = self.parts(right, flipped, s)
-                if rest is None or other is None:
-                    return rest if other is None else other, loops + more
-                return n.Binary(rest, "+", other, type=n.REAL), loops + more
-            case n.Unary(op="-", arg=arg) if not inner.type.rank:
-                return self.parts(arg, {"": "-", "-": ""}[sign], s)
-            case n.Call() if (suffix(inner.name)[1] or inner.name == "sum") and not inner.type.rank:
-                selected = self.selected(inner)
-                if selected:
-                    return None, [self.loop(inner, selected, sign, s)]
-        return n.Unary("-", e, type=n.REAL) if sign else e, []
+        rest: n.Expr | None = None
+        loops: list[n.Stmt] = []
+        for negative, term in addends(e):
+            if isinstance(term, n.Call) and (selected := self.selected(term)):
+                loops.append(self.loop(term, selected, negative, s))
+            else:
+                own = n.Unary("-", term, type=n.REAL) if negative else term
+                rest = own if rest is None else n.plus(rest, own)
+        return rest, loops
 
-    def loop(self, e: n.Call, selected: set[str], sign: str, s: n.Stmt) -> n.Stmt:
+    def loop(self, e: n.Call, selected: set[str], negative: bool, s: n.Stmt) -> n.Stmt:
         if len(selected) != 1:
             raise _NotSpreadError
         (chosen,) = selected
@@ -155,7 +149,7 @@ class _Spread:
         assert isinstance(index.indices[0], n.Single)
         often = self.often(bare(index.indices[0].index), i)
         value: n.Expr = n.times(often, entry)
-        if sign:
+        if negative:
             value = n.Unary("-", value, type=n.REAL)
         add = n.TargetAdd(value, line=s.line, origin=s.as_written)
         test = n.Binary(often, ">", n.ZERO, type=n.INT)
@@ -210,6 +204,9 @@ class _Spread:
         return {found for x in n.walk(e) if (found := self.selection(x))}
 
     def selected(self, e: n.Call) -> set[str]:
+        """The selections in a density, or in a sum."""
+        if e.type.rank or not (suffix(e.name)[1] or e.name == "sum"):
+            return set()
         return set().union(*(self.selections(a) for a in e.args))
 
     def row(self, e: n.Expr, chosen: str, i: n.Expr) -> n.Expr:
