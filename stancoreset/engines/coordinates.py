@@ -7,6 +7,10 @@ Gaussian. With c = c(θ), the divergence from p to the best Gaussian in c is, up
     KL = ½ log det Cov(c) − E log |∂c/∂θ|,
 
 with variances in place of the covariance where NUTS knows no more either.
+
+Before there are draws, a climb may end far from the mass. Where it began far from the mean of the
+effects r = s z, s grows instead of the intercept: the density is higher the smaller z is. Halfway,
+in c = √s z, it is highest at s² = 2 Σ_j r_j² / K: near the mass, and the higher the smaller r is.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult, p
 from stancoreset.engines.metric import DENSE_DRAWS, show_covariance
 from stancoreset.stan import Centring
 
-__all__ = ["Coordinates", "coordinates_for"]
+__all__ = ["Coordinates", "coordinates_for", "halfway"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +60,10 @@ class Coordinates(Closing):
     def of(self, draws: Float) -> Float:
         """Draws in the program's coordinates (S, P) → in those of NUTS."""
         return _moved(self.own, draws, self.centring, self.exponents)[0]
+
+    def back(self, points: Float) -> Float:
+        """The inverse of `of`, for factors that have powers."""
+        return _moved(self.own, points, self.centring, [-x for x in self.exponents])[0]
 
     def sample(self, *, inits: Float | None, **options: Any) -> SampleResult:
         """Run NUTS from points in the program's coordinates; see `BoundModel.sample`.
@@ -96,6 +104,17 @@ def coordinates_for(
     be centred, the program's own coordinates are taken.
     """
     exponents = () if near is None or centring is None else _chosen(own, near, centring)
+    if not any(exponents):
+        return Coordinates(own, own)
+    return Coordinates(own, bind(exponents), centring, exponents)
+
+
+def halfway(
+    own: BoundModel, centring: Centring | None, bind: Callable[[tuple[float, ...]], BoundModel]
+) -> Coordinates:
+    """The coordinates in which effects whose factor has powers are centred halfway."""
+    effects = () if centring is None else centring.effects
+    exponents = tuple(0.5 if one.has_powers else 0.0 for one in effects)
     if not any(exponents):
         return Coordinates(own, own)
     return Coordinates(own, bind(exponents), centring, exponents)

@@ -31,6 +31,7 @@ from stancoreset.engines import (
     controlled_for,
     coordinates_for,
     embedded,
+    halfway,
     initial_points,
     inverse_metric,
     parameter_names,
@@ -45,7 +46,7 @@ from stancoreset.model.quantities import as_quantities
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
-from stancoreset.reference import GaussianFit, Reference, hessian_width
+from stancoreset.reference import GaussianFit, Reference, ascend, hessian_width
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
@@ -97,6 +98,8 @@ Data: TypeAlias = "DataSource | Source"
 _SHOWN_DRAWS = 4_000
 # Iterations of L-BFGS on a density without rows.
 _STEPS_UP = 500
+# Climbs with effects centred halfway: the ridge to their mean is long where rows know them well.
+_CLIMBS = 10
 # A rough run on it: gradients show the metric long before chains have mixed.
 _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
 # Draws whose gradients show the metric: at least, and per parameter.
@@ -613,13 +616,23 @@ class Session:
         inits = inits[: nuts.chains]
         bound = self.density().bind(data)
         if near is None:
-            start = _top(bound, inits) if self.engine.in_process else (inits, None)
+            start = self._start(bound, data, inits) if self.engine.in_process else (inits, None)
             rough = _rough_draws(bound, nuts, seed, *start)
             inits, near = rough[:, -1], np.concatenate(list(rough))
         with self._coordinates(bound, data, near) as moving:
             inv_metric = _metric(moving.bound, moving.of(near))
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
+
+    def _start(self, bound: BoundModel, data: StanData, inits: Float) -> tuple[Float, Float]:
+        """Points near the mass of a density that costs little, and its squared widths there."""
+        top, squared = _top(bound, inits)
+        centring = self._centring
+        if centring is None or not centring.one_sided(bound.constrain(top[:1])):
+            return top, squared
+        with halfway(self.density().bind(data), centring, partial(self._moved, data)) as half:
+            mode = _both_sides(half, top[:1])
+        return np.tile(mode, (len(inits), 1)), _squared_widths(bound, mode[0])
 
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
@@ -882,9 +895,21 @@ def _top(bound: BoundModel, inits: Float) -> tuple[Float, Float]:
     around = GaussianFit(inits[0], sparse.eye_array(inits.shape[1]))
     density = around.whitened(bound.log_density_gradient)
     mode = inits[0] + climb(density, np.zeros(inits.shape[1]), max_iter=_STEPS_UP).theta
+    return np.tile(mode, (len(inits), 1)), _squared_widths(bound, mode)
+
+
+def _both_sides(half: Coordinates, point: Float) -> Float:
+    """A point (1, P) from which climbs with effects centred halfway brought them to both sides."""
+    for _ in range(_CLIMBS):
+        point = half.back(ascend(half.bound, half.of(point)[0])[None])
+        if half.centring is None or not half.centring.one_sided(half.own.constrain(point)):
+            break
+    return point
+
+
+def _squared_widths(bound: BoundModel, theta: Float) -> Float:
     hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
-    width = hessian_width(hessian, mode)
-    return np.tile(mode, (len(inits), 1)), width**2
+    return hessian_width(hessian, theta) ** 2
 
 
 def _rough_draws(

@@ -41,6 +41,8 @@ _SCALED_BY = {
 # Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
 # effects may move: what it scales is then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
+# Effects, fewer of which may have one sign by chance.
+_ENOUGH = 5
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,14 @@ class Effects:
     factor: n.Expr
     base: str
 
+    @property
+    def has_powers(self) -> bool:
+        """Whether λ may lie between 0 and 1."""
+        return _base(self.factor) != "matrix"
+
     def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
         """What λ may be, by draws near the posterior: values (S, *shape) by name."""
-        if _base(self.factor) != "matrix":
+        if self.has_powers:
             return (0.0, 0.5, 1.0)
         scales = np.diagonal(_value(self.factor, values), axis1=1, axis2=2)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -130,6 +137,14 @@ class Centring:
     def data(self, exponents: Sequence[float]) -> dict[str, Any]:
         """Data that move `effects`; those with exponent 0 stay."""
         return {self.asked: np.array(exponents, dtype=np.float64)}
+
+    def one_sided(self, values: Mapping[str, Float]) -> bool:
+        """Whether effects with a common factor lie on one side of zero, at values (1, *shape).
+
+        Those of a mean zero do not: they stand for an intercept that is not where it belongs.
+        """
+        raw = (values[e.name][_place(e.part)] for e in self.effects if e.has_powers)
+        return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(
         self, values: Mapping[str, Float], exponents: Sequence[float]

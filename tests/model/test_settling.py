@@ -13,21 +13,24 @@ from pairs.cases import CASES
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.engines import NUTS
+from stancoreset.engines import NUTS, halfway
+from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
-from stancoreset.model.session import _top
+from stancoreset.model.session import _both_sides, _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
 from stancoreset.reference import (
     GaussianFit,
     Reference,
+    ascend,
     curvature_width,
     fit_reference,
     from_rows,
 )
 from stancoreset.selection import expand, project_taylor
+from stancoreset.stan import StanProgram, centring
 from stancoreset.stan.labels import Labels
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
@@ -483,3 +486,37 @@ def test_closing_releases_both_copies_of_the_rows(model, counts):
     session.close()
     assert session._full is None
     assert session.likelihood._full is None
+
+
+FAR = """
+data { int K; vector[K] y; real<lower=0> error; }
+parameters { real mu; vector[K] z; real<lower=0> s; }
+transformed parameters { vector[K] r = s * z; }
+model { z ~ std_normal(); s ~ student_t(3, 0, 10); y ~ student_t(4, mu + r, error); }
+"""
+
+
+@pytest.mark.parametrize("error", [0.1, 2.0])
+def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error):
+    """The density with √s z is the raw one times √s^-K; its mode against the effects' variance."""
+    rng = np.random.default_rng(5)
+    count, effects = 300, 6.0 * rng.normal(size=300)
+    data = {"K": count, "y": 1_000 + effects, "error": error}
+    moving = centring(StanProgram.from_code(FAR).tree)
+    own, moved = (StanliEngine().compile(code) for code in (FAR, moving.code))
+    with halfway(
+        own.bind(data), moving, lambda some: moved.bind({**data, **moving.data(some)})
+    ) as half:
+        far = np.concatenate([[50.0], np.full(count, 1.0), [np.log(950.0)]])[None]
+        near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
+        for point in (far, near):
+            np.testing.assert_allclose(half.back(half.of(point)), point, rtol=1e-12)
+            less = half.bound.log_density(half.of(point)) - half.own.log_density(point)
+            assert less[0] == pytest.approx(-0.5 * count * point[0, -1])
+        assert moving.one_sided(half.own.constrain(far))
+        assert not moving.one_sided(half.own.constrain(near))
+        top = _both_sides(half, far)[0]
+        raw = ascend(half.own, far[0])
+    assert top[0] == pytest.approx(1_000, abs=2)
+    assert np.exp(top[-1]) == pytest.approx(np.sqrt(2 * np.mean(effects**2)), rel=0.15)
+    assert raw[0] < 900  # what a climb of raw effects does
