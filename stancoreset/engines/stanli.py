@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,29 @@ class StanliCompiled:
         return StanliDensity(self, data)
 
 
+def _in_order(names: list[str], code: str) -> tuple[str, ...]:
+    """Names of coordinates in their order: Stan counts arrays' columns first, but keeps rows."""
+    split = [name.split(".") for name in names]
+    if max(map(len, split), default=0) < 3:
+        return tuple(names)
+    ranks, first = _array_ranks(code), {name: k for k, (name, *_) in reversed([*enumerate(split)])}
+
+    def place(parts: list[str]) -> tuple[int, list[int]]:
+        name, *index = parts
+        rank = ranks.get(name, 0)
+        if not rank or not all(map(str.isdigit, index)):  # of complex numbers they are not
+            return first[name], []
+        return first[name], [int(one) for one in (*index[:rank], *reversed(index[rank:]))]
+
+    return tuple(".".join(parts) for parts in sorted(split, key=place))
+
+
+@lru_cache(maxsize=16)
+def _array_ranks(code: str) -> dict[str, int]:
+    """Numbers of array dimensions of a program's parameters."""
+    return {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
+
+
 def _refused(name: str, error: Exception) -> DataError:
     said = str(error).replace("stanli MIR check: ", "")
     return DataError(f"Stan refuses the data of the program '{name}': {said}")
@@ -168,7 +192,7 @@ class StanliBound(Closing):
         self._seed = seed
         self._model: Any = self._construct()
         self.n_params = int(self._model.param_unc_num())
-        self.param_names = tuple(self._names(self._model.param_unc_names()))
+        self.param_names = _in_order(self._names(self._model.param_unc_names()), compiled.code)
         self._layout = Layout.from_names(self._names(self._model.param_names()))
 
     @staticmethod

@@ -14,8 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb, inverse_metric
 from stancoreset.errors import ReferenceFitError, StancoresetError
@@ -24,6 +26,7 @@ from stancoreset.model.session import Session
 from stancoreset.model.view import of_psi, view_of
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
+    GaussianFit,
     Reference,
     ascend,
     ends_of_climbs,
@@ -81,6 +84,8 @@ _UNKNOWN = 10.0
 _SUSPECTS, _SHALLOW = 2, 5
 # Share of divergent transitions above which the posterior's chains take smaller steps.
 _MANY = 0.005
+# Difference of two gradients, as a share of them, that is none.
+_ROUNDING = 1e-9
 # Gradient at which a whitened climb ends.
 _SLOPE = 0.1
 
@@ -118,7 +123,7 @@ class Settling:
         `rough` says whether rough modes may be tried before the reference is made.
         """
         reason = ""
-        if rough and self.session.likelihood is not self.session:
+        if rough and (self.session.likelihood is not self.session or self._unseen.any()):
             try:
                 return self.from_rough_modes()
             except StancoresetError as error:
@@ -133,7 +138,7 @@ class Settling:
         """Settle on a subsample, from the ends of short optimisations, and then on all rows.
 
         This is for rows that see other values than the parameters, where a Laplace fit is far
-        from the posterior.
+        from the posterior, and for effects that are parameters themselves, where there is none.
 
         Raises
         ------
@@ -144,10 +149,14 @@ class Settling:
         whole = session.seen_data(self.checked)
         with whole.sampled(self._size, np.random.default_rng(self.seed)) as few:
             ends = self._rough_modes()
-            expansion = self._around(few, session.seen(self.checked, ends[:1]))
+            around, expansion = self._around(few, session.seen(self.checked, ends[:1]))
+            # Prior times quadratic has the pole as well: no climb shows where its mass is.
+            near = None
+            if self._unseen.any():
+                near = around.draw(_LOOKED_AT, np.random.default_rng([self.seed, 47]))
             # With many groups a turn costs little, and rows are selected under its Gaussian.
             enough = _FOR_ROWS if whole.blocks is None else _SPREAD
-            best = self._turns(few, expansion, ends, enough=enough)
+            best = self._turns(few, expansion, ends, near, enough)
         if self._size < self.full.n_obs:
             here = self._here(whole, session.seen(self.checked, best.draws))
             expansion = session.likelihood.expand(whole, here, PAIRS)
@@ -183,10 +192,27 @@ class Settling:
         make = self.full.sampled if self.full.in_process else self.full.subsample
         return make(self._size, np.random.default_rng(self.seed))
 
+    @cached_property
+    def _unseen(self) -> NDArray[np.bool_]:
+        """Parameters that rows see through no others, where many groups' effects are parameters.
+
+        At their scale of zero the density has a pole, which a climb along all parameters finds.
+        """
+        full = self.full
+        if self.session.likelihood is not self.session or full.blocks is None:
+            return np.zeros(full.n_params, dtype=bool)
+        points = np.random.default_rng([self.seed, 53]).uniform(-1.0, 1.0, (2, full.n_params))
+        whole, prior = (some.log_density_gradient(points)[1] for some in (full, full.prior))
+        negligible = _ROUNDING * (np.abs(whole) + np.abs(prior))
+        return np.asarray(np.all(np.abs(whole - prior) <= negligible, axis=0))
+
     def _rough_modes(self) -> Float:
         """Ends of short optimisations on a subsample, the highest first, (chains, P)."""
         chains = self.nuts.chains
         with self._some_rows() as small:
+            if self._unseen.any():
+                start = np.zeros(small.n_params)
+                return np.tile(ascend(small, start, self._unseen), (chains, 1))
             ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
             if not len(ends):
                 raise ReferenceFitError(f"no rough mode was found: {message}")
@@ -194,12 +220,12 @@ class Settling:
             ends[0] = ascend(small, ends[0])
         return ends
 
-    def _around(self, few: FullData, psi: Float) -> Expansion:
-        """Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
+    def _around(self, few: FullData, psi: Float) -> tuple[GaussianFit, Expansion]:
+        """Widths and Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
         width = hessian_width(few.hessian, psi[0])
         gaussian, none = of_widths(psi[0], width, few.blocks), np.zeros(1)
         here = Reference("draws", psi, few.param_names, self.seed, gaussian, none, none)
-        return self.session.likelihood.expand(few, here)
+        return gaussian, self.session.likelihood.expand(few, here)
 
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""

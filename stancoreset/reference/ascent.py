@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import Climbable, Float, Step, climb
@@ -25,8 +26,10 @@ _STRETCH, _STRETCHES = 40, 60
 _GAIN = 0.01
 
 
-def ascend(model: Climbable, start: Float) -> Float:
+def ascend(model: Climbable, start: Float, held: NDArray[np.bool_] | None = None) -> Float:
     """Climb from a start until the log density hardly rises any more, (P,).
+
+    Parameters that are `held`, (P,), stay where they start.
 
     >>> from types import SimpleNamespace
     >>> width = np.geomspace(1e-3, 1e3, 20)
@@ -37,6 +40,8 @@ def ascend(model: Climbable, start: Float) -> Float:
     True
     """
     theta, squared = np.array(start, dtype=np.float64), np.ones(model.n_params)
+    if held is not None:
+        squared[held] = 0.0
     before = -np.inf
     for _ in range(_STRETCHES):
         units = GaussianFit(theta, sparse.diags_array(np.sqrt(squared)))
