@@ -488,3 +488,25 @@ def _scales(name):
     """Every prior scale that the program asks for."""
     program = StanProgram.from_file(stan_model_path(name))
     return {d.name: 2.0 for d in program.data if d.name.endswith(("_scale", "_shape", "_rate"))}
+
+
+ARRAYS = """
+parameters {
+  real m; array[2, 2] vector[3] b; array[2] matrix[2, 3] M; matrix[2, 2] A; array[2, 3] real t;
+}
+model {
+  m ~ normal(0, 1); to_vector(A) ~ normal(0, 1);
+  for (i in 1:2) {
+    t[i] ~ normal(0, 1); to_vector(M[i]) ~ normal(0, 1);
+    for (j in 1:2) b[i, j] ~ normal(0, 1);
+  }
+}"""
+
+
+def test_names_of_coordinates_say_which_element_they_move(engine):
+    """Stan's own names count the columns of an array first, and its coordinates the rows."""
+    with engine.compile(ARRAYS).bind({}) as bound:
+        moved = bound.constrain(np.eye(bound.n_params))
+        for k, name in enumerate(bound.param_names):
+            variable, *index = name.split(".")
+            assert moved[variable][(k, *(int(one) - 1 for one in index))] == 1.0

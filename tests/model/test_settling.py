@@ -145,6 +145,21 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
 
 
 @pytest.mark.fit
+def test_many_effects_that_are_parameters_settle():
+    """Of 200 groups, though the density has a pole at a scale of zero; means against NUTS' own."""
+    rng = np.random.default_rng(reseeded(8))
+    g = np.arange(4_000) % 200
+    y = rng.poisson(np.exp(0.3 + 0.7 * rng.normal(size=200)[g]))
+    with sc.CoresetModel(stan_code=CENTRED, engine="stanli") as one:
+        data = {"N": len(g), "J": 200, "g": g + 1, "y": y}
+        fit = one.fit(data, seed=reseeded(3), max_rounds=1, show_progress=False)
+        everything = one.sample(data, seed=reseeded(2), show_progress=False)
+    assert fit.reference.method == SETTLED
+    assert fit.certificate.verdict == "certified"
+    assert_agree(*(of_draws(d, *VARIABLES) for d in (fit.posterior, everything)), within=CERTIFIED)
+
+
+@pytest.mark.fit
 def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts):
     fits = []
     for code in (NONCENTRED, CENTRED):

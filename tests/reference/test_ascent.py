@@ -49,3 +49,22 @@ def test_a_wall_of_the_support_is_climbed_around():
 
     model = SimpleNamespace(n_params=2, log_density_gradient=gradient)
     np.testing.assert_allclose(ascend(model, np.array([1e-3, 30.0])), 1.0, atol=1e-3)
+
+
+def test_effects_that_meet_a_held_scale_have_a_mode():
+    """Of a ~ normal(mu, tau) without its pole: y / (1 + error²) with mu = 0 and tau = 1."""
+    y, error = np.array([1.0, -2.0, 0.5]), 0.5
+
+    def gradient(points):
+        mu, log_tau, a = points[:, :1], points[:, 1:2], points[:, 2:]
+        apart, tau = a - mu, np.exp(log_tau)
+        value = -0.5 * (apart / tau) ** 2 - log_tau - 0.5 * ((y - a) / error) ** 2
+        pull = apart / tau**2
+        own = (pull.sum(axis=1), ((apart / tau) ** 2 - 1).sum(axis=1))
+        return value.sum(axis=1), np.column_stack([*own, (y - a) / error**2 - pull])
+
+    model = SimpleNamespace(n_params=5, log_density_gradient=gradient)
+    held = np.array([True, True, False, False, False])
+    found = ascend(model, np.zeros(5), held)
+    np.testing.assert_array_equal(found[:2], 0.0)
+    np.testing.assert_allclose(found[2:], y / (1 + error**2), rtol=1e-3)
