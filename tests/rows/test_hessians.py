@@ -56,13 +56,12 @@ SHAPES = {
         STUDENT,
         (12, 10),
     ),
-    # Stan stores arrays of vectors in another order than it names them: the tests, which are made
-    # from names, tell fewer pairs apart, and no zero is taken for granted that is none.
+    # Stan names arrays of vectors in another order than it stores them; ours follow the latter.
     "array of slopes": (
         "array[2] vector[30] r; real<lower=0> sigma;",
         "r[1][a] + r[2][a] .* x",
         STUDENT,
-        (12, 36),
+        (12, 10),
     ),
     # The cut points meet each other: five parameters, each with a colour.
     "ordered cut points": (
