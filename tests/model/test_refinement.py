@@ -252,7 +252,8 @@ def _collinear() -> dict[str, object]:
 def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     """Chains of ten thousand parameters stayed too short: more of their draws fill the memory."""
     monkeypatch.setattr(model_rounds, "_MOST_NUMBERS", 1)
-    monkeypatch.setattr(model_rounds, "_KEPT", 500)
+    # 400 are needed, if they are independent: whether 500 do is chance.
+    monkeypatch.setattr(model_rounds, "_KEPT", 700)
     short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
     with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
         fit = model.fit(_collinear(), sampler=short, size=30, seed=reseeded(3))
@@ -261,9 +262,9 @@ def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     assert longer[-1] > 3
     kept = np.array([r.n_transitions for r in fit.rounds])
     thin = np.array([r.thin for r in fit.rounds])
-    np.testing.assert_array_equal(thin, np.ceil(longer / 2.5))
+    np.testing.assert_array_equal(thin, np.ceil(longer / 3.5))
     np.testing.assert_allclose(kept * thin, 200 * longer, rtol=0.1)
-    assert kept.max() <= 510
+    assert kept.max() <= 710
     assert fit.certificate.verdict == "certified"
     assert fit.report()["rounds"][-1]["thin"] == thin[-1] > 1
 
