@@ -60,6 +60,7 @@ def python(code: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.fit
 def test_every_module_is_imported_without_what_is_of_posix_alone():
     said = python(IMPORT_ALL.format(of_posix=OF_POSIX))
     assert int(said) > 150

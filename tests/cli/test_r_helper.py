@@ -158,6 +158,7 @@ cat(said(dir = a[2], command = a[3]), said(iter = 10), sep = "\\n")
 """
 
 
+@pytest.mark.fit
 def test_a_rejected_fit_is_an_error(r, tmp_path):
     """The command is a stand-in that only leaves a report."""
     run, stand_in = tmp_path / "run", tmp_path / "rejects"

@@ -48,6 +48,7 @@ def drawn(error):
     return moving_in.exponents, again, alone
 
 
+@pytest.mark.fit
 def test_effects_that_are_known_well_are_centred():
     """Ten times fewer steps, and the posterior of the scale is the integral's."""
     exponents, again, alone = drawn(error=0.003)
@@ -64,6 +65,7 @@ def test_effects_that_are_known_well_are_centred():
     assert np.allclose(again.variables["r"].mean(axis=(0, 1)), Y, atol=0.001)
 
 
+@pytest.mark.fit
 def test_effects_that_are_hardly_known_stay_as_they_are():
     exponents, again, alone = drawn(error=2.0)
     assert exponents == ()

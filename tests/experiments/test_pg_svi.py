@@ -373,6 +373,7 @@ def test_sizes_of_the_tables_are_those_of_the_documentation():
     assert shapes == {"synthetic": (500, 500), "biopsies": (114, 455), "cells": (500, 500)}
 
 
+@pytest.mark.slow
 def test_the_papers_order():
     """After ten passes: PG and PG-SVI near the optimum, ADAM behind, gradient descent nowhere."""
     experiment = EXPERIMENTS["pg-svi-gp"]

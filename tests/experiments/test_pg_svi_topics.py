@@ -409,6 +409,7 @@ def test_the_random_start_has_the_documents_words():
 # The experiment ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_papers_order_with_known_topics():
     """The posterior, then PG, PG-MF, and far behind, MF; Laplace and delta lie between."""
     experiment = EXPERIMENTS["pg-svi-ctm"]

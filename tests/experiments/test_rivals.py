@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy.special import digamma, polygamma
 from seeds import reseeded
+from tiers import some
 
 from stancoreset.cli.commands import main
 from stancoreset.engines import resolve_engine
@@ -214,11 +215,12 @@ def small(**changes) -> Effort:
 
 
 @pytest.mark.fit
-def test_every_rival_is_measured_by_the_same_truth():
+@pytest.mark.parametrize("models", some([1, 2], 2))
+def test_every_rival_is_measured_by_the_same_truth(models):
     methods = ["coreset", "laplace", "pathfinder", "consensus", "subset", "nuts-stanli"]
     effort = small(rows=3_000, truth=1_000)
-    records = compare_rivals(effort, reseeded(1), methods, problems=PROBLEMS[:2])
-    assert list(records["method"]) == [TRUTH, *methods] * 2
+    records = compare_rivals(effort, reseeded(1), methods, problems=PROBLEMS[:models])
+    assert list(records["method"]) == [TRUTH, *methods] * models
     assert records.drop(columns=["mean_error", "sd_error"]).notna().all(axis=None)
     errors = records.pivot(index="model", columns="method", values="mean_error")
     assert (errors["coreset"] < 0.3).all()

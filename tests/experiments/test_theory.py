@@ -165,6 +165,7 @@ def test_fisher_gram_by_quadrature():
     assert variance == pytest.approx(1 / 4)
 
 
+@pytest.mark.slow
 def test_giga_scales_the_variance_and_frank_wolfe_does_not():
     """Of one row, and of two, with which GIGA matches the two dimensions of the gradients."""
     outcome = run(EXPERIMENTS["variance"], Settings(60, (1, 2), 10), seed=1)
@@ -253,6 +254,7 @@ def test_chains_draw_from_the_weighted_posterior(sampler, family):
     assert seconds > 0
 
 
+@pytest.mark.slow
 def test_figure_4_has_a_line_of_panels_for_each_sampler_that_ran():
     """Without HMC, as where numpyro is not installed."""
     cases = product(("one", "two"), ("giga", "pursuit"), (2, 5))

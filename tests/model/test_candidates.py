@@ -8,6 +8,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from problems import logistic_data, logistic_posterior
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import OptionError
@@ -50,7 +51,7 @@ def test_the_pool_is_chosen_by_the_rows_values_and_weights(model, tmp_path):
 @pytest.mark.fit
 @pytest.mark.parametrize(
     "options",
-    [{}, {"projection": "taylor"}, pytest.param({"method": "sparse_vi"}, marks=pytest.mark.slow)],
+    some([{}, {"projection": "taylor"}, {"method": "sparse_vi"}], 3),
 )
 def test_fits_agree_with_the_full_posterior(model, options):
     in_the_loop = "method" in options  # its weights depend on few draws

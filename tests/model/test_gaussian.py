@@ -135,6 +135,7 @@ def test_a_fit_with_rows_may_start_at_the_variational_reference(model, data):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_the_command_line_and_a_batch_fit_without_rows(tmp_path, data, capsys):
     path = tmp_path / "data.json"
     path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some
 
 pytest.importorskip("stanli")
 
@@ -75,7 +76,7 @@ def data(n: int = 60) -> dict[str, Any]:
     return {"N": n, "y": np.random.default_rng(1).normal(2.0, 1.5, size=n)}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, 4))
 def test_the_ready_programs_pass(name: str, engine: Engine) -> None:
     weighted = weighted_program(StanProgram.from_file(stan_model_path(name)))
     for seed in range(3):

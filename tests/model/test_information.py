@@ -11,6 +11,7 @@ from problems import BRMS, LOGISTIC_CODE, brms_data, logistic_data
 from scipy.special import expit
 from scipy.stats import nbinom, norm
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
@@ -94,6 +95,7 @@ def test_logistic_rows_equal_brute_force(logistic):
     assert found.best(3).tolist() == np.argsort(-found.gain)[:3].tolist()
 
 
+@pytest.mark.slow
 def test_unknown_outcomes_are_summed_over(stan_logistic):
     theta, draws = logistic_draws()
     found = stan_logistic.information({"X": X, "D": 3}, draws, draws=len(theta))
@@ -261,7 +263,7 @@ def test_predictors_are_centred_as_they_were():
     assert np.allclose(found.gain, brute(theta, expected), rtol=1e-6)
 
 
-@pytest.mark.parametrize("memory", [0, 1 << 28])
+@pytest.mark.parametrize("memory", some([0, 1 << 28], 2))
 @pytest.mark.parametrize("glm", [True, False])
 def test_rows_on_disk_are_worth_what_they_are_in_memory(tmp_path, memory, glm):
     _, draws = logistic_draws()

@@ -12,6 +12,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
@@ -160,7 +161,7 @@ def test_quadratics_add_exactly():
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("control_variate", [True, False])
+@pytest.mark.parametrize("control_variate", some([True, False], 2))
 def test_the_bound_is_one(model, data, control_variate):
     """(1): the union's error under the posterior of all data is below the sum of the parts'."""
     pieces = cut(data, [0, 3_000, 6_000, 12_000])
@@ -214,7 +215,7 @@ def test_a_union_is_saved_like_any_coreset(parts, tmp_path):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", some([False, True], 2))
 @pytest.mark.parametrize("control_variate", [False, True])
 def test_a_gaussian_mean_in_closed_form(kept, control_variate):
     rng = np.random.default_rng(4)
@@ -337,7 +338,7 @@ def test_weights_that_come_with_the_data_count(model):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("method", ["uniform", "importance"])
+@pytest.mark.parametrize("method", some(["uniform", "importance"], 2))
 def test_rows_drawn_by_chance_stand_for_as_many_as_those_of_the_union(model, parts, method):
     union = sum(fit.coreset.weights.sum() for _, fit in parts)
     options = {"size": 60, "seed": reseeded(1), "method": method, **QUICK}

@@ -7,6 +7,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from seeds import reseeded
 from test_merge import QUICK, cut
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import DataError
@@ -66,7 +67,7 @@ def line_posterior(data):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("control_variate", [True, False])
+@pytest.mark.parametrize("control_variate", some([True, False], 2))
 def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_parts(
     control_variate, tmp_path
 ):
@@ -98,6 +99,7 @@ def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_par
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_program_of_brms_in_parts_has_the_posterior_of_nuts_on_all_rows():
     rng = np.random.default_rng(2)
     rows, drift = 2_000, np.linspace(-1.5, 1.5, 2_000)

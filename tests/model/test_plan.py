@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, normal_data
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.batch.job import default_settings
@@ -197,7 +198,7 @@ def test_options_in_frozen_values_give_the_same_fit(model):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("refine", some([True, False], 2))
 def test_a_run_of_an_earlier_version_is_known_again(model, tmp_path: Path, refine: bool):
     """Its settings say `refine`, where those of today say `max_rounds`."""
     data, rounds = normal_data(400), {} if refine else {"max_rounds": 1}

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.model import report
@@ -152,7 +153,7 @@ def test_times_add_up(run):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("saved", some([True, False], 2))
 def test_the_sum_of_the_stages_is_the_time_of_the_fit(model, data, tmp_path, saved):
     """Reading, saving and pictures are stages; what has none is one of its own, and small."""
     folder = tmp_path / "run" if saved else None

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tiers import some
 
 from stancoreset.errors import EngineError, OptionError, OutputError, ProgramError
 from stancoreset.files import atomic_folder, atomic_path, remove_leftovers
@@ -65,7 +66,7 @@ def test_to_resume_and_to_overwrite_is_a_contradiction(tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["reference", "coreset", "posterior", "certificate"])
-@pytest.mark.parametrize("limit", [0, 100, 4_096, 30_000])
+@pytest.mark.parametrize("limit", some([0, 100, 4_096, 30_000], 4, first=2))
 def test_a_full_disk_is_one_clear_error_and_finished_stages_stay(tmp_path, stage, limit):
     """In a process of its own, whose files may not grow: what a full disk looks like."""
     folder = RunFolder.open(tmp_path / "run", SETTINGS)

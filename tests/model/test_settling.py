@@ -160,6 +160,7 @@ def test_many_effects_that_are_parameters_settle():
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts):
     fits = []
     for code in (NONCENTRED, CENTRED):
@@ -264,6 +265,7 @@ def test_a_good_laplace_fit_stays(counts):
         assert start.from_reference(laplace) is laplace
 
 
+@pytest.mark.slow
 def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     monkeypatch.setattr(settling, "_SPREAD", -1.0)
     monkeypatch.setattr(settling, "_FOR_ROWS", -1.0)

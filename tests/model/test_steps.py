@@ -14,6 +14,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, logistic_posterior, normal_data
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import inverse_metric
@@ -50,12 +51,15 @@ def frames_of_the_package() -> Iterator[str]:
 @pytest.mark.fit
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"size": 20, "method": "auto"},
-        {"control_variate": False},
-        {"size": 20, "projection": "fisher", "draws": 250},
-    ],
+    some(
+        [
+            {},
+            {"size": 20, "method": "auto"},
+            {"control_variate": False},
+            {"size": 20, "projection": "fisher", "draws": 250},
+        ],
+        4,
+    ),
 )
 def test_few_frames_lead_from_fit_to_the_solver(monkeypatch, options: dict[str, Any]):
     seen, solve = [], selecting.solve

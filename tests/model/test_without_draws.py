@@ -7,6 +7,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, logistic_posterior, normal_data
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
@@ -70,8 +71,8 @@ def test_rows_have_the_same_expectations(model, data, expansion):
     full = model._session.full_data(model.read(data))
     rows = full.glm_pool(np.arange(data["N"]))
     twice = replace(rows, weights=2 * rows.weights)
-    for some, factor in ((rows, 1.0), (twice, 2.0)):
-        gradient, hessian = expansion.of_rows(full.prior, full.prior, some)
+    for these, factor in ((rows, 1.0), (twice, 2.0)):
+        gradient, hessian = expansion.of_rows(full.prior, full.prior, these)
         scale = np.abs(expansion.hessian).max()
         np.testing.assert_allclose(gradient, factor * expansion.gradient, atol=1e-9 * scale)
         np.testing.assert_allclose(hessian, factor * expansion.hessian, atol=1e-9 * scale)
@@ -97,7 +98,9 @@ def test_step_by_step(model, data, reference):
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("options", [{}, {"size": 30, "method": "auto"}, {"size": 12}])
+@pytest.mark.parametrize(
+    "options", some([{}, {"size": 30, "method": "auto"}, {"size": 12}], 3, first=2)
+)
 def test_the_certificate_finds_what_was_predicted(model, data, options):
     fit = model.fit(data, seed=reseeded(1), projection="hermite", **SHORT, **options)
     certificate = fit.certificate

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some
 
 import stancoreset as sc
 from pairs.cases import CASES, HERE, PAIRS
@@ -38,7 +39,7 @@ def extreme_rows(data: Mapping[str, Any], axes: Mapping[str, int]) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", [*PAIRS, "flights_airports", "hand_hierarchical_105"])
+@pytest.mark.parametrize("name", some([*PAIRS, "flights_airports", "hand_hierarchical_105"], 8))
 def test_the_program_is_woven_and_takes_its_data(name):
     """All rows have the declared types and shapes, and Stan takes the rows at the bounds."""
     case = CASES[name]

@@ -49,6 +49,7 @@ def run(code: str) -> str:
 
 
 class TestImport:
+    @pytest.mark.fit
     def test_lazy_and_silent(self):
         output = run("""
             import sys, warnings, logging
@@ -558,6 +559,7 @@ def test_monte_carlo_errors_are_those_of_many_runs():
         assert np.median([f.sd for f in found]) == pytest.approx(sds.std() / sds.mean(), rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_worst_monte_carlo_error_is_the_largest_of_all():
     """Of 1,200 scalars with errors of all sizes, on scales of all sizes, found by a few."""
     rng = np.random.default_rng(1)
@@ -617,6 +619,7 @@ def test_normal_scores_are_those_of_the_bulk_effective_size():
     np.testing.assert_allclose(compat.normal_scores(both), np.stack([scores, -scores], axis=2))
 
 
+@pytest.mark.slow
 def test_heavy_tails_are_told_from_light_ones():
     """Of forty variables each; chains that mix badly, and skewed ones, have a variance."""
     rng = np.random.default_rng(5)

@@ -63,6 +63,7 @@ class TestTable:
         assert (base["sd_ratio"] == 1).all()
         assert table.index[0] == ("near", "mu")
 
+    @pytest.mark.slow
     def test_monte_carlo_error_covers_the_noise(self):
         # the same posterior twice: |Δmean| / mcse is |z|, whose mean square is 1
         ratios = []

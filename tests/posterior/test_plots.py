@@ -19,6 +19,7 @@ from matplotlib.colors import to_hex
 from pictures import assert_nothing_clipped
 from scipy import stats
 from scipy.integrate import trapezoid
+from tiers import some
 
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import arviz as arviz_compat
@@ -230,7 +231,7 @@ class TestDensity:
         for i, box in enumerate(boxes):
             assert not any(box.overlaps(other) for other in boxes[:i])
 
-    @pytest.mark.parametrize("count", [1, 2, 5, 7, 12])
+    @pytest.mark.parametrize("count", some([1, 2, 5, 7, 12], 3, first=1))
     def test_spare_panels_are_removed(self, count):
         draws = {"b": np.random.default_rng(0).normal(size=(1, 100, 20))}
         panels = plots.plot_density({"full": draws}, max_parameters=count)
@@ -239,6 +240,7 @@ class TestDensity:
         assert title == f"first {count} of 20 parameters, choose with var_names"
         assert_nothing_clipped(panels[0].figure)
 
+    @pytest.mark.slow
     def test_no_parameter_is_dropped_to_fill_a_grid(self):
         """Sixty panels; those after the sixtieth are counted in the legend."""
         draws = np.random.default_rng(0).normal(size=(1, 50, 61))
@@ -540,7 +542,7 @@ class TestFit:
             posterior=own, posteriors=posteriors, certificate=certificate, coreset=coreset
         )
 
-    @pytest.mark.parametrize("count", [0, 3, 4, 11])
+    @pytest.mark.parametrize("count", some([0, 3, 4, 11], 2))
     def test_few_parameters_are_densities(self, count):
         axes = plots.plot_fit(self.fit(count, diverging=True))
         assert [ax.get_title() for ax in axes[2:]][:1] == ["mu"]
@@ -552,7 +554,7 @@ class TestFit:
         assert_nothing_clipped(figure)
         self._assert_apart(axes)
 
-    @pytest.mark.parametrize("count", [12, 45, 98])
+    @pytest.mark.parametrize("count", some([12, 45, 98], 3))
     @pytest.mark.parametrize("scales", ["equal", "different"])
     def test_many_are_intervals_and_none_is_missing(self, count, scales):
         scale = 1.0 if scales == "equal" else np.geomspace(1e-3, 1e3, count)

@@ -12,6 +12,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse, stats
 from scipy.integrate import quad
 from scipy.optimize import minimize, minimize_scalar
+from tiers import some
 
 from stancoreset.errors import DataError, OptionError, ReferenceFitError
 from stancoreset.reference.double_loop import (
@@ -168,7 +169,7 @@ def evidence(model: SparseModel, points: int = 4001, reach: float = 12.0) -> Any
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", POTENTIALS)
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", some([1, 2], 2))
 def test_the_bound_is_below_the_evidence_and_near_it(family, name, d):
     x, likelihood = problem(family, 30, d, seed=3)
     model = SparseModel(x, likelihood, POTENTIALS[name])
@@ -198,8 +199,8 @@ def together(d: int) -> np.ndarray:
     return np.concatenate([np.eye(d), np.diff(np.eye(d), axis=0)])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", ["laplace", "student_t", "horseshoe"])
+@pytest.mark.parametrize("family", some(FAMILIES, 3))
+@pytest.mark.parametrize("name", some(["laplace", "student_t", "horseshoe"], 3))
 def test_an_optimiser_finds_the_same_bound(family, name):
     """L-BFGS over the mean and a triangular factor, started at the double loop's and beside it."""
     d = 4
@@ -482,7 +483,7 @@ def test_probing_is_unbiased_and_its_error_falls_with_probes(system):
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", some(FAMILIES, 3))
 def test_the_loop_by_estimated_variances(family):
     x, likelihood = problem(family, 40, 8)
     model = SparseModel(x, likelihood, Laplace(0.4))

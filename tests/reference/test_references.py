@@ -11,6 +11,7 @@ from calibration.truth import Summary
 from problems import NORMAL_CODE, logistic_data, normal_data
 from seeds import reseeded
 from test_reference import LOGISTIC, full_data
+from tiers import some
 
 from stancoreset.engines.climbing import Step, climb
 from stancoreset.engines.stanli import StanliEngine
@@ -61,6 +62,7 @@ def stan_model(code: str, data: dict):
 # The balanced subsample --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_balanced_subsample_is_unbiased():
     """Each row's weight, averaged over many subsamples, is one."""
     rng = np.random.default_rng(0)
@@ -242,7 +244,7 @@ def moments_of(reference: Reference) -> Summary:
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("method", ["pathfinder", "pilot"])
+@pytest.mark.parametrize("method", some(["pathfinder", "pilot"], 2))
 def test_references_agree_with_the_posterior(logistic, laplace_fit, method):
     """20,000 rows: the small copy has 2,000, and its own posterior is 3 sd off."""
     reference = fit_reference(logistic, method, 600, seed=reseeded(1))

@@ -233,6 +233,7 @@ def test_the_expectation_of_kinks_is_that_of_many_draws(scaled):
         np.testing.assert_allclose(found.hessian[j], slope, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gaussian_vi_settles_where_the_scale_of_a_laplace_prior_is_a_parameter():
     """There is no Laplace fit, and no mode; the Gaussian is that of the highest bound."""
     data = rows(100, 8)
@@ -257,6 +258,7 @@ def test_gaussian_vi_settles_where_the_scale_of_a_laplace_prior_is_a_parameter()
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_a_gaussian_without_rows_needs_no_laplace_fit():
     data = rows(100, 8)
     data["y"] = np.random.default_rng(1).permutation(data["y"])
@@ -302,6 +304,7 @@ def test_a_laplace_prior_ends_certified():
     np.testing.assert_allclose(gap / fit.summary()["sd"], 0, atol=0.25)
 
 
+@pytest.mark.slow
 def test_few_rows_are_enough():
     """Elsewhere linear models are looked for in many rows only."""
     data = rows(300, 4) | {"alpha_scale": 2.0, "beta_scale": 0.1, "weights": np.ones(300)}

@@ -103,6 +103,7 @@ def test_the_larger_of_two_uneven_crossed_factors_is_eliminated():
     assert Blocks.of(other) is None
 
 
+@pytest.mark.slow
 def test_gaussian_of_draws_fewer_than_the_levels_of_a_crossed_factor():
     """Each variable's prior precision is found from its variance; who meets whom is known."""
     curvature, names = crossed()

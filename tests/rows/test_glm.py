@@ -10,6 +10,7 @@ import pytest
 from pairs.cases import HERE
 from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import DataError
@@ -328,7 +329,7 @@ def found(code: str) -> tuple[FoundGlm, sc.CoresetModel, Any]:
     )
 
 
-@pytest.mark.parametrize("name", GLMS)
+@pytest.mark.parametrize("name", some(GLMS, 5))
 def test_glm_is_found_and_equals_stan_on_all_rows(name):
     code, family = GLMS[name]
     glm, model, checked = found(code)
@@ -595,6 +596,7 @@ def test_chunks_and_threads_do_not_matter():
     np.testing.assert_array_equal(sums[1], sums[2])
 
 
+@pytest.mark.slow
 def test_chunks_grow_with_the_coefficients(monkeypatch):
     """Each chunk, and each block of a gradient, adds to sums along all of them."""
     from stancoreset.rows.glm.predictor import Design
@@ -624,6 +626,7 @@ def test_chunks_grow_with_the_coefficients(monkeypatch):
     np.testing.assert_allclose(value[0], rows["y"] @ eta - np.logaddexp(0, eta).sum(), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_thirty_thousand_groups_are_recognised():
     """Second derivatives are sparse: the number of levels is no reason to leave rows to Stan."""
     made, _ = grouped_data(30_000, 40_000)

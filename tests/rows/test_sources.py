@@ -124,6 +124,7 @@ def test_sample_is_random_rows_whatever_the_chunks(folder, frame):
     np.testing.assert_array_equal(small.sample["X"], frame[NAMES].to_numpy()[small.sample_rows])
 
 
+@pytest.mark.slow
 def test_reservoir_keeps_every_row_equally_often():
     from stancoreset.rows.tables.columns import RowVariable
     from stancoreset.rows.tables.files import find_parts

@@ -273,6 +273,7 @@ class TestWitness:
         assert not held
         session.close()
 
+    @pytest.mark.slow
     def test_large_data_are_cut_and_statistics_of_all_rows_are_not(self) -> None:
         centred = NORMAL.replace("parameters", "transformed data { real m = mean(x); } parameters")
         centred = centred.replace("a + b * x", "a + b * (x - m)")

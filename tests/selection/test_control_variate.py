@@ -429,6 +429,7 @@ def test_the_program_and_its_data_run_elsewhere(model, data, tmp_path):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
     """The same fit with R whole, and as it is held beyond a thousand coordinates."""
     from stancoreset.selection import control_variates as room
@@ -633,6 +634,7 @@ def test_a_centre_outside_the_support(reference):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_moment_matching_before_a_rejection(model, data, reference):
     """Draws two and a half standard deviations away are moved to the full posterior.
 

@@ -97,6 +97,7 @@ def test_every_result_is_a_density_of_its_support_and_no_better_than_the_optimum
         assert found.trace[-1] == found.value
 
 
+@pytest.mark.slow
 def test_thresholding_after_greedy_growth_is_never_worse_and_nearer_to_the_optimum():
     gaps = []
     for seed in range(20):

@@ -57,6 +57,7 @@ def test_features_and_target_equal_the_formula(projection, reference):
     np.testing.assert_allclose(projection.heldout_target, unseen.sum(axis=1), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_inner_products_are_those_of_the_weighted_fisher_norm(model, reference):
     """⟨φ_n, φ_m⟩ is an unbiased estimate of E[∇L_n · ∇L_m]: here, over many features."""
     many = model.reference(DATA, draws=3_000, seed=3)
@@ -129,6 +130,7 @@ def test_unknown_projection(model, reference, call):
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_command_line_option(tmp_path, capsys):
     from stancoreset.cli.commands import main
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.integrate import quad
 from scipy.special import eval_hermitenorm, factorial
 from scipy.stats import norm
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import OptionError, ReferenceFitError
@@ -106,7 +107,7 @@ def test_coefficients_of_the_poisson_have_a_closed_form(scale):
 
 @pytest.mark.filterwarnings("ignore:The occurrence of roundoff")
 @pytest.mark.parametrize(("scale", "within"), [(0.01, 1e-7), (0.4, 1e-7), (1.5, 1e-7), (6.0, 1e-7)])
-@pytest.mark.parametrize("mean", [-3.0, 0.0, 1.2])
+@pytest.mark.parametrize("mean", some([-3.0, 0.0, 1.2], 3))
 def test_coefficients_of_the_logistic_equal_adaptive_integration(mean, scale, within):
     mu, s, y = np.array([mean]), np.array([scale]), np.array([1.0])
     found, known = one_predictor(LOGISTIC, mu, s, y, MAX_ORDER)
@@ -330,7 +331,7 @@ def test_columns_and_target_have_the_inner_products_of_the_rows(problem):
 
 
 @pytest.mark.parametrize(
-    "glm", [kernel(3), kernel(2, "normal", scale=2)], ids=["logistic", "normal"]
+    "glm", some([kernel(3), kernel(2, "normal", scale=2)], 2, first=1), ids=["logistic", "normal"]
 )
 def test_predicted_variance_equals_the_variance_on_a_million_draws(glm):
     """Var_q of L − L_w and its projection's quadratic, by the kernel."""
@@ -418,6 +419,7 @@ def test_chances_of_rows_follow_weights_and_remainders():
     assert abs(mean - series.weights @ series.values[0]) < 4 * error
 
 
+@pytest.mark.slow
 def test_the_gap_of_small_groups_is_seen_by_random_rows():
     """Candidates of the large group alone leave the remainders of the others."""
     code, whole, rows = small_groups()
@@ -545,7 +547,7 @@ def test_parts_are_normalised():
 # A Stan program -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["logistic", "poisson_log", "gaussian_linear"])
+@pytest.mark.parametrize("name", some(["logistic", "poisson_log", "gaussian_linear"], 3))
 def test_a_program_is_projected_in_its_own_parameters(name):
     """Σ w r on draws by Stan, against the prediction: rows, coordinates and weights all meet."""
     rng = np.random.default_rng(0)

@@ -131,6 +131,7 @@ def test_orthogonal_pursuit_does_not_stop_short_of_the_rank():
     assert result.relative_error < 1e-10
 
 
+@pytest.mark.slow
 def test_importance_draws_in_proportion_to_the_norms():
     phi, b = problem(6, m=10)
     sigma = np.linalg.norm(phi, axis=0)

@@ -11,6 +11,7 @@ import pytest
 from problems import KernelMean, curved_draws
 from scipy.optimize import minimize, nnls
 from scipy.special import log_expit
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import CertificateError, DataError, OptionError, StancoresetError
@@ -42,7 +43,7 @@ def on_simplex(phi: np.ndarray, target: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 3))
 def test_equals_brute_force_on_twelve_draws(size, seed):
     x = np.random.default_rng(seed).normal(size=(12, 2))
     features = feature_map(x, np.full(12, 1 / 12))
@@ -84,6 +85,7 @@ def test_all_draws_keep_their_weights():
     assert thinned.report["thinned"].max() < 1e-6
 
 
+@pytest.mark.slow
 def test_the_error_falls_with_the_size():
     x = curved_draws(1000)
     errors = [sc.thin(x, size).error for size in (5, 20, 80, 300)]
@@ -282,6 +284,7 @@ def test_functions_may_come_chain_by_chain():
         sc.thin({"x": x}, 20, functions=np.ones((2, 100)))
 
 
+@pytest.mark.slow
 def test_quantiles_as_functions_make_quantiles_better():
     x = curved_draws()
     rows = ["q5", "q50", "q95"]
@@ -451,6 +454,7 @@ def test_a_tolerance_that_cannot_be_met(monkeypatch):
 # Rows of data
 
 
+@pytest.mark.slow
 def test_rows_that_stand_for_all_are_nearer_than_random_ones():
     """The weights are those that make each nearest; both sets are of one size."""
     rng = np.random.default_rng(3)
@@ -475,6 +479,7 @@ def test_rows_that_stand_for_all_are_nearer_than_random_ones():
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
+@pytest.mark.slow
 def test_rows_that_stand_for_all_are_as_good_candidates_as_all(shift):
     """A group of 30 rows in 6,000, whatever the reference: random candidates have 2 or 3 of it."""
     rng = np.random.default_rng(0)

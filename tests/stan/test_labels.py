@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.posterior import arviz
@@ -174,7 +175,7 @@ def test_numbered_columns_have_no_names():
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("memory", [1 << 28, 0])
+@pytest.mark.parametrize("memory", some([1 << 28, 0], 2, first=1))
 def test_levels_and_columns_label_the_posterior(memory, tmp_path):
     model = sc.CoresetModel(stan_code=FLIGHTS, engine="stanli")
     fit = model.fit(flights(memory=memory), size=60, seed=reseeded(1), max_rounds=1)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some
 
 pytest.importorskip("stanli")
 from weave_data import make_data, obs_of
@@ -142,7 +143,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", some(SEEN, 4))
 def test_it_is_the_likelihood_of_the_authors_program(name):
     code = (PROGRAMS / f"{name}.stan").read_text()
     with sc.CoresetModel(PROGRAMS / f"{name}.stan", obs=obs_of(code), engine="stanli") as model:
@@ -302,7 +303,7 @@ LIFTED = {
 }
 
 
-@pytest.mark.parametrize("rows", LIFTED)
+@pytest.mark.parametrize("rows", some(LIFTED, 4))
 def test_products_of_parameters_are_lifted_out_of_the_rows(rows):
     code = by_hand(rows)
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
@@ -347,7 +348,7 @@ def test_parameters_that_only_the_prior_reads_are_not_seen(scale, seen):
         assert f"through: {', '.join(seen)} (the parameters themselves)" in model.explain_seen()
 
 
-@pytest.mark.parametrize("rows", LEFT)
+@pytest.mark.parametrize("rows", some(LEFT, 3))
 def test_other_products_stay_and_the_reason_is_told(rows):
     with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
         assert not any("_" in name for name in model.seen)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import some
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
@@ -39,7 +40,7 @@ def assert_same_density(original, woven):
     np.testing.assert_allclose(apart, apart[0], atol=1e-9)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some(PROGRAMS, 3))
 def test_identities(name):
     code = read(name)
     woven = weave(code, obs_of(code))
@@ -358,7 +359,7 @@ def test_cells_are_observations_by_themselves_or_by_name():
         np.testing.assert_array_equal(checked["y_cell"], data["y"][i, j])
 
 
-@pytest.mark.parametrize("name", sorted(REPEATED))
+@pytest.mark.parametrize("name", some(sorted(REPEATED), 4, first=1))
 def test_weights_repeat_rows_by_hand(name):
     """Where rows are not what one declared count sizes, or not in plain containers."""
     r = repeated(name)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
@@ -43,7 +44,7 @@ def plain(name: str) -> tuple[str, Woven]:
     return code, woven
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some(PROGRAMS, 12))
 def test_weights_are_repetitions_by_hand(name):
     code, woven = plain(name)
     data = make_data(code)

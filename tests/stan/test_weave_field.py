@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import some
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
@@ -237,7 +238,7 @@ def same_up_to_a_constant(a: Float, b: Float) -> bool:
     return bool(np.all(np.abs(difference - difference[0]) <= 1e-9 * size))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some(PROGRAMS, 8))
 def test_weights_are_repetitions(name):
     code, data, count = (FOLDER / f"{name}.stan").read_text(), build(name), COUNTS.get(name, "N")
     rng = np.random.default_rng(1)
