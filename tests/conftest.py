@@ -68,9 +68,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     the rooms' folders run the longest, and come first.
     """
     share, shares = map(int, config.getoption("--share").split("/"))
-    kept = [item for item in items if zlib.crc32(item.nodeid.encode()) % shares == share]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    shared: tuple[list[pytest.Item], list[pytest.Item]] = [], []
+    for item in items:
+        shared[zlib.crc32(item.nodeid.encode()) % shares == share].append(item)
+    left_out, items[:] = shared
+    config.hook.pytest_deselected(items=left_out)
     files: dict[tuple[int, int, Path], list[pytest.Item]] = {}
     for item in items:
         place = (_tier(item), len(item.path.parts), item.path)

@@ -62,6 +62,7 @@ def test_weights_that_differ_are_not_lost_in_a_csv(draws, tmp_path):
         sc.thin(draws, 40).write_csv(tmp_path / "chain_1.csv")
 
 
+@pytest.mark.slow
 def test_several_have_a_folder_each(file, draws, tmp_path, capsys):
     other = arviz.save(arviz.posterior_container({"mu": draws["mu"]}), tmp_path / "other.nc")
     out = tmp_path / "few"

@@ -31,6 +31,7 @@ def test_the_departures_are_the_flights_of_the_package():
     assert np.all(data["X"][saturday.to_numpy() & (table["hour"] < 18).to_numpy(), 0] == 1)
 
 
+@pytest.mark.slow
 def test_contrasts_of_the_airports_are_orthonormal():
     airports = flights().dropna(subset=["arr_delay"])["origin"].to_numpy()
     origin = departures().data["origin"]
@@ -42,6 +43,7 @@ def test_contrasts_of_the_airports_are_orthonormal():
     np.testing.assert_allclose(contrasts @ contrasts.T, np.eye(3) - 1 / 3, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_few_departures_have_the_levels_of_all():
     few = departures(rows=500, seed=3)
     assert few.data["N"] == len(few.data["late"]) == 500

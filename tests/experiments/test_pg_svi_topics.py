@@ -360,6 +360,7 @@ def test_density_of_q():
 
 
 @pytest.mark.parametrize(("rule", "diagonal"), [("PG", False), ("MF", True)])
+@pytest.mark.slow
 def test_em_finds_the_topics_and_the_moments(rule, diagonal):
     vocabulary, documents = 12, 150
     true = Topics(

@@ -67,6 +67,7 @@ def test_best_scale_by_brute_force():
 
 
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.slow
 def test_best_weights_by_another_optimiser(size):
     model = LocationModel(np.random.default_rng(4).normal(size=(40, 3)) + 1)
     rows = np.arange(5, 5 + size)

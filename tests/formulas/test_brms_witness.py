@@ -105,6 +105,7 @@ def projection(columns: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.fit
 def test_the_design_is_that_of_brms(case, brms):
     theirs, data = brms[case]["data"], ours(case).data
     x = np.asarray(theirs["X"], dtype=float)

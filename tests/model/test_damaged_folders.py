@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import logistic_data
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
@@ -268,7 +269,7 @@ def test_members_of_the_wrong_type_and_without_them(whole, tmp_path, file, value
             used(run)
 
 
-@pytest.mark.parametrize("file", ["coreset.csv", "certificate.csv"])
+@pytest.mark.parametrize("file", some(["coreset.csv", "certificate.csv"], 2))
 def test_columns_of_the_wrong_type_and_without_them(whole, tmp_path, file):
     import pandas as pd
 
@@ -298,7 +299,7 @@ def test_a_nan_weight_is_refused(run):
     refused(run, "coreset.csv")
 
 
-@pytest.mark.parametrize("file", ["reference.npz", "coreset.npz"])
+@pytest.mark.parametrize("file", some(["reference.npz", "coreset.npz"], 2))
 def test_arrays_of_the_wrong_type_or_shape_and_without_them(whole, tmp_path, file):
     run = Path(shutil.copytree(whole, tmp_path / "run"))
     (run / CHECKSUMS).unlink()

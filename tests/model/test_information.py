@@ -123,6 +123,7 @@ def test_fewer_scores_than_coordinates(stan_logistic):
     assert stan_logistic.design({"X": X, "y": y, "D": 3}, draws, 3, draws=2).rows.shape == (3,)
 
 
+@pytest.mark.slow
 def test_probit_rows_are_summed_over():
     theta = normal_draws(2)
     x = np.linspace(-2, 2, 9)

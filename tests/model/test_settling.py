@@ -11,6 +11,7 @@ import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from pairs.cases import CASES
 from seeds import reseeded
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import NUTS, halfway
@@ -374,6 +375,7 @@ def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
     assert load_stage(tmp_path / "run", "reference").unsettled == found.unsettled
 
 
+@pytest.mark.slow
 def test_an_improper_direction_is_the_reason(counts):
     """Neither prior nor rows say anything about `free`."""
     code = NONCENTRED.replace("vector[J] z;", "vector[J] z; real free;")
@@ -408,7 +410,7 @@ def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkey
         view_of(session, data, full, reference)
 
 
-@pytest.mark.parametrize("share", [0.004, 0.006])
+@pytest.mark.parametrize("share", some([0.004, 0.006], 2, first=1))
 def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypatch, share):
     session, data = model._session, model.read(counts)
     start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
@@ -513,7 +515,7 @@ model { z ~ std_normal(); s ~ student_t(3, 0, 10); y ~ student_t(4, mu + r, erro
 """
 
 
-@pytest.mark.parametrize("error", [0.1, 2.0])
+@pytest.mark.parametrize("error", some([0.1, 2.0], 2, first=1))
 def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error):
     """The density with √s z is the raw one times √s^-K; its mode against the effects' variance."""
     rng = np.random.default_rng(5)

@@ -669,6 +669,7 @@ def test_heavy_tails_are_told_from_light_ones():
     assert compat.worst_monte_carlo({"x": twice}).sd > 0.2
 
 
+@pytest.mark.slow
 def test_the_error_of_heavy_tails_is_that_of_their_quantiles():
     """Over eighty runs, against the scores by Cauchy's own distribution function."""
     rng = np.random.default_rng(6)

@@ -570,6 +570,7 @@ class TestFit:
         assert_nothing_clipped(axes[0].figure)
         self._assert_apart(axes)
 
+    @pytest.mark.slow
     def test_a_cut_is_told(self):
         fit = self.fit(300)
         axes = plots.plot_fit(fit)

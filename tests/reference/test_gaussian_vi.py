@@ -274,6 +274,7 @@ def test_averages_and_exact_rows_agree():
 
 
 @pytest.mark.parametrize(("n", "d", "least"), [(300, 10, 0.95), (100, 10, 0.85), (2_000, 30, 0.95)])
+@pytest.mark.slow
 def test_its_own_draws_are_worth_more_than_those_of_a_laplace_fit(n, d, least):
     """Importance efficiency where there are few rows for each coefficient."""
 

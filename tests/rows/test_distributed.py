@@ -79,6 +79,7 @@ def full_data(model: sc.CoresetModel, source: Any, glm: bool = False) -> FullDat
 
 
 @pytest.mark.parametrize("glm", [False, True])
+@pytest.mark.fit
 def test_workers_sums_equal_those_of_this_process_bit_for_bit(glm, model, client, folder):
     draws = np.random.default_rng(1).normal(size=(60, 4)) * 0.02
     here = full_data(model, Table(folder, **OPTIONS), glm)
@@ -92,6 +93,7 @@ def test_workers_sums_equal_those_of_this_process_bit_for_bit(glm, model, client
     assert there.passes.as_dict()["reads"] == 3 + glm
 
 
+@pytest.mark.fit
 def test_rows_that_only_workers_read_have_no_hermite_series(model, client, folder):
     here = full_data(model, Table(folder, **OPTIONS), glm=True)
     there = full_data(model, sc.Distributed(Table(folder, **OPTIONS), client), glm=True)
@@ -100,6 +102,7 @@ def test_rows_that_only_workers_read_have_no_hermite_series(model, client, folde
     assert "by the workers of a cluster alone" in no_expectation(there, columns)
 
 
+@pytest.mark.fit
 def test_a_killed_worker_changes_no_bit(model, client, folder):
     draws = np.random.default_rng(2).normal(size=(40, 4)) * 0.1
     full = full_data(model, sc.Distributed(Table(folder, **OPTIONS), client))
@@ -134,6 +137,7 @@ def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
     assert there.provenance["data_hash"] == here.provenance["data_hash"]
 
 
+@pytest.mark.fit
 def test_rows_are_taken_from_the_workers(model, client, folder, monkeypatch):
     monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 10))
     here, there = (
@@ -144,6 +148,7 @@ def test_rows_are_taken_from_the_workers(model, client, folder, monkeypatch):
     np.testing.assert_array_equal(here.take(rows)["X"], there.take(rows)["X"])
 
 
+@pytest.mark.fit
 def test_dask_dataframe(model, client, folder):
     dd = pytest.importorskip("dask.dataframe")
     frame = dd.read_parquet(str(folder))
@@ -153,12 +158,14 @@ def test_dask_dataframe(model, client, folder):
     assert there.fingerprint() == here.fingerprint()
 
 
+@pytest.mark.fit
 def test_address_of_a_scheduler(model, client, folder):
     stored = opened(model, sc.Distributed(Table(folder, **OPTIONS), client.scheduler.address))
     assert stored.n_obs == N
     del stored  # closes its connection
 
 
+@pytest.mark.fit
 def test_errors_of_the_data_come_back_as_they_are(model, client, folder, tmp_path):
     good = pd.read_parquet(folder / "0.parquet")
     good.to_parquet(tmp_path / "0.parquet")
@@ -167,6 +174,7 @@ def test_errors_of_the_data_come_back_as_they_are(model, client, folder, tmp_pat
         model.read(sc.Distributed(Table(tmp_path, **OPTIONS), client))
 
 
+@pytest.mark.fit
 def test_a_cluster_at_work_is_never_taken_for_an_empty_one(model, client, folder):
     """Client.scheduler_info can be empty for an instant; that must not matter."""
     with (
@@ -217,6 +225,7 @@ def test_a_worker_without_the_package_is_named(folder, model):
             worker.wait(20)
 
 
+@pytest.mark.fit
 def test_rows_and_clients_that_cannot_be(model, client, folder):
     with pytest.raises(OptionError, match="are only in this process"):
         model.read(sc.Distributed(Table({"a": np.zeros(3)}, **OPTIONS), client))
@@ -232,6 +241,7 @@ def test_rows_and_clients_that_cannot_be(model, client, folder):
         model.read(sc.Distributed(Table(folder, **OPTIONS), "tcp://127.0.0.1:9"))
 
 
+@pytest.mark.fit
 def test_a_client_that_must_be_awaited_is_refused(model, client, folder):
     async def read() -> None:
         async with distributed.Client(client.scheduler.address, asynchronous=True) as waiting:

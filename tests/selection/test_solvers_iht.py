@@ -147,6 +147,7 @@ def test_compression_keeps_the_answer():
 
 
 @pytest.mark.parametrize("subsample_weights", [False, True])
+@pytest.mark.slow
 def test_batch_gradient_is_unbiased(subsample_weights):
     phi, b = problem(5, s=6, m=40)
     shared = Problem(phi, b, column_norms(phi), (5,), seed=3)

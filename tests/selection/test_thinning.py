@@ -105,7 +105,7 @@ def test_the_error_of_independent_draws_is_one_over_root_n():
 
 
 def test_a_tolerance_finds_the_size():
-    x = curved_draws(1000)
+    x = curved_draws(400)
     loose, tight = sc.thin(x, tol=0.2), sc.thin(x, tol=0.05)
     assert loose.error <= 0.2
     assert tight.error <= 0.05
@@ -175,6 +175,7 @@ def test_thresholding_of_all_columns_is_least_squares_on_the_simplex():
     assert abs(found.weights.sum() - 1) <= 1e-12
 
 
+@pytest.mark.slow
 def test_the_paper_s_thresholding_thins():
     thinned = sc.thin(curved_draws(400, 2), 20, method="distribution_iht")
     assert thinned.method == "distribution_iht"
@@ -186,7 +187,7 @@ def test_the_paper_s_thresholding_thins():
 
 
 def test_equal_weights():
-    x = curved_draws()
+    x = curved_draws(1_500)
     thinned = sc.thin(x, 50, resample=True)
     np.testing.assert_array_equal(thinned.weights, np.full(50, 1 / 50))
     assert len(thinned.indices) == 50
@@ -259,7 +260,7 @@ def test_fourier_features_are_those_of_a_gaussian_kernel():
 
 
 def test_named_quantities_and_values_are_matched_besides():
-    x = curved_draws()
+    x = curved_draws(1_000)
     odd = np.sin(5 * x[:, 0]) * x[:, 3] ** 3
     posterior = {"x": x[None], "odd": odd[None]}
     without = sc.thin({"x": x[None]}, 60)
