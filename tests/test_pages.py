@@ -13,7 +13,9 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import numpy as np
 import pytest
+from problems import BRMS_VECTOR, brms_data
 
 import stancoreset as sc
 
@@ -81,8 +83,15 @@ def test_the_readme_runs(tmp_path, rows):
 
 @pytest.mark.cmdstan
 @pytest.mark.fit
-def test_the_snippet_with_cmdstan_runs(tmp_path, cmdstan):
-    run(("sh", "stancoreset example"), tmp_path)
+@pytest.mark.parametrize("example", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_snippet_with_cmdstan_runs(tmp_path, cmdstan, example):
+    """On a program that other tests compile, or on the example that goes with the snippet."""
+    if example:
+        run(("sh", "stancoreset example"), tmp_path)
+    else:
+        (tmp_path / "model.stan").write_text(BRMS_VECTOR)
+        data = {name: np.asarray(value).tolist() for name, value in brms_data().items()}
+        (tmp_path / "data.json").write_text(json.dumps(data))
     ((language, code),) = snippets(NOTEBOOKS / "guide_programs.ipynb")
     assert 'engine="cmdstan"' in code
     run((language, f"import stancoreset as sc\n{code}"), tmp_path)

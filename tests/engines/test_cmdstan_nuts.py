@@ -16,6 +16,7 @@ import cmdstanpy
 import numpy as np
 import pytest
 from problems import logistic_data
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import inverse_metric
@@ -292,7 +293,7 @@ def test_no_chain_outlives_a_script(model, tmp_path, number):
     script.stderr.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGKILL], 2))
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_compiler_outlives_a_script(cmdstan, tmp_path, number):
     cache = tmp_path / "cache"

@@ -59,6 +59,14 @@ def engine(request) -> Engine:
     return request.getfixturevalue("stanli" if request.param == "stanli" else "cmdstan_engine")
 
 
+# Each program that CmdStan compiles takes ten seconds.
+ONE_MORE_PROGRAM = pytest.mark.parametrize(
+    "engine",
+    ["stanli", pytest.param("cmdstan", marks=[pytest.mark.cmdstan, pytest.mark.slow])],
+    indirect=True,
+)
+
+
 @pytest.fixture(scope="module")
 def normal(engine):
     data = normal_data(200)
@@ -128,6 +136,7 @@ def test_constrain_and_unconstrain_are_inverse(normal):
     np.testing.assert_allclose(normal.unconstrain(values), POINTS, atol=1e-13)
 
 
+@ONE_MORE_PROGRAM
 def test_parameters_without_an_element_have_no_name(engine):
     """A unit vector has no point of zeros, and a simplex of one element no coordinate."""
     code = """
@@ -503,6 +512,7 @@ model {
 }"""
 
 
+@ONE_MORE_PROGRAM
 def test_names_of_coordinates_say_which_element_they_move(engine):
     """Stan's own names count the columns of an array first, and its coordinates the rows."""
     with engine.compile(ARRAYS).bind({}) as bound:

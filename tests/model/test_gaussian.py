@@ -350,6 +350,7 @@ def test_a_truncated_vector_leaves_the_evidence_unknown():
 @pytest.mark.cmdstan
 @pytest.mark.fit
 @pytest.mark.usefixtures("cmdstan")
+@pytest.mark.slow
 def test_both_engines_find_the_same_evidence():
     """They leave out different constants, and evaluate the full data in different ways."""
     code = """
