@@ -49,7 +49,6 @@ def run(code: str) -> str:
 
 
 class TestImport:
-    @pytest.mark.fit
     def test_lazy_and_silent(self):
         output = run("""
             import sys, warnings, logging
