@@ -17,6 +17,7 @@ from stancoreset.posterior import arviz
 GROUPS = {"carrier": 16, "dest": 104, "hour": 19}
 
 
+@pytest.mark.slow
 def test_the_departures_are_the_flights_of_the_package():
     table = flights().dropna(subset=["arr_delay"])
     loaded = departures()

@@ -17,6 +17,8 @@ from formulas.tables import simulated
 
 import stancoreset as sc
 
+pytestmark = pytest.mark.fit  # R takes as long
+
 #: Formula of brms, its family there, our formula and family.
 CASES = {
     "slopes": ("gaussian ~ x * f + (x | g)", "gaussian()", None, "gaussian"),
@@ -105,7 +107,6 @@ def projection(columns: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.fit
 def test_the_design_is_that_of_brms(case, brms):
     theirs, data = brms[case]["data"], ours(case).data
     x = np.asarray(theirs["X"], dtype=float)

@@ -196,6 +196,7 @@ class TestMMD:
         exact = 2 * h / np.sqrt(h**2 + 2) * (1 - np.exp(-(delta**2) / (2 * (h**2 + 2))))
         assert mmd(x, y, bandwidth=h) ** 2 == pytest.approx(exact, rel=0.06)
 
+    @pytest.mark.slow
     def test_weights_make_the_distributions_equal(self):
         rng = np.random.default_rng(2)
         x, y = rng.normal(size=3000), rng.normal(0.8, 1, size=3000)

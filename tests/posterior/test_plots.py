@@ -414,6 +414,7 @@ class TestCertificate:
         title = plots.plot_certificate(certificate).get_title()
         assert title.splitlines()[-1] == "the chains are too short (and 1 more)"
 
+    @pytest.mark.slow
     def test_titles_beside_each_other_do_not_overlap(self):
         _, axes = plt.subplots(1, 3, figsize=(13.5, 3.4), layout="constrained")
         for ax, sd in zip(axes, (0.02, 0.7, 3.0), strict=True):

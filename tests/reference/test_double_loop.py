@@ -497,6 +497,7 @@ def test_the_loop_by_estimated_variances(family):
     np.testing.assert_allclose(probed.variances / exact.variances, 1, atol=0.4)
 
 
+@pytest.mark.slow
 def test_more_coefficients_than_cholesky_can_do():
     """A denoised signal of 6,000 steps: no matrix of that size is made."""
     rng = np.random.default_rng(2)

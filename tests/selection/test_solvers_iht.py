@@ -81,6 +81,7 @@ def test_iterates_are_the_algorithms_with_searched_steps(method, debias, printed
     np.testing.assert_allclose(result.trace, expected, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_relaxation_pays_near_the_rank():
     """Gaussian columns and one that all share (rank 61), k = 60: exact steps zigzag."""
     ratios = []
