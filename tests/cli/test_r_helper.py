@@ -30,7 +30,7 @@ a <- commandArgs(TRUE)
 source(a[1]); d <- read.csv(a[2]); d$g <- factor(d$g); d$h <- factor(d$h)
 fit <- coreset_brm(
   y ~ x + (1 + x | g) + (1 | h), d, family = bernoulli(), dir = a[3], command = a[4],
-  coreset = list(size = 100, seed = as.numeric(a[6]), engine = "stanli", chains = 2,
+  coreset = list(size = 300, seed = as.numeric(a[6]), engine = "stanli", chains = 2,
                  candidates = 1e5, no_plots = TRUE, quiet = TRUE))
 at <- data.frame(x = seq(-1, 1, length.out = 5))
 effects <- conditional_effects(fit, "x", int_conditions = list(x = at$x))$x
