@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,18 +19,60 @@ from stancoreset.posterior import (
     leaves_no_doubt,
     moment_match,
     moved_by,
+    too_short,
     unseen_mass,
     unvisited_mass,
 )
 from stancoreset.reference import Reference
 from stancoreset.selection import Coreset
 
-__all__ = ["CERTIFIED_DRAWS", "Judge", "certificate_of_gaussian"]
+__all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussian"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
 # What a certificate says of chains and references, which no map of the draws changes.
 _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
+
+
+class Known(NamedTuple):
+    """A posterior, its smallest effective sample size and its largest R̂."""
+
+    posterior: Any
+    ess_bulk: float
+    rhat: float
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Draws of a coreset posterior, and what they say of themselves without any row.
+
+    `parameters` are draws of the program's own, by name, and `quantities` names of generated ones.
+    """
+
+    posterior: Any
+    parameters: Mapping[str, np.ndarray] = field(repr=False)
+    quantities: Collection[str] = ()
+
+    @cached_property
+    def monte_carlo(self) -> arviz.MonteCarlo:
+        """The largest Monte-Carlo errors."""
+        return arviz.worst_monte_carlo(self.parameters)
+
+    @cached_property
+    def diagnostics(self) -> Mapping[str, Any]:
+        """Divergent transitions and R̂, see `nuts_diagnostics`."""
+        return nuts_diagnostics(self.posterior, self.quantities)
+
+    @property
+    def longer(self) -> float:
+        """Factor by which they must be longer for any certificate; 1 if that mends nothing."""
+        return too_short(self.monte_carlo, **self.diagnostics)
+
+    @property
+    def known(self) -> Known:
+        """What later chains of the same rows may learn from."""
+        rhat = self.diagnostics.get("rhat", float("nan"))
+        return Known(self.posterior, self.monte_carlo.ess_bulk, rhat)
 
 
 @dataclass(frozen=True)
@@ -45,26 +88,28 @@ class Judge:
     coreset: Coreset | None
     references: tuple[Reference, ...] = field(default=(), repr=False)
 
+    def chains(self, posterior: Any) -> Chains:
+        """Draws of the coreset posterior, with what they say of themselves."""
+        return Chains(posterior, self._parameters(posterior), self._quantities)
+
     def certificate(
         self,
-        posterior: Any,
+        chains: Chains,
         count: int = CERTIFIED_DRAWS,
         *,
         staged: bool = False,
         tick: Callable[[int], object] | None = None,
     ) -> Certificate:
-        """The certificate of draws from the coreset posterior.
+        """The certificate of chains of the coreset posterior.
 
         `count` draws are evaluated, evenly spaced; if `staged`, only a quarter of them if that
         leaves no doubt. `tick` is called with the number of draws evaluated since its last call.
         """
         density = self.session.witnessed(self.checked)
-        draws, index = self.session.unconstrained(self.checked, posterior, count)
+        draws, index = self.session.unconstrained(self.checked, chains.posterior, count)
         approximate = self._log_density(draws)
         log_p = np.empty(len(draws))
         reference = self._at_the_reference()
-        diagnostics = nuts_diagnostics(posterior, self._quantities)
-        monte_carlo = arviz.worst_monte_carlo(self._parameters(posterior))
 
         def look(at: np.ndarray) -> None:
             log_p[at] = density(draws[at], tick)
@@ -80,8 +125,8 @@ class Judge:
                 moved=moved_by(log_weights, draws[at]),
                 against=self.session.against,
                 witness=density.told,
-                monte_carlo=monte_carlo,
-                **diagnostics,
+                monte_carlo=chains.monte_carlo,
+                **chains.diagnostics,
             )
 
         everything = np.ones(len(draws), dtype=bool)

@@ -317,9 +317,9 @@ class CoresetModel(Closing):
             Of the selection: ``projection``, ``control_variate``, ``draws``, ``candidates``; or
             all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
 
-            ``engine_output_dir``: where CmdStan's own CSV files are kept, those of further rounds
-            in ``round_1``, … below it; by default they are temporary. ``stages``: a `Stages` that
-            times the stages.
+            ``engine_output_dir``: where CmdStan's own CSV files are kept, those of longer chains
+            in ``longer_1``, … and those of further rounds in ``round_1``, … below it; by default
+            they are temporary. ``stages``: a `Stages` that times the stages.
 
             All other options are passed to the selection algorithm; methods in the loop also take
             ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``, ``warmup`` and
@@ -795,7 +795,8 @@ class CoresetModel(Closing):
         _check_draws(posterior)
         checked = self.read(data)
         references = () if reference is None else (reference,)
-        return Judge(self._session, checked, coreset, references).certificate(posterior, draws)
+        judge = Judge(self._session, checked, coreset, references)
+        return judge.certificate(judge.chains(posterior), draws)
 
     def log_likelihood(
         self, data: Data, posterior: Posterior, *, draws: int | None = None

@@ -16,9 +16,8 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, get_args
 
-import numpy as np
-
 from stancoreset.checks import check_flag, check_is, check_whole
+from stancoreset.model.lengths import MARGIN, MOST_LONGER, factor
 from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate, Verdict
 from stancoreset.selection import Coreset
 
@@ -51,11 +50,7 @@ MATCHING = "moment matching"
 # How many times steps may become smaller.
 _SMALLER = 2
 # How many times chains may become longer, and by which factors: at least three if they disagree.
-# Short chains estimate their own error badly, hence the margin and the upper bound.
-_LENGTHENED = 4
-_UNMIXED_LONGER, _MOST_LONGER, _MARGIN = 3.0, 10.0, 1.25
-# Chains stay as they are if they need more than this multiple of their largest length.
-_HOPELESS = 3.0
+_LENGTHENED, _UNMIXED_LONGER = 4, 3.0
 # Chains are lengthened again unless their effective size, which is noisy, has fallen below this
 # share of the last one: then they have found a part that shorter chains had missed. A shortfall
 # within the margin is noise, and a last piece mends it.
@@ -146,6 +141,13 @@ class Round:
                 check_is(name, value, Real, "a number")
         return found
 
+    @property
+    def words(self) -> str:
+        """The change, with the length of the chains if that is another one."""
+        if self.lengthened == 1:
+            return self.action
+        return f"{self.action}, chains {self.lengthened:.2g} times as long"
+
     @classmethod
     def of(
         cls,
@@ -193,7 +195,7 @@ def next_change(
     candidates: int,
     n_obs: int,
     max_rounds: int,
-    room: float = _MOST_LONGER,
+    room: float = MOST_LONGER,
 ) -> Change | None:
     """The change after these rounds; None if one is certified or `max_rounds` are done.
 
@@ -235,7 +237,7 @@ def next_change(
 
 
 def next_gaussian(
-    rounds: Sequence[Round], max_rounds: int, room: float = _MOST_LONGER
+    rounds: Sequence[Round], max_rounds: int, room: float = MOST_LONGER
 ) -> Change | None:
     """The change after rounds of draws from a Gaussian: more draws, or another Gaussian."""
     last = rounds[-1]
@@ -254,18 +256,14 @@ def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
     done = sum(r.action == LONGER_CHAINS for r in rounds)
     helps = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
     if last.action == LONGER_CHAINS:  # smaller steps are another sampler, to which nothing compares
-        little = last.short and last.longer <= _MARGIN
+        little = last.short and last.longer <= MARGIN
         helps = helps and (little or last.ess_bulk >= _HELPED * rounds[-2].ess_bulk)
     if done and not helps:
         return None
-    hopeless = last.longer > _HOPELESS * room
-    if last.short and hopeless:
-        return None
-    # Chains that disagree cannot estimate their own error.
-    least = 1.0 if last.short else _UNMIXED_LONGER
-    wanted = least if hopeless else max(_MARGIN * np.nan_to_num(last.longer), least)
-    factor = float(min(wanted, _MOST_LONGER, room))
-    return Change(LONGER_CHAINS, last.reference, {}, lengthened=factor) if factor > 1 else None
+    longer = factor(last.longer, room)
+    if not last.short:  # chains that disagree cannot estimate their own error
+        longer = max(longer, min(_UNMIXED_LONGER, room))
+    return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer) if longer > 1 else None
 
 
 def _larger(last: Round, first: Round, candidates: int, n_obs: int) -> dict[str, int]:

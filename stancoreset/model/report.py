@@ -287,7 +287,7 @@ def _files(fit: Reported) -> dict[str, str]:
 
 
 def _rounds(fit: Reported) -> Sequence[str]:
-    if len(fit.rounds) < 2 and all(r.action == FIRST for r in fit.rounds):
+    if len(fit.rounds) < 2 and all(r.words == FIRST for r in fit.rounds):
         return []
     heads = (
         "round", "what was tried", "rows", "held-out error", "k̂", "efficiency", "draws of NUTS",
@@ -295,7 +295,7 @@ def _rounds(fit: Reported) -> Sequence[str]:
     )  # fmt: skip
     rows = [
         (
-            r.round, r.action, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
+            r.round, r.words, r.size, f"{r.heldout_error:.2g}", f"{r.khat:.2f}",
             percent(r.ess / max(1, r.n_draws)), f"{r.n_transitions:,}",
             f"{r.mcse_mean:.2g}, {r.mcse_sd:.2g}", r.verdict, f"{r.seconds:.1f}",
         )

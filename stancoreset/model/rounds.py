@@ -22,6 +22,7 @@ from stancoreset.errors import (
 from stancoreset.model.certify import Judge
 from stancoreset.model.evidence import evidence_of
 from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
+from stancoreset.model.lengths import kept, lengthened, room
 from stancoreset.model.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
@@ -57,11 +58,6 @@ _NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fi
 _CLOSER = 10
 # How many times smaller steps keep a metric known beforehand.
 _METRIC_KEPT = 1
-# Largest factor by which warm-up grows with longer chains.
-_WARMER = 3
-# Largest number of transitions of all chains; of values in their draws (160 MB), unless the first
-# ones have more; and draws that are kept however many values they have, ten times those needed.
-_MOST_DRAWS, _MOST_NUMBERS, _KEPT = 100_000, 20_000_000, 4_000
 
 
 @dataclass(frozen=True)
@@ -208,11 +204,10 @@ class Rounds:
             delta = 1 - (1 - nuts.delta) / _CLOSER**closer
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
-        if longer > 1 and not self._keeps_metric(attempts):
-            nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
-        thin = nuts.thin * (math.ceil(longer / _kept(attempts[0].posterior)) if attempts else 1)
-        iterations = math.ceil(longer * nuts.iter_sampling)
-        settings["nuts"] = replace(nuts, iter_sampling=iterations, thin=thin)
+        if longer > 1:
+            warmer = not self._keeps_metric(attempts)
+            nuts = lengthened(nuts, longer, attempts[0].posterior, warmer=warmer)
+        settings["nuts"] = nuts
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
             settings["engine_output_dir"] = below
@@ -227,10 +222,9 @@ class Rounds:
 
     def _keeps_metric(self, attempts: Sequence[Attempt]) -> bool:
         """Whether chains that know their metric agree: longer ones need no longer warm-up."""
-        if self.pipeline.plan.nuts.iter_warmup is not None or not attempts:
+        if not attempts or any(a.round.rhat > RHAT_MIXED for a in attempts):
             return False
-        apart = any(a.round.rhat > RHAT_MIXED for a in attempts)
-        return not apart and self.pipeline.near(attempts[-1].reference, attempts[-1]) is not None
+        return self.pipeline.keeps_metric(attempts[-1].reference, attempts[-1].known)
 
     def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
         """Whether chains can take much smaller steps with the metric that they know.
@@ -254,7 +248,7 @@ class Rounds:
         asked = self.pipeline.plan.nuts
         if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
             return False
-        near = self.pipeline.near(attempt.reference, attempt)
+        near = self.pipeline.near(attempt.reference, attempt.known)
         return near is not None and show_covariance(near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
@@ -321,10 +315,10 @@ class Rounds:
             return None
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:
-            return next_gaussian(rounds, plan.max_rounds, _kept(attempts[-1].posterior))
+            return next_gaussian(rounds, plan.max_rounds, kept(attempts[-1].posterior))
         candidates = plan.selection.number or default_candidates(full.n_obs, rounds[-1].size)
-        room = _MOST_DRAWS / max(1, rounds[-1].n_transitions * rounds[-1].thin)
-        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, room)
+        most = room(rounds[-1].n_transitions * rounds[-1].thin)
+        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, most)
         # Selection in the loop uses no reference that could be replaced.
         fixed = self.same_rows or plan.method in IN_THE_LOOP
         other_rows = change is not None and change.action != LONGER_CHAINS
@@ -359,18 +353,6 @@ def _of_nuts(best: Attempt) -> dict[str, int]:
         return {}
     transitions = best.round.n_transitions * best.round.thin
     return {"nuts_gradients": round(float(np.mean(steps)) * transitions)}
-
-
-def _kept(posterior: Any) -> float:
-    """The largest factor by which the number of draws may grow.
-
-    Longer chains keep every second draw, or fewer, of thousands of parameters: each tells little
-    that its neighbours do not tell.
-    """
-    variables = arviz.variables_of(posterior).values()
-    draws = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
-    numbers = max(1, sum(v.size for v in variables))
-    return max(1.0, min(_MOST_DRAWS / draws, max(_MOST_NUMBERS / numbers, _KEPT / draws)))
 
 
 def influential_rows(

@@ -630,13 +630,17 @@ class Session:
         centring = self._centring
         if centring is None or not centring.one_sided(bound.constrain(top[:1])):
             return top, squared
-        with halfway(self.density().bind(data), centring, partial(self._moved, data)) as half:
+        with self.halfway(data) as half:
             mode = _both_sides(half, top[:1])
         return np.tile(mode, (len(inits), 1)), _squared_widths(bound, mode[0])
 
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
         return coordinates_for(bound, near, self._centring, lambda some: self._moved(data, some))
+
+    def halfway(self, data: StanData) -> Coordinates:
+        """A density bound to `data` in coordinates whose modes are near its mass."""
+        return halfway(self.density().bind(data), self._centring, partial(self._moved, data))
 
     @cached_property
     def _centring(self) -> Centring | None:
@@ -824,7 +828,7 @@ class Session:
         return arviz.from_result(
             replace(result, variables=kept, warmup_variables=warmup),
             constant_data=constant or None,
-            attrs=provenance,
+            attrs={**provenance, **result.settings},  # as NUTS ran, whatever was asked for
             coords=labels.coords,
             dims={**labels.dims, **shared},
         )

@@ -349,19 +349,23 @@ class Settling:
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs from the starts, whitened by the draws, end where rows see other values.
 
-        Such an end counts if the full density is no lower there than at the draws, the quadratic,
-        which NUTS has followed, does not know it, and chains that start there stay. Ends may
-        differ in funnels of scales and raw effects, whose product the rows see as one, and along
-        ridges of an intercept and the mean of effects, on which the quadratic is as flat as the
-        log likelihood.
+        They climb with effects centred halfway, where a mode is near its mass: that of raw effects
+        is where their scale is far too large. Such an end counts if the full density is no lower
+        there than at the draws, the quadratic, which NUTS has followed, does not know it, and
+        chains that start there stay. Ends may differ in funnels of scales and raw effects, whose
+        product the rows see as one, and along ridges of an intercept and the mean of effects, on
+        which the quadratic is as flat as the log likelihood.
         """
-        draws = settled.draws
-        full, gaussian = self.full, moments(draws, self.full.blocks)
-        with self._some_rows() as small:
-            density = gaussian.whitened(small.log_density_gradient)
-            away = gaussian.standardised(starts).T
-            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
-        ends = np.ascontiguousarray(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+        full, draws = self.full, settled.draws
+        few = full.some(self._size, np.random.default_rng(self.seed))
+        with self.session.halfway(few) as half:
+            gaussian = moments(half.of(draws), full.blocks)
+            density = gaussian.whitened(half.bound.log_density_gradient)
+            away = gaussian.standardised(half.of(starts)).T
+            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS) for z in away]
+            ends = half.back(gaussian.mean + np.array([t.theta for t in tops]) @ gaussian.chol.T)
+        evaluations = sum(top.evaluations for top in tops)
+        full.passes.add(gradients=evaluations, share=self._size / full.n_obs)
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.

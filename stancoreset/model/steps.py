@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -26,11 +27,12 @@ from stancoreset.engines import (
     show_covariance,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
-from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
+from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
 from stancoreset.model.controlled import ControlledSelection, require_equal
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import draws_of, select_in_the_loop
 from stancoreset.model.information import worth
+from stancoreset.model.lengths import factor, grown, lengthened, room
 from stancoreset.model.plan import (
     BY_CHANCE,
     HELDOUT_DRAWS,
@@ -53,7 +55,7 @@ from stancoreset.model.sizes import (
     sizes_to_try,
 )
 from stancoreset.model.view import View, view_of
-from stancoreset.posterior import RHAT_MIXED, Certificate
+from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
@@ -111,6 +113,8 @@ _CAREFUL = 0.999
 # single run each. In a dense metric trajectories have as many steps at Stan's own target: of 4,000
 # transitions of 340 people and items 4 diverged, then none of 2,000.
 _MANY = 0.7
+# How many times chains may become longer before rows are read.
+_PROLONGED = 3
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
@@ -131,6 +135,11 @@ class Attempt:
     certificate: Certificate
     native: Any
     round: Round
+
+    @property
+    def known(self) -> Known:
+        """What later chains of the same rows may learn from."""
+        return Known(self.posterior, self.round.ess_bulk, self.round.rhat)
 
     def failed(self, number: int, change: Change, error: StancoresetError) -> Attempt:
         """The record of a failed round, with the results of this one."""
@@ -181,28 +190,40 @@ class Pipeline:
         if coreset is None and not self.plan.is_gaussian:
             coreset = like.coreset if like else self._described(here.coreset(full, reference))
             self._keep("coreset", coreset)
+        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
             if coreset is None:
                 result = self.draw(reference)
             else:
-                result = self.sample(reference, coreset, like)
+                result = self.sample(reference, coreset, None if like is None else like.known)
+                if like is None:
+                    result = self._long_enough(result, judge, reference, coreset)
             native = result.native
-            posterior = self.session.container(result, coreset, self.provenance, self.labels)
+            posterior = self._container(result, coreset)
             self._keep("posterior", posterior)
         certificate = folder.found("certificate")
         if certificate is None:
-            certificate = self.certify(reference, coreset, posterior)
+            certificate = self.certify(judge, posterior)
             self._keep("certificate", certificate)
         seconds = time.perf_counter() - started
-        draws, thin = len(reference.draws), self.plan.nuts.thin
+        made = arviz.attrs_of(posterior)
+        longer = change.lengthened * grown(made, self.plan.nuts)
         return Attempt(
             reference=reference,
             coreset=coreset,
             posterior=posterior,
             certificate=certificate,
             native=native,
-            round=Round.of(number, change, draws, coreset, certificate, seconds, thin),
+            round=Round.of(
+                number,
+                replace(change, lengthened=longer),
+                len(reference.draws),
+                coreset,
+                certificate,
+                seconds,
+                int(made.get("thin", 1)),
+            ),
         )
 
     def reference(self, full: FullData) -> Reference:
@@ -313,6 +334,10 @@ class Pipeline:
         given = {variable.name for variable in self.session.adopted.original.data}
         rows = {name: axis for name, axis in self.session.program.rows.items() if name in given}
         return replace(coreset, columns=row_columns(self.session.rows(self.checked, coreset), rows))
+
+    def _container(self, result: SampleResult, coreset: Coreset | None) -> arviz.Container:
+        """A result of sampling as an ArviZ container."""
+        return self.session.container(result, coreset, self.provenance, self.labels)
 
     @property
     def labels(self) -> Labels:
@@ -582,10 +607,10 @@ class Pipeline:
             )
 
     def sample(
-        self, reference: Reference, coreset: Coreset, like: Attempt | None = None
+        self, reference: Reference, coreset: Coreset, known: Known | None = None
     ) -> SampleResult:
-        """Run NUTS on the coreset, of which an attempt `like` this one has draws."""
-        plan, near = self.plan, self.near(reference, like)
+        """Run NUTS on the coreset, of which draws may be `known`."""
+        plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
         if reference.diverged and near is not None and show_covariance(near):
             nuts = careful(nuts)
@@ -604,17 +629,42 @@ class Pipeline:
                 near=near,
             )
 
+    def _long_enough(
+        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
+    ) -> SampleResult:
+        """The same chains, or longer ones while no certificate could accept their length.
+
+        No row is read for chains whose Monte-Carlo errors alone exceed what is promised.
+        """
+        plan, nuts, longer = self.plan, self.plan.nuts, 1.0
+        for turn in range(_PROLONGED * plan.refines):
+            chains = judge.chains(self._container(result, coreset))
+            more = factor(chains.longer, room(longer * nuts.chains * nuts.iter_sampling))
+            if more == 1:
+                break
+            longer *= more
+            self.stages.note(f"Chains {longer:.2g} times as long, for their Monte-Carlo error")
+            warmer = not self.keeps_metric(reference, chains.known)
+            changed = lengthened(nuts, longer, chains.posterior, warmer=warmer)
+            below = plan.engine_output_dir and Path(plan.engine_output_dir) / f"longer_{turn + 1}"
+            here = replace(self, plan=replace(plan, nuts=changed, engine_output_dir=below))
+            result = here.sample(reference, coreset, chains.known)
+        return result
+
+    def keeps_metric(self, reference: Reference, known: Known) -> bool:
+        """Whether chains know their metric from those that are `known`: no warm-up finds it."""
+        return self.plan.nuts.iter_warmup is None and self.near(reference, known) is not None
+
     def draw(self, reference: Reference) -> SampleResult:
         """Draw from the reference's Gaussian, as many as NUTS would."""
         nuts, plan = self.plan.nuts, self.plan
         with self.stages("sample"):
             return self.session.gaussian_draws(self.checked, reference, nuts, plan.seed)
 
-    def certify(self, reference: Reference, coreset: Coreset | None, posterior: Any) -> Certificate:
+    def certify(self, judge: Judge, posterior: Any) -> Certificate:
         """Certify the posterior on the full data."""
-        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
-            certificate = judge.certificate(posterior, staged=True, tick=tick)
+            certificate = judge.certificate(judge.chains(posterior), staged=True, tick=tick)
         self.stages.note(str(certificate))
         return certificate
 
@@ -629,16 +679,16 @@ class Pipeline:
             return min(full.n_obs, _FEW_CANDIDATES)
         return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
-    def near(self, reference: Reference, like: Attempt | None = None) -> Float | None:
+    def near(self, reference: Reference, same: Known | None = None) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known.
 
         Those of the same coreset are nearest, if their chains agree and show a covariance.
         """
         parameters = reference.draws.shape[1]
-        if like is not None and parameters <= DENSE_PARAMETERS:
-            known = like.round.ess_bulk >= DENSE_DRAWS * parameters
-            if known and like.round.rhat <= RHAT_MIXED:
-                return self.session.points(self.checked, like.posterior)
+        if same is not None and parameters <= DENSE_PARAMETERS:
+            known = same.ess_bulk >= DENSE_DRAWS * parameters
+            if known and same.rhat <= RHAT_MIXED:
+                return self.session.points(self.checked, same.posterior)
         if reference.spare is not None:
             there = reference.method in _NEAR_BY
             return np.concatenate([reference.draws, reference.spare]) if there else None

@@ -17,6 +17,7 @@ from stancoreset.posterior.certificate import (
     certify,
     leaves_no_doubt,
     percent,
+    too_short,
 )
 from stancoreset.posterior.comparison import compare, summarise, weighted_quantiles
 from stancoreset.posterior.corrected import (
@@ -62,6 +63,7 @@ __all__ = [
     "summarise",
     "systematic_resample",
     "taken_draws",
+    "too_short",
     "unseen_mass",
     "unvisited_mass",
     "weighted_quantiles",

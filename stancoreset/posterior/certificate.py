@@ -76,7 +76,15 @@ from stancoreset.posterior.arviz import HEAVY, PRECISE, UNRELIABLE, MonteCarlo
 from stancoreset.posterior.cards import card
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 
-__all__ = ["VERDICT_COLORS", "Certificate", "Verdict", "certify", "leaves_no_doubt", "percent"]
+__all__ = [
+    "VERDICT_COLORS",
+    "Certificate",
+    "Verdict",
+    "certify",
+    "leaves_no_doubt",
+    "percent",
+    "too_short",
+]
 
 #: What a certificate can say, from the worst to the best.
 Verdict: TypeAlias = Literal["rejected", "corrected", "certified"]
@@ -500,6 +508,23 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
         and certificate.ess >= LEAST_EFFICIENCY[-1][1] * certificate.n_draws
         and moved <= _MOVED_LITTLE
     )
+
+
+def too_short(
+    monte_carlo: MonteCarlo, divergences: int = 0, n_transitions: int = 0, rhat: float = np.nan
+) -> float:
+    """Factor by which chains must be longer, whatever the weights of their draws; else 1.
+
+    It is 1 too for chains that disagree or diverge, which more of the same would not mend.
+
+    >>> too_short(MonteCarlo(mean=0.02, sd=0.1))
+    4.0
+    >>> too_short(MonteCarlo(mean=0.02, sd=0.1), rhat=1.2)
+    1.0
+    """
+    if _too_many(divergences, n_transitions) or rhat > RHAT_MIXED:
+        return 1.0
+    return max(1.0, float(np.nan_to_num(_longer((0.0, 0.0), (monte_carlo.mean, monte_carlo.sd)))))
 
 
 def _too_many(divergences: int, transitions: int) -> bool:

@@ -140,17 +140,19 @@ class FullData:
 
     def subsample(self, size: int, rng: np.random.Generator) -> BoundModel:
         """Bind a random subsample of `size` rows, weighted by N/size: an unbiased small copy."""
+        return self._compiled.bind(self.some(size, rng))
+
+    def some(self, size: int, rng: np.random.Generator) -> StanData:
+        """The data of such a subsample."""
         rows, weights = self._drawn(size, rng)
-        return self._compiled.bind(self._weighted.subset(self._data, rows, weights))
+        return self._weighted.subset(self._data, rows, weights)
 
     def sampled(self, size: int, rng: np.random.Generator) -> FullData:
         """The same subsample as full data of its own."""
-        rows, weights = self._drawn(size, rng)
-        data = self._weighted.subset(self._data, rows, weights)
         small = FullData(
             self._compiled,
             self._weighted,
-            data,
+            self.some(size, rng),
             in_process=self.in_process,
             threads=self._threads,
             glm=self._found,

@@ -13,6 +13,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import ReferenceFitError
+from stancoreset.model import lengths
 from stancoreset.model import rounds as model_rounds
 from stancoreset.model.certify import nuts_diagnostics
 from stancoreset.model.refinement import (
@@ -252,9 +253,9 @@ def _collinear() -> dict[str, object]:
 @pytest.mark.slow
 def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     """Chains of ten thousand parameters stayed too short: more of their draws fill the memory."""
-    monkeypatch.setattr(model_rounds, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(lengths, "_MOST_NUMBERS", 1)
     # 400 are needed, if they are independent: whether 500 do is chance.
-    monkeypatch.setattr(model_rounds, "_KEPT", 700)
+    monkeypatch.setattr(lengths, "_KEPT", 700)
     short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
     with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
         fit = model.fit(_collinear(), sampler=short, size=30, seed=reseeded(3))
@@ -506,6 +507,34 @@ def test_few_draws_are_made_as_many_as_the_promise_needs(two_modes):
     assert own.mcse_mean == pytest.approx(0.07, abs=0.02)
     assert own.verdict == "rejected"
     assert np.isnan(own.rhat)
+
+
+@pytest.mark.fit
+def test_no_row_is_read_for_chains_that_agree_and_are_too_short(two_modes, tmp_path):
+    """They become longer in the same round, and a resumed run knows by how much."""
+    code = SQUARE.replace("real m;", "real<lower=0> m;")
+    options = {"iter_warmup": 200, "iter_sampling": 75, "size": 10, "seed": reseeded(1)}
+    where, told = tmp_path / "run", []
+    stages = Stages(show_progress=False, on_note=told.append)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        once = model.fit(two_modes, max_rounds=1, **options)
+        fit = model.fit(two_modes, output_dir=where, stages=stages, **options)
+        for name in ("certificate.csv", "report.json"):
+            (where / name).unlink()
+        again = model.fit(two_modes, output_dir=where, resume=True, **options)
+    assert (once.certificate.verdict, once.certificate.n_transitions) == ("rejected", 300)
+    assert fit.certificate.verdict == "certified"
+    (only,) = fit.rounds
+    assert only.lengthened > 2
+    assert only.n_transitions == pytest.approx(300 * only.lengthened, abs=4)
+    *longer, judged = told
+    assert longer[-1] == f"Chains {only.lengthened:.2g} times as long, for their Monte-Carlo error"
+    assert judged == str(fit.certificate)
+    apart = fit.passes["densities"] - once.passes["densities"]
+    assert apart == fit.certificate.n_draws - once.certificate.n_draws
+    assert f"first pass, chains {only.lengthened:.2g} times as long" in fit.markdown()
+    (resumed,) = again.rounds
+    assert replace(resumed, seconds=only.seconds) == only
 
 
 def test_chains_become_longer_by_what_they_lack_and_only_while_it_helps():

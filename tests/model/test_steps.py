@@ -359,7 +359,7 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
     pipeline = Pipeline(
         model._session, checked, Plan.of({}), Stages(False), RunFolder(None, {}), {}
     )
-    near = pipeline.near(reference, like)
+    near = pipeline.near(reference, like.known)
     if own:
         assert np.allclose(near, points)
     else:
