@@ -21,8 +21,8 @@ from stancoreset.model.certify import Judge
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1
-# Programs as brms writes them take as long as all others together.
-LONG = {name: pytest.mark.slow for name in MODELS if name.startswith("brms_")}
+# Programs as brms writes them, and those of many groups, take as long as all others together.
+LONG = {name: pytest.mark.slow for name in MODELS if name.startswith(("brms_", "many_"))}
 # One pass with so few rows and draws is certified, corrected or rejected as chance will have it.
 # So do chains of two parameters that hardly know each other apart, and those along a funnel.
 REFINED = ("heavy_tailed", "hierarchical_noncentred", "near_separable", "mixture", *LONG)
