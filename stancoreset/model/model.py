@@ -354,6 +354,7 @@ class CoresetModel(Closing):
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
+            self._session.require_room_for_draws(checked, plan.nuts)
             self._session.labels(checked, plan.labels)  # refuses wrong ones
             provenance = self._session.provenance(checked, plan.settings())
             if plan.is_gaussian:  # a coreset would know it

@@ -6,7 +6,8 @@ place, and requires another reference. The first choice is the coreset posterior
 a Gaussian's, they follow the prior and the expanded likelihood into funnels and up to boundaries.
 A pilot run on a subsample and Pathfinder come next. If only the chains are at fault, the coreset
 stays: chains that disagree, or are too short for their Monte-Carlo error, become longer, and chains
-that diverge take smaller steps. Longer chains of a few rows are cheap.
+that diverge take smaller steps. Longer chains of a few rows are cheap: they also make up for what
+the weights still move where own draws have not helped.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Round:
         Of the coreset and its certificate.
     seconds : float
         Wall-clock time of the round.
-    rhat, mcse_mean, mcse_sd, ess_bulk, longer : float
+    rhat, mcse_mean, mcse_sd, ess_bulk, longer, longer_beside : float
     unmixed, diverged, short : bool
         Of the certificate.
     n_transitions : int
@@ -116,6 +117,7 @@ class Round:
     mcse_sd: float = float("nan")
     ess_bulk: float = float("nan")
     longer: float = float("nan")
+    longer_beside: float = float("nan")
     short: bool = False
     n_transitions: int = 0
     lengthened: float = 1.0
@@ -227,6 +229,9 @@ def next_change(
     elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
         kept = {"size": last.size, "draws": max(last.draws, 1_000)}
         return Change("own draws as reference", OWN_DRAWS, kept)
+    longer = factor(last.longer_beside, room)
+    if longer > 1:  # where own draws did not help
+        return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     for name in _REFERENCES:
         if name not in tried:
             return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})

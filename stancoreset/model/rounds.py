@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import NUTS, Float, StanData, show_covariance
+from stancoreset.engines import Float, StanData, show_covariance
 from stancoreset.errors import (
     ModeAtInfinityError,
-    OptionError,
     ReferenceFitError,
     StancoresetError,
 )
@@ -41,7 +40,6 @@ from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline, careful
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
-from stancoreset.processes import free_memory
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
@@ -103,12 +101,12 @@ class Rounds:
         pipeline, asked = self.pipeline, self.pipeline.plan
         if reference_name(asked.reference) in NEEDS_GLM:
             pipeline.session.recognise_always()
+        pipeline.session.require_room_for_draws(pipeline.checked, asked.nuts)
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         full.passes.reset()
         if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
             for words in pipeline.session.program.told_little(pipeline.checked):
                 pipeline.stages.note(words)
-        _require_room_for_draws(full.n_params, asked.nuts)
         pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
         return full
 
@@ -327,20 +325,6 @@ class Rounds:
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
     return attempts[best_round([a.round for a in attempts])]
-
-
-def _require_room_for_draws(n_params: int, nuts: NUTS) -> None:
-    """Refuse draws that cannot be held: once as the program's values, once without constraints.
-
-    What the program computes from its parameters comes on top: only what cannot work is refused.
-    """
-    draws = nuts.chains * nuts.draws
-    needed, free = 2.0 * np.dtype(np.float64).itemsize * draws * n_params, free_memory()
-    if needed > free:
-        raise OptionError(
-            f"{draws:,} draws of {n_params:,} parameters fill at least {needed / 1e9:,.1f} GB, and "
-            f"{free / 1e9:,.1f} GB of memory are free: raise thin, or lower chains or iter_sampling"
-        )
 
 
 def _of_nuts(best: Attempt) -> dict[str, int]:

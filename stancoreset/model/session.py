@@ -45,6 +45,7 @@ from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.model.quantities import as_quantities
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
+from stancoreset.processes import free_memory
 from stancoreset.progress import Stages
 from stancoreset.reference import GaussianFit, Reference, ascend, hessian_width
 from stancoreset.rows import (
@@ -84,6 +85,7 @@ from stancoreset.stan import (
     labels_of,
     may_be_infinite,
     names_of,
+    parameter_count,
     require_fitting,
     too_large,
 )
@@ -240,6 +242,24 @@ class Session:
     def no_rows(self, checked: StanData) -> StanData:
         """Data with which the program is its prior."""
         return self.program.prior_data(in_memory(checked))
+
+    def require_room_for_draws(self, checked: StanData, nuts: NUTS) -> None:
+        """Refuse draws that cannot be held, before anything is bound to so many parameters.
+
+        They are held once as the program's values and once without constraints; what the program
+        computes from its parameters comes on top: only what cannot work is refused.
+        """
+        count, draws = (
+            parameter_count(self.program, self.no_rows(checked)),
+            nuts.chains * nuts.draws,
+        )
+        needed, free = 2.0 * np.dtype(np.float64).itemsize * draws * count, free_memory()
+        if needed > free:
+            raise OptionError(
+                f"{draws:,} draws of {count:,} parameters fill at least {needed / 1e9:,.1f} GB, "
+                f"and {free / 1e9:,.1f} GB of memory are free: raise thin, or lower chains or "
+                "iter_sampling, or the number of groups"
+            )
 
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""

@@ -242,6 +242,16 @@ class Certificate:
         return _longer((self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd))
 
     @property
+    def longer_beside(self) -> float:
+        """The same factor beside what the weights move; NaN unless only both together are too much.
+
+        What other rows cannot change, since the weights move little, longer chains can.
+        """
+        moved, errors = (self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd)
+        together = _together(moved, MonteCarlo(*errors))
+        return _longer(moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else np.nan
+
+    @property
     def unmixed(self) -> bool:
         """Whether only the chains spoil the verdict.
 
@@ -561,13 +571,15 @@ def _missed(
     return tuple(reasons)
 
 
-def _longer(moved: tuple[float, float], errors: tuple[float, float]) -> float:
+def _longer(
+    moved: tuple[float, float], errors: tuple[float, float], little: float = _MOVED_LITTLE
+) -> float:
     """Factor by which chains must be longer; standard errors are proportional to 1/√length.
 
-    If the weights move much, longer chains cannot help, and only the weakest bound is required.
+    If the weights move more than `little`, only the weakest bound is required.
     """
     known = np.nan_to_num(moved)
-    left = np.where(known <= _MOVED_LITTLE, _PROMISED - known, _PROMISED)
+    left = np.where(known <= little, _PROMISED - known, _PROMISED)
     return float(np.max((_STANDARD_ERRORS * np.asarray(errors) / left) ** 2))
 
 

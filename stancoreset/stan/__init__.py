@@ -22,6 +22,7 @@ from stancoreset.stan.likelihood import (
     likelihood_of,
     may_be_infinite,
     not_lifted,
+    parameter_count,
     too_large,
 )
 from stancoreset.stan.weighted import (
@@ -52,6 +53,7 @@ __all__ = [
     "may_be_infinite",
     "names_of",
     "not_lifted",
+    "parameter_count",
     "require_fitting",
     "stan_model_names",
     "stan_model_path",

@@ -49,6 +49,7 @@ __all__ = [
     "likelihood_of",
     "may_be_infinite",
     "not_lifted",
+    "parameter_count",
     "parameters_read",
     "too_large",
 ]
@@ -164,7 +165,7 @@ def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[s
     tree = weighted.program.tree
     scope = Scope(data, tree.transformed_data)
     parameters = {d.name for d in tree.parameters}
-    most = _MANY * sum(_elements(d, scope) for d in tree.parameters)
+    most = _MANY * parameter_count(weighted, data)
     behind: frozenset[str] = frozenset()
     while True:
         found = _Cut(weighted, tree).lifted(behind)[0].found(behind)
@@ -175,6 +176,19 @@ def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[s
         if sum(sizes.values()) <= most or not computed:
             return behind
         behind |= {max(sorted(computed), key=sizes.__getitem__)}
+
+
+def parameter_count(weighted: WeightedProgram, data: Mapping[str, Any]) -> int:
+    """Number of the parameters' elements, as far as the `data` tell it by simple expressions.
+
+    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> logistic = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    >>> parameter_count(logistic, {"D": 5})
+    6
+    """
+    tree = weighted.program.tree
+    scope = Scope(data, tree.transformed_data)
+    return sum(_elements(decl, scope) for decl in tree.parameters)
 
 
 def _elements(decl: n.Decl, scope: Scope) -> int:

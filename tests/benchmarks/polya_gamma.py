@@ -1,10 +1,11 @@
-"""Gibbs sampling of ``GROUPED_CODE`` on all rows, without Stan: Pólya–Gamma augmentation.
+"""Gibbs sampling of groups' logistic regressions on all rows, without Stan: Pólya–Gamma.
 
 Given ω_n ~ PG(1, η_n) the logistic likelihood of a row is that of a normal pseudo-observation
 (y_n − ½)/ω_n of η_n with precision ω_n. Slopes, intercept and all groups' effects are then jointly
 normal given the groups' standard deviation τ, and integrate out in closed form, since groups meet
 only through the slopes: τ is drawn given ω alone, by slice sampling, and all others given τ and ω.
-The intercept's Student-t prior is a scale mixture of normals.
+The intercept's Student-t prior is a scale mixture of normals. Whether a program is centred is
+nothing to the sampler: only priors and what is reported differ.
 
 References
 ----------
@@ -23,8 +24,10 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 
-# Degrees of freedom and scale of the priors.
+# Degrees of freedom and scale of the priors of ``GROUPED_CODE``.
 NU, SCALE = 3.0, 2.5
+# Precisions of slope and intercept a priori in `hierarchical_centred`, where τ ~ N⁺(0, 1).
+CENTRED = np.array([2.5**-2, 2.0**-2])
 # Iterations of a batch, whose means tell the Monte-Carlo error.
 _BATCH = 50
 
@@ -84,9 +87,10 @@ class _Given:
     own: Float
     along_shared: Float
     along_groups: Float
+    centred: bool
 
     @classmethod
-    def omega(cls, rows: _Rows, omega: Float, prior: Float) -> _Given:
+    def omega(cls, rows: _Rows, omega: Float, prior: Float, centred: bool) -> _Given:
         weighted = omega[:, None] * rows.x
         return cls(
             rows,
@@ -95,6 +99,7 @@ class _Given:
             rows.by_group(omega),
             rows.x.T @ rows.kappa,
             rows.by_group(rows.kappa),
+            centred,
         )
 
     def at(self, log_tau: float) -> tuple[float, Float, Float, Float]:
@@ -102,12 +107,14 @@ class _Given:
         own = self.own + np.exp(-2 * log_tau)
         root = np.linalg.cholesky(self.shared - self.cross.T @ (self.cross / own[:, None]))
         middle = np.linalg.solve(root, self.along_shared - self.cross.T @ (self.along_groups / own))
+        squared = np.exp(2 * log_tau)
+        student = 0.5 * (NU + 1) * np.log1p(squared / (NU * SCALE**2))
         density = (
             0.5 * middle @ middle
             - np.log(np.diag(root)).sum()
             + 0.5 * np.sum(self.along_groups**2 / own - np.log(own))
             - len(own) * log_tau
-            - 0.5 * (NU + 1) * np.log1p(np.exp(2 * log_tau) / (NU * SCALE**2))
+            - (0.5 * squared if self.centred else student)
             + log_tau
         )
         return float(density), own, root, middle
@@ -117,26 +124,38 @@ class _Given:
         return np.array([self.at(point)[0] for point in points])
 
 
-def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0, slopes: float = 0.0) -> Moments:
+def gibbs(
+    data: Mapping[str, Any],
+    iterations: int,
+    seed: int = 0,
+    slopes: float = 0.0,
+    *,
+    centred: bool = False,
+) -> Moments:
     """Run one chain on data of ``GROUPED_CODE``; the first tenth is left out.
 
-    `slopes` is the precision of the slopes' normal prior, which that program does not have.
+    `slopes` is the precision of the slopes' normal prior, which that program does not have. With
+    `centred` the program is `hierarchical_centred`, and effects are the groups' own intercepts.
     """
     from polyagamma import random_polyagamma
 
     rng = np.random.default_rng(seed)
+    if centred:
+        data = {"Xc": data["x"], "Y": data["y"], "J_1": data["g"], "N_1": data["J"]}
     rows = _Rows.of(data)
     width = rows.x.shape[1]
-    prior = np.full(width, slopes)
+    prior = CENTRED if centred else np.full(width, slopes)
     shared, effects, log_tau = np.zeros(width), np.zeros(len(rows.edges) - 1), 0.0
     step = 2.0 / np.sqrt(len(effects))  # about twice the standard deviation of log τ
     sums = squares = batch = np.zeros(width + 1 + len(effects))
     batches: list[Float] = []
     for i in range(-(iterations // 10), iterations // _BATCH * _BATCH):
-        mixed = 0.5 * NU + 0.5 * (shared[-1] / SCALE) ** 2
-        prior[-1] = rng.gamma(0.5 * (NU + 1)) / mixed / SCALE**2
+        if not centred:
+            mixed = 0.5 * NU + 0.5 * (shared[-1] / SCALE) ** 2
+            prior[-1] = rng.gamma(0.5 * (NU + 1)) / mixed / SCALE**2
         eta = rows.x @ shared + effects[rows.group]
-        given = _Given.omega(rows, random_polyagamma(1.0, eta, random_state=rng), prior)
+        omega = random_polyagamma(1.0, eta, random_state=rng)
+        given = _Given.omega(rows, omega, prior, centred)
         log_tau = sliced(given.of_log_tau, np.array([log_tau]), step, rng)[0]
         _, own, root, middle = given.at(log_tau)
         shared = np.linalg.solve(root.T, middle + rng.standard_normal(width))
@@ -144,7 +163,8 @@ def gibbs(data: Mapping[str, Any], iterations: int, seed: int = 0, slopes: float
         effects = effects + rng.standard_normal(len(own)) / np.sqrt(own)
         if i < 0:
             continue
-        drawn = np.concatenate([shared, [np.exp(log_tau)], effects])
+        told = effects + shared[-1] if centred else effects
+        drawn = np.concatenate([shared, [np.exp(log_tau)], told])
         sums, squares, batch = sums + drawn, squares + drawn**2, batch + drawn / _BATCH
         if i % _BATCH == _BATCH - 1:
             batches.append(batch)

@@ -8,10 +8,10 @@ all rows is timed by its gradient, for as many gradients as NUTS on the coreset 
 ``STANCORESET_BENCH_GROUPS=500x50,10000x100`` asks for other numbers of groups, and of rows for each
 on average. Stages are given in processor seconds, which the machine's other load hardly changes.
 
-    pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k all_rows
+    pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k by_gibbs
 
 compares every mean and standard deviation with those of a Gibbs sampler on all rows, for which
-``polyagamma`` must be installed; it takes the first of the sizes.
+``polyagamma`` must be installed; it takes the first of the sizes, and a centred program.
 
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k "disk or alone or insteval"
 
@@ -204,19 +204,41 @@ def test_all_rows_by_gibbs(benchmark, tmp_path):
     start = time.process_time()
     truth = benchmark.pedantic(lambda: gibbs(data, 4_000, seed=1), rounds=1)
     cpu = time.process_time() - start
+    print(f"\n{groups:,} groups, {rows:,} rows, Gibbs {cpu:.0f} s")
+    benchmark.extra_info.update(found)
+    assert found["verdict"] == "certified"
+    assert_as_gibbs_says(draws, truth)
+
+
+def test_centred_by_gibbs(benchmark):
+    """The same of a program whose groups' intercepts are parameters."""
+    pytest.importorskip("polyagamma")
+    case = GROUPS["groups_centred"]
+    data = case.data()
+    with sc.CoresetModel(case.program, engine="stanli") as model:
+        fit = model.fit(data, seed=1, show_progress=False)
+    drawn = arviz.variables_of(fit.posterior)
+    names = ("beta", "mu", "tau", "a")
+    draws = np.concatenate([np.atleast_3d(drawn[name]) for name in names], axis=2)
+    truth = benchmark.pedantic(lambda: gibbs(data, 12_000, seed=5, centred=True), rounds=1)
+    print(f"\n{fit.certificate}")
+    assert fit.certificate.verdict == "certified"
+    assert_as_gibbs_says(draws, truth)
+
+
+def assert_as_gibbs_says(draws, truth):
+    """Means and standard deviations of draws, (chains, draws, P), up to Monte-Carlo error."""
     batches = draws[:, : draws.shape[1] // 10 * 10].reshape(10 * len(draws), -1, draws.shape[2])
     noise = batches.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(len(batches))
     off = draws.mean(axis=(0, 1)) - truth.mean
     apart = off / np.hypot(noise, truth.mcse)
     wider = draws.std(axis=(0, 1)) / truth.sd
-    print("\ngroups | rows | Gibbs s | worst mean, sd | rms | in errors: worst, rms | sd ratios")
+    print("worst mean, sd | rms | in errors: worst, rms | sd ratios")
     print(
-        f"{groups:,} | {rows:,} | {cpu:.0f} | {np.abs(off / truth.sd).max():.3f} "
-        f"| {np.sqrt(np.mean((off / truth.sd) ** 2)):.3f} | {np.abs(apart).max():.2f}, "
-        f"{np.sqrt(np.mean(apart**2)):.2f} | {wider.min():.3f}–{wider.max():.3f}"
+        f"{np.abs(off / truth.sd).max():.3f} | {np.sqrt(np.mean((off / truth.sd) ** 2)):.3f} "
+        f"| {np.abs(apart).max():.2f}, {np.sqrt(np.mean(apart**2)):.2f} "
+        f"| {wider.min():.3f}–{wider.max():.3f}"
     )
-    benchmark.extra_info.update(found)
-    assert found["verdict"] == "certified"
     assert np.abs(off / truth.sd).max() < 0.1 + 4 * np.max(np.hypot(noise, truth.mcse) / truth.sd)
     assert np.sqrt(np.mean(apart**2)) < 1.3
 

@@ -157,15 +157,21 @@ def _zero_inflated(rng: Generator) -> Data:
     return {"N": 1_500, "x": x, "y": np.where(rng.random(1_500) < 0.3, 0, counts)}
 
 
+def _simulated(draw: Callable[..., Data], **sizes: int) -> Callable[[Generator], Data]:
+    return lambda rng: draw(seed=rng, **sizes)
+
+
 def _as_brms_writes(
     name: str, program: str, draw: Callable[..., Data], adapt_delta: float = 0.95, **sizes: int
 ) -> Model:
     """Non-centred group effects, and hundreds of rows in place of the benchmark's thousands."""
-
-    def generate(rng: Generator) -> Data:
-        return draw(seed=rng, **sizes)
-
+    generate = _simulated(draw, **sizes)
     return Model(f"brms_{name}", program, generate, adapt_delta=adapt_delta, folder=WRITTEN_BY_BRMS)
+
+
+def _of_many_groups(name: str, program: str, draw: Callable[..., Data], folder: Path) -> Model:
+    """Six hundred groups of ten rows on average."""
+    return Model(f"many_{name}", program, _simulated(draw, n=6_000, number=600), folder=folder)
 
 
 MODELS: dict[str, Model] = {
@@ -194,5 +200,8 @@ MODELS: dict[str, Model] = {
         _as_brms_writes("slopes", "star_slopes", simulated.gaussian_slopes, n=1_000, number=25),
         _as_brms_writes("counts", "murders_states", simulated.negative_binomial, n=1_000),
         _as_brms_writes("spline", "nlswork_student", simulated.student_spline, 0.99, n=1_200),
+        _of_many_groups("centred", "hierarchical_centred", simulated.centred_logistic, PROGRAMS),
+        _of_many_groups("counts", "murders_states", simulated.negative_binomial, WRITTEN_BY_BRMS),
+        _of_many_groups("slopes", "star_slopes", simulated.gaussian_slopes, WRITTEN_BY_BRMS),
     )
 }

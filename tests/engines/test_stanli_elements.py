@@ -100,3 +100,16 @@ def test_elements_are_rewritten_inside_nested_loops_alone():
     arrays = program("array[2] matrix[I, J] a;", f"{LOOPS} a[2, i, j] ~ normal(c[j], 1);")
     assert "a[2, i][j] ~ normal(c[j], 1)" in with_rows_first(arrays)
     assert with_rows_first("for for matrix m[1, 2]") == "for for matrix m[1, 2]"  # no program
+
+
+def test_elements_of_arrays_of_vectors_are_not_copied():
+    arrays = "array[2, 3] vector[4] a; array[2] matrix[2, 2] b; vector[2] c;"
+    code = f"parameters {{ {arrays} }} model {{ target += TERM; }}"
+    for term, written in {
+        "a[1][2][3]": "a[1, 2, 3]",
+        "a[1][2, 3]": "a[1, 2, 3]",
+        "b[1][2][1]": "b[1, 2][1]",
+        "a[{1, 2}][2][1, 3]": "a[{1, 2}][2, 1, 3]",
+        "sum(a[1, : ][1])": "sum(a[1, : ][1])",
+    }.items():
+        assert written in with_rows_first(code.replace("TERM", term))

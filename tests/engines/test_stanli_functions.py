@@ -1,10 +1,11 @@
-"""QR decompositions, which stanli lacks, against LAPACK's."""
+"""QR decompositions against LAPACK's, and products of sparse matrices against SciPy's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy import sparse
 
 pytest.importorskip("stanli")
 
@@ -70,3 +71,39 @@ def test_a_decomposition_of_all_rows_stays_as_it_is_for_some():
     signs = np.sign(np.diag(r))
     b = np.linalg.solve(signs[:, None] * r / np.sqrt(59), b_q)
     np.testing.assert_allclose(b, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-5)
+
+
+SPARSE = """
+data { int N; int q; int n_entries; vector[n_entries] w; array[n_entries] int v;
+       array[N + 1] int u; vector[N] c; }
+parameters { vector[q] b; }
+model { target += dot_product(c, sin(csr_matrix_times_vector(N, q, w, v, u, b))); }
+"""
+
+
+@pytest.mark.parametrize("entries", ["some", "one", "none"])
+def test_sparse_products_are_those_of_scipy(entries):
+    """With rows of no entry, and with gradients."""
+    rng = np.random.default_rng(3)
+    each = {"some": rng.integers(0, 4, 30), "one": np.ones(30, int), "none": np.zeros(30, int)}
+    starts = np.concatenate([[0], np.cumsum(each[entries])])
+    w, v, c = rng.normal(size=starts[-1]), rng.integers(0, 5, starts[-1]), rng.normal(size=30)
+    matrix = sparse.csr_array((w, v, starts), shape=(30, 5))
+    data = {"N": 30, "q": 5, "n_entries": len(w), "w": w, "v": v + 1, "u": starts + 1, "c": c}
+    b = rng.normal(size=(4, 5))
+    eta = (matrix @ b.T).T
+    with StanliEngine().compile(SPARSE).bind(data) as bound:
+        values, gradients = bound.log_density_gradient(b)
+        np.testing.assert_allclose(bound.log_density(b), np.sin(eta) @ c, atol=1e-12)
+    np.testing.assert_allclose(values, np.sin(eta) @ c, atol=1e-12)
+    np.testing.assert_allclose(gradients, (matrix.T @ (np.cos(eta) * c).T).T, atol=1e-12)
+
+
+def test_sparse_products_take_no_dense_matrix():
+    """A dense one would fill 16 GB."""
+    n, q = 100_000, 20_000
+    v, c = np.arange(n) % q + 1, np.ones(n)
+    data = {"N": n, "q": q, "n_entries": n, "w": c, "v": v, "u": np.arange(1, n + 2), "c": c}
+    with StanliEngine().compile(SPARSE).bind(data) as bound:
+        _, gradient = bound.log_density_gradient(np.zeros((1, q)))
+    np.testing.assert_array_equal(gradient, n / q)

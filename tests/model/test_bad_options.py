@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from problems import GROUPED_CODE, grouped_data
 
 import stancoreset as sc
 from stancoreset.errors import OptionError
@@ -91,6 +92,12 @@ def test_draws_that_fill_more_than_the_memory_are_refused_before_they_are_drawn(
     several = r"4,000,000,000,000 draws of 2 parameters fill at least 128,000\.0 GB, and .* thin"
     with pytest.raises(OptionError, match=several):
         model.fit(DATA, size=20, iter_sampling=10**12)
+    groups = sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli")
+    data = {**grouped_data(20, 200)[0], "N_1": 10**9}
+    with pytest.raises(
+        OptionError, match=r"4,000 draws of 1,000,000,\d+ parameters fill .* groups"
+    ):
+        groups.fit(data, size=20)
     assert 0 < free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

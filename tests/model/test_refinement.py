@@ -25,6 +25,7 @@ from stancoreset.model.refinement import (
     next_change,
 )
 from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.certificate import certify
 from stancoreset.posterior.importance import unvisited_mass
 from stancoreset.progress import Stages
@@ -49,6 +50,35 @@ def test_chains_that_disagree_become_longer_once():
     assert next_change([unmixed, longer], 1_000, 10_000, 5) is None
     assert next_change([unmixed], 1_000, 10_000, 1) is None
     assert next_change([FIRST], 1_000, 10_000, 5).reference == OWN_DRAWS
+
+
+def test_chains_become_longer_where_own_draws_leave_what_the_weights_move():
+    """0.06 + 2 · 0.04 is above the promised 0.1; 0.06 + 2 · 0.02 is not."""
+    weights = 0.15 * np.random.default_rng(0).standard_normal(1_000)
+    errors = MonteCarlo(mean=0.04, sd=0.02)
+    found = certify(weights, 0.01, moved=(0.06, 0.01), monte_carlo=errors)
+    assert (found.verdict, found.short, found.longer_beside) == (
+        "corrected",
+        False,
+        pytest.approx(4),
+    )
+    enough = MonteCarlo(mean=0.0199, sd=0.01)
+    assert certify(weights, 0.01, moved=(0.06, 0.01), monte_carlo=enough).verdict == "certified"
+    for other in (
+        certify(weights, 0.3, moved=(0.06, 0.01), monte_carlo=errors),
+        certify(weights, 0.01, moved=(0.08, 0.01), monte_carlo=errors),
+        certify(weights, 0.01, rhat=1.3, moved=(0.06, 0.01), monte_carlo=errors),
+    ):
+        assert np.isnan(other.longer_beside), "more than both together is at fault"
+    first = replace(FIRST, verdict="corrected", longer_beside=4.0)
+    assert next_change([first], 1_000, 10_000, 5).reference == OWN_DRAWS
+    own = replace(first, round=1, reference=OWN_DRAWS)
+    change = next_change([first, own], 1_000, 10_000, 5)
+    assert (change.action, change.reference) == (LONGER_CHAINS, OWN_DRAWS)
+    assert change.lengthened == pytest.approx(5)
+    assert next_change([first, own], 1_000, 10_000, 5, 2.0).lengthened == 2
+    assert next_change([first, own], 1_000, 10_000, 5, 1.0).reference == "pilot"
+    assert next_change([first, replace(own, ess=1_600.0)], 1_000, 10_000, 5).reference == OWN_DRAWS
 
 
 def test_chains_that_diverge_make_smaller_steps_twice():

@@ -66,6 +66,12 @@ def test_densities_of_all_rows_stay_vectorised(name):
     assert "for (" not in weave(read(name)).code
 
 
+def test_elements_of_arrays_of_vectors_are_picked_at_once():
+    """Slopes of groups; `varying_slopes_of_vectors` has an array of three dimensions, too."""
+    code = read("varying_slopes_of_vectors").replace(" + c[2][g[n], 1] * x[n] ^ 2", "")
+    assert "to_vector(b[g, 1]) + to_vector(b[g, 2]) .* x" in weave(code).code
+
+
 def test_the_linear_predictors_of_a_categorical_regression_are_one_product():
     assert weave(read("glm_categorical")).code.count("X * beta") == 2  # model and log_lik
 

@@ -26,6 +26,7 @@ from stancoreset.stan.syntax.queries import (
     sources,
     substituted,
     target_vars,
+    unchained,
     values_in,
 )
 from stancoreset.stan.syntax.source import (
@@ -63,6 +64,7 @@ __all__ = [
     "statement",
     "substituted",
     "target_vars",
+    "unchained",
     "values_in",
     "without_comments",
 ]

@@ -53,6 +53,16 @@ def bare(e: n.Expr) -> n.Expr:
     return e
 
 
+def unchained(e: n.Index) -> n.Index:
+    """``b[i, j]`` for ``b[i][j]``, where the first indices pick one element of an array."""
+    inner = bare(e.base)
+    if not isinstance(inner, n.Index) or len(inner.indices) > inner.base.type.array:
+        return e
+    if any(not isinstance(i, n.Single) or i.index.type.rank for i in inner.indices):
+        return e
+    return unchained(replace(e, base=inner.base, indices=(*inner.indices, *e.indices)))
+
+
 def body_of(s: n.Stmt) -> tuple[n.Stmt, ...]:
     """The statements of a block; any other statement alone."""
     return s.body if isinstance(s, n.Block) else (s,)

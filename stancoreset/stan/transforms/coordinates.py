@@ -61,6 +61,8 @@ def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: 
         return None
     loops = [f"{prefix}_{axis}" for axis in range(1, 1 + len(decl.size.array))]
     x = _at(decl.name, loops)
+    if kind == "none" and len(loops) == 1 and base in _ARRAYS:
+        return _ARRAYS[base](_Place(decl.name, out, start, prefix))
     if kind in ("none", "bounds", "affine"):
         count = "1" if base == "real" else f"num_elements({x})"
         write = _elementwise(decl, loops)
@@ -85,6 +87,21 @@ def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: 
 
 def _at(name: str, indices: list[str]) -> str:
     return f"{name}[{', '.join(indices)}]" if indices else name
+
+
+def _vectors(place: _Place) -> str:
+    """All vectors of an array at once: thousands of groups have thousands of them."""
+    x, k, local = place.x, f"{place.prefix}_k", f"{place.prefix}_x"
+    return (
+        f"{{ matrix[dims({x})[2], size({x})] {local}; "
+        f"for ({k} in 1:rows({local})) {{ {local}[{k}] = to_row_vector({x}[ : , {k}]); }} "
+        f"{place.put_all(f'to_vector({local})', '1', f'num_elements({local})')} }}"
+    )
+
+
+def _row_vectors(place: _Place) -> str:
+    """The same of row vectors, whose array is a matrix."""
+    return place.put_all(f"to_vector(to_matrix({place.x})')", "1", place.size)
 
 
 def _elementwise(decl: n.Decl, loops: list[str]) -> Callable[[_Place], str]:
@@ -208,6 +225,7 @@ def _matrix_loops(place: _Place) -> tuple[str, str]:
     return f"{place.prefix}_i", f"{place.prefix}_j"
 
 
+_ARRAYS = {"vector": _vectors, "row_vector": _row_vectors}
 _SIZE = "num_elements({x})"
 _PAIRS = "(rows({x}) * (rows({x}) - 1) / 2)"
 _TRIANGLE = "(cols({x}) * (cols({x}) + 1) / 2 + (rows({x}) - cols({x})) * cols({x}))"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare, body_of
+from stancoreset.stan.syntax import bare, body_of, unchained
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.domain import rowwise
@@ -174,8 +174,9 @@ class _Lift:
                 return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
             case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
                 return n.call(name, self.entry(arg), kind=n.VECTOR)
-            case n.Index(base=base, indices=indices):
-                return self.lookup(base, indices)
+            case n.Index():
+                e = unchained(e)
+                return self.lookup(e.base, e.indices)
         raise _NotLiftedError
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
@@ -226,11 +227,16 @@ class _Lift:
                 return n.Index(base, (n.Single(group), second), type=n.VECTOR)
             raise _NotLiftedError
         group = self.picked(first.index)
-        if dep.kind != "free" or group is None or len(indices) != 1:
+        if dep.kind != "free" or group is None or not all(map(self.is_shared, indices[1:])):
             raise _NotLiftedError
-        gathered = n.Index(base, (n.Single(group),), type=base.type)
+        kind = n.Type("real", 1) if len(indices) > 1 else base.type
+        gathered = n.Index(base, (n.Single(group), *indices[1:]), type=kind)
         if base.type == n.VECTOR:
             return gathered
-        if base.type.base == "row_vector":
+        if base.type == n.Type("row_vector"):
             return n.Transpose(gathered, type=n.VECTOR)
         return n.call("to_vector", gathered, kind=n.VECTOR)
+
+    def is_shared(self, index: n.Indexing) -> bool:
+        """Whether all rows pick the same."""
+        return isinstance(index, n.Single) and self.same_for_all(index.index)
