@@ -20,10 +20,10 @@ from stancoreset.stan.weave.advice import IN_A_LOOP
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
-from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
 from stancoreset.stan.weave.per_row import at, is_plain, one_row
 from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
+from stancoreset.stan.weave.statistics import Statistics
 
 __all__ = ["Statements", "Terms", "because", "refuse"]
 
