@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special, stats
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
 
-from weave_checks import frozen_data, identities, model, outputs
+from weave_checks import frozen_data, generated, identities, model, outputs
 from weave_data import make_data, obs_of
 from weave_repeated import REPEATED, repeated
 
@@ -87,6 +88,28 @@ def test_groups_of_equal_times_are_refused_under_any_name():
     for obs, why in ((None, "only part of the observations"), ("N_tg", "sums over all")):
         with pytest.raises(WeaveError, match=f"by_times_lpdf`.*{why}"):
             weave(code, obs)
+
+
+def test_ordered_and_beta_binomial_densities_far_in_their_tails():
+    """Against scipy, and differences of two logistic distribution functions."""
+    ordered = """data { int N; array[N] int y; vector[N] x; } parameters { ordered[2] c; }
+model { y ~ ordered_logistic(x, c); c ~ normal(0, 1); }"""
+    x, y = np.array([-40.0, -3, 0, 3, 40, 40]), np.array([3, 1, 2, 3, 1, 2])
+    cuts = np.array([-np.inf, 0.0, 1.0, np.inf])
+    upper, lower = cuts[y] - x, cuts[y - 1] - x
+    sides = upper, lower, -lower, -upper  # of which one pair is free of cancellation
+    one, two, three, four = map(special.expit, sides)
+    exact = np.log(np.where(x > 0, one - two, three - four))
+    woven = model(weave(ordered).code, {"N": 6, "x": x, "y": y, "weights": np.ones(6)})
+    np.testing.assert_allclose(generated(woven, np.zeros(2))["log_lik"], exact, rtol=1e-13)
+    assert np.isfinite(woven.log_density_gradient(np.zeros(2))[1]).all()
+    beta = """data { int N; int K; array[N] int y; } parameters { real<lower=0> a; }
+model { y ~ beta_binomial(K, a, 2 * a); }"""
+    woven = model(weave(beta, "N").code, {"N": 3, "K": 9, "y": [0, 4, 9], "weights": np.ones(3)})
+    for a in (1e-4, 1.0, 1e5):
+        exact = stats.betabinom.logpmf([0, 4, 9], 9, a, 2 * a)
+        found = generated(woven, np.log([a]))["log_lik"]
+        np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
 # ---- random regressions -------------------------------------------------------------------
