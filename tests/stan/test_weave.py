@@ -585,3 +585,44 @@ def test_the_size_of_the_outcome_is_diagnosed_and_not_that_of_the_predictors():
 parameters { vector[K] b; } model { y ~ normal(X * b, 1); }"""
     with pytest.raises(WeaveError, match=r"the outcome `y` has the size 2 \* N, .* `int N;`"):
         weave(code)
+
+
+@pytest.mark.parametrize(
+    "obs", ["cells", "I, J", "J, I", "I * J", "I x J", "I × J", "y", "N_cells"]
+)
+def test_cells_are_named_as_users_would_name_them(obs):
+    code = """data { int I; int J; array[I, J] int<lower=0, upper=1> y; }
+parameters { vector[I] theta; vector[J] beta; }
+model { for (i in 1:I) y[i] ~ bernoulli_logit(theta[i] - beta); }"""
+    assert weave(code, obs).code == weave(code).code
+    assert CoresetModel(stan_code=code, obs=obs, engine="stanli").program.given_rows == ("y",)
+
+
+def test_an_outcome_means_its_entries_and_cells_must_be_modelled():
+    code = "data { int N; int J; matrix[N, J] X; vector[N] y; } parameters { vector[J] b; } "
+    code += "model { y ~ normal(X * b, 1); }"
+    assert weave(code, "y").code == weave(code, "N").code
+    with pytest.raises(WeaveError, match=r"obs='X' means the cells of N × J, but no term"):
+        weave(code, "X")
+
+
+def test_a_lagged_outcome_is_told_how_to_be_written():
+    """And what is told can be woven."""
+    code = """data { int T; vector[T] y; vector[T] x;DATA }
+parameters { real a; real b; } model { %s }"""
+    lagged = "y[2:T] ~ normal(a * x[2:T] + b * y[1:(T - 1)], 1);"
+    with pytest.raises(WeaveError, match="as data of the row, `y_before`, leave out") as caught:
+        weave(code.replace("DATA", "") % lagged)
+    told = re.search("write `(.*)`$", caught.value.reason)[1]
+    assert told == "y ~ normal(a * x + b * y_before, 1);"
+    assert weave(code.replace("DATA", " vector[T] y_before;") % told).rows.keys() == {
+        "y",
+        "x",
+        "y_before",
+    }
+    loop = "for (t in 2:T) y[t] ~ normal(a + b * y[t - 1], 1);"
+    with pytest.raises(WeaveError, match=re.escape("`y_before[n]` in a loop over all rows")):
+        weave(code.replace("DATA", "") % loop)
+    other = "y[2:T] ~ normal(a, 1);"
+    with pytest.raises(WeaveError, match="let data of the row decide"):
+        weave(code.replace("DATA", "") % other)

@@ -10,6 +10,7 @@ transformed data compute once from the table:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 
-__all__ = ["in_long_form"]
+__all__ = ["in_long_form", "sizes_of_cells"]
 
 
 def in_long_form(draft: Draft) -> Draft:
@@ -48,9 +49,22 @@ def in_long_form(draft: Draft) -> Draft:
         both = tables.keys() | found.get(sizes[::-1], {}).keys()
         if with_cells.terms and not any(_modelled(s) & both for s in left):
             long = with_cells.long(draft, model)
-            meant = draft.counts == long.counts or (not draft.counts and grown & {*sizes})
+            named = (long.counts, sizes, sizes[::-1])
+            meant = draft.counts in named or (not draft.counts and grown & {*sizes})
             return long if meant else draft
     return draft
+
+
+def sizes_of_cells(program: n.Program, obs: str) -> tuple[str, ...]:
+    """The sizes of the tables whose cells a user names as observations; empty for all else.
+
+    ``cells``, the name of a table, and its sizes mean that: ``I, J``, ``I * J``, ``I x J``.
+    """
+    names = re.split(r"\s*[,*×]\s*|\s+x\s+", obs)
+    for sizes, tables in _tables(program).items():
+        if obs in ("cell", "cells") or obs in tables or (*names,) in (sizes, sizes[::-1]):
+            return sizes
+    return ()
 
 
 def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:

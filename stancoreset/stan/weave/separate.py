@@ -672,10 +672,16 @@ class Flow:
             return dep
         other = _neighbour(s.body, s.name)
         if other:
+            known = other.partition("[")[0]
+            before = (
+                f"; or declare what comes before as data of the row, `{known}_before[n]` in a loop "
+                f"over all rows in place of `{other}`, without the row that has none"
+            )
             return coupled(
                 f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
                 "those next to it, as in a time series, a hidden Markov or a state-space "
-                "model; if there are many such series, make each series one row",
+                "model; if there are many such series, make each series one row"
+                + (before if known in self.data else ""),
                 advice="",
             )
         return coupled(

@@ -21,11 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import expression, parse
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import parse
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
-from stancoreset.stan.weave.cells import in_long_form
+from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
 from stancoreset.stan.weave.draft import Draft, Entry, Pass, through
@@ -94,7 +94,9 @@ def weave(
         Stan source, or its syntax tree.
     obs : str, optional
         The data integer that counts observations; found by itself where only one can be meant.
-        Several (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table.
+        Several (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table. A
+        variable of the data, as the outcome, means its entries; ``"cells"`` or ``"I × J"`` means
+        the cells of a table.
     include_paths : sequence of path, optional
         Folders in which ``#include`` looks.
     filename : str, optional
@@ -125,7 +127,7 @@ def weave(
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
     draft = through(PLAIN, Draft(program))
-    draft = replace(draft, counts=_named(draft.program, obs))
+    draft = _named(draft, obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
         try:
@@ -141,12 +143,27 @@ def weave(
     raise telling
 
 
-def _named(program: n.Program, obs: str | None) -> tuple[str, ...]:
-    """The counts that the user names."""
+def _named(draft: Draft, obs: str | None) -> Draft:
+    """The program with the counts that the user names, or with the cells of a table."""
+    program = draft.program
     if obs is None:
-        return ()
+        return draft
+    sizes = sizes_of_cells(program, obs)
+    if sizes:
+        cells = in_long_form(replace(without_densities(draft), counts=sizes))
+        if cells.counts == sizes:
+            raise WeaveError(
+                0,
+                f"obs={obs!r} means the cells of {' × '.join(sizes)}, but no term of the log "
+                "density is of single cells, in loops over rows and columns; name the integer that "
+                "counts the observations",
+            )
+        return cells
+    outcome = next((d for d in program.data if d.name == obs and len(d.size.dims) == 1), None)
+    if outcome is not None:  # its entries
+        obs = expression(outcome.size.dims[0])
     if "," not in obs:
-        return (obs,)
+        return replace(draft, counts=(obs,))
     names = tuple(name.strip() for name in obs.split(","))
     possible = candidates(program)
     if len({*names}) < len(names) or not {*names} <= {*possible}:
@@ -155,7 +172,7 @@ def _named(program: n.Program, obs: str | None) -> tuple[str, ...]:
             f"obs={obs!r} is no list of different integers that size data; those are "
             f"{', '.join(possible) or 'none'}",
         )
-    return names
+    return replace(draft, counts=names)
 
 
 def _readings(draft: Draft) -> Iterator[Draft]:
