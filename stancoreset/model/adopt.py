@@ -22,7 +22,7 @@ from stancoreset.stan import (
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
-from stancoreset.stan.weave import Woven, frozen_values, weave, with_count
+from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
 
 __all__ = ["Adopted", "adopt"]
 
@@ -137,7 +137,7 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         return Adopted(program, weighted, source=program.code, asked=obs)
     source, woven = program.code, weave(program.tree, obs)
     if woven.written:  # sizes written as literals become data
-        counted, _ = with_count(program.tree)
+        counted = with_count(Draft(program.tree)).program
         program = StanProgram.from_code(printer.program(counted), name=program.name)
     if woven.table is not None:  # two counts become one table
         program = StanProgram.from_code(printer.program(woven.table.program), name=program.name)

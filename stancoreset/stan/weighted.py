@@ -294,6 +294,9 @@ class WeightedProgram:
         """The user's names of the data with one entry per observation."""
         if self.table is not None:
             return tuple(column.given for column in self.table.columns)
+        if self.counted:
+            tables = {d.name for d in self.program.tree.data if len(d.size.dims) == 2}
+            return tuple(y for row in self.rows if (y := row.rpartition("_cell")[0]) in tables)
         return tuple(name for name in self.rows if name not in self.frozen)
 
     def observations(self, data: Mapping[str, Any]) -> str:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special, stats
 from tiers import some
 
 pytest.importorskip("stanli")
 pytest.importorskip("bridgestan")
 
-from weave_checks import frozen_data, identities, model, outputs
+from weave_checks import frozen_data, generated, identities, model, outputs
 from weave_data import make_data, obs_of
 from weave_repeated import REPEATED, repeated
 
@@ -94,6 +95,28 @@ def test_groups_of_equal_times_are_refused_under_any_name():
     for obs, why in ((None, "only part of the observations"), ("N_tg", "sums over all")):
         with pytest.raises(WeaveError, match=f"by_times_lpdf`.*{why}"):
             weave(code, obs)
+
+
+def test_ordered_and_beta_binomial_densities_far_in_their_tails():
+    """Against scipy, and differences of two logistic distribution functions."""
+    ordered = """data { int N; array[N] int y; vector[N] x; } parameters { ordered[2] c; }
+model { y ~ ordered_logistic(x, c); c ~ normal(0, 1); }"""
+    x, y = np.array([-40.0, -3, 0, 3, 40, 40]), np.array([3, 1, 2, 3, 1, 2])
+    cuts = np.array([-np.inf, 0.0, 1.0, np.inf])
+    upper, lower = cuts[y] - x, cuts[y - 1] - x
+    sides = upper, lower, -lower, -upper  # of which one pair is free of cancellation
+    one, two, three, four = map(special.expit, sides)
+    exact = np.log(np.where(x > 0, one - two, three - four))
+    woven = model(weave(ordered).code, {"N": 6, "x": x, "y": y, "weights": np.ones(6)})
+    np.testing.assert_allclose(generated(woven, np.zeros(2))["log_lik"], exact, rtol=1e-13)
+    assert np.isfinite(woven.log_density_gradient(np.zeros(2))[1]).all()
+    beta = """data { int N; int K; array[N] int y; } parameters { real<lower=0> a; }
+model { y ~ beta_binomial(K, a, 2 * a); }"""
+    woven = model(weave(beta, "N").code, {"N": 3, "K": 9, "y": [0, 4, 9], "weights": np.ones(3)})
+    for a in (1e-4, 1.0, 1e5):
+        exact = stats.betabinom.logpmf([0, 4, 9], 9, a, 2 * a)
+        found = generated(woven, np.log([a]))["log_lik"]
+        np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
 # ---- random regressions -------------------------------------------------------------------
@@ -569,3 +592,44 @@ def test_the_size_of_the_outcome_is_diagnosed_and_not_that_of_the_predictors():
 parameters { vector[K] b; } model { y ~ normal(X * b, 1); }"""
     with pytest.raises(WeaveError, match=r"the outcome `y` has the size 2 \* N, .* `int N;`"):
         weave(code)
+
+
+@pytest.mark.parametrize(
+    "obs", ["cells", "I, J", "J, I", "I * J", "I x J", "I × J", "y", "N_cells"]
+)
+def test_cells_are_named_as_users_would_name_them(obs):
+    code = """data { int I; int J; array[I, J] int<lower=0, upper=1> y; }
+parameters { vector[I] theta; vector[J] beta; }
+model { for (i in 1:I) y[i] ~ bernoulli_logit(theta[i] - beta); }"""
+    assert weave(code, obs).code == weave(code).code
+    assert CoresetModel(stan_code=code, obs=obs, engine="stanli").program.given_rows == ("y",)
+
+
+def test_an_outcome_means_its_entries_and_cells_must_be_modelled():
+    code = "data { int N; int J; matrix[N, J] X; vector[N] y; } parameters { vector[J] b; } "
+    code += "model { y ~ normal(X * b, 1); }"
+    assert weave(code, "y").code == weave(code, "N").code
+    with pytest.raises(WeaveError, match=r"obs='X' means the cells of N × J, but no term"):
+        weave(code, "X")
+
+
+def test_a_lagged_outcome_is_told_how_to_be_written():
+    """And what is told can be woven."""
+    code = """data { int T; vector[T] y; vector[T] x;DATA }
+parameters { real a; real b; } model { %s }"""
+    lagged = "y[2:T] ~ normal(a * x[2:T] + b * y[1:(T - 1)], 1);"
+    with pytest.raises(WeaveError, match="as data of the row, `y_before`, leave out") as caught:
+        weave(code.replace("DATA", "") % lagged)
+    told = re.search("write `(.*)`$", caught.value.reason)[1]
+    assert told == "y ~ normal(a * x + b * y_before, 1);"
+    assert weave(code.replace("DATA", " vector[T] y_before;") % told).rows.keys() == {
+        "y",
+        "x",
+        "y_before",
+    }
+    loop = "for (t in 2:T) y[t] ~ normal(a + b * y[t - 1], 1);"
+    with pytest.raises(WeaveError, match=re.escape("`y_before[n]` in a loop over all rows")):
+        weave(code.replace("DATA", "") % loop)
+    other = "y[2:T] ~ normal(a, 1);"
+    with pytest.raises(WeaveError, match="let data of the row decide"):
+        weave(code.replace("DATA", "") % other)

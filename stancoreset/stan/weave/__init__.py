@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_count
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import suffix
@@ -16,6 +17,7 @@ from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
 
 __all__ = [
+    "Draft",
     "Table",
     "Woven",
     "around",

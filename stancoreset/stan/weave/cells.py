@@ -10,8 +10,9 @@ transformed data compute once from the table:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
     Names,
@@ -24,35 +25,20 @@ from stancoreset.stan.syntax import (
     substituted,
 )
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 
-__all__ = ["Long", "in_long_form"]
+__all__ = ["in_long_form", "sizes_of_cells"]
 
 
-@dataclass(frozen=True)
-class Long:
-    """A program whose observations are the cells of its tables.
+def in_long_form(draft: Draft) -> Draft:
+    """A term stands for each cell of a table that is modelled by cells.
 
-    Attributes
-    ----------
-    program : Program
-    obs : str
-        Its data integer that counts cells.
-    sizes : tuple of str
-        Data integers whose product it is.
-    added : tuple of Statement
-        What transformed data have that the author's have not, without mention of `obs`.
+    Tables without a parameter for each row or column may have rows or columns as observations.
     """
-
-    program: n.Program
-    obs: str
-    sizes: tuple[str, str]
-    added: tuple[n.Stmt, ...]
-
-
-def in_long_form(program: n.Program) -> Long | None:
-    """The program with a term for each cell; None if it has no table that is modelled by cells."""
+    program = draft.program
     found = _tables(program)
+    grown = set().union(*(names_in(d.size) for d in program.parameters))
     for sizes, tables in found.items():
         with_cells = _Cells(program, sizes, tables)
         try:
@@ -62,8 +48,23 @@ def in_long_form(program: n.Program) -> Long | None:
         left = [s for x in model for s in increments(x)]
         both = tables.keys() | found.get(sizes[::-1], {}).keys()
         if with_cells.terms and not any(_modelled(s) & both for s in left):
-            return with_cells.long(program, model)
-    return None
+            long = with_cells.long(draft, model)
+            named = (long.counts, sizes, sizes[::-1])
+            meant = draft.counts in named or (not draft.counts and grown & {*sizes})
+            return long if meant else draft
+    return draft
+
+
+def sizes_of_cells(program: n.Program, obs: str) -> tuple[str, ...]:
+    """The sizes of the tables whose cells a user names as observations; empty for all else.
+
+    ``cells``, the name of a table, and its sizes mean that: ``I, J``, ``I * J``, ``I x J``.
+    """
+    names = re.split(r"\s*[,*×]\s*|\s+x\s+", obs)
+    for sizes, tables in _tables(program).items():
+        if obs in ("cell", "cells") or obs in tables or (*names,) in (sizes, sizes[::-1]):
+            return sizes
+    return ()
 
 
 def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
@@ -236,7 +237,8 @@ class _Cells:
 
     # ---- the program ----------------------------------------------------------------------
 
-    def long(self, program: n.Program, model: tuple[n.Stmt, ...]) -> Long:
+    def long(self, draft: Draft, model: tuple[n.Stmt, ...]) -> Draft:
+        program = draft.program
         first, second = map(n.integer, self.sizes)
         size = n.Binary(first, "*", second, type=n.INT)
         filling = self.filling(first, second)
@@ -247,7 +249,13 @@ class _Cells:
             transformed_data=(*program.transformed_data, *self.declarations(self.count), filling),
             model=model,
         )
-        return Long(new, self.count.name, self.sizes, (*self.declarations(size), filling))
+        return replace(
+            draft,
+            program=new,
+            counts=(self.count.name,),
+            added=(*self.declarations(size), filling),
+            counted={self.count.name: self.sizes},
+        )
 
     def declarations(self, count: n.Expr) -> list[n.Stmt]:
         sized = n.SizedType("int", array=(count,))

@@ -131,6 +131,16 @@ def _binomial_logit(y: _V, trials: _V, eta: _V) -> list[Part]:
     ]
 
 
+def _beta_binomial(y: _V, trials: _V, alpha: _V, beta: _V) -> list[Part]:
+    return [
+        Part(_f("lchoose", trials, y).e),
+        Part(_f("lgamma", y + alpha).e),
+        Part(_f("lgamma", trials - y + beta).e),
+        _minus(_f("lgamma", trials + alpha + beta)),
+        _minus(_f("lbeta", alpha, beta)),
+    ]
+
+
 def _poisson_log(y: _V, eta: _V) -> list[Part]:
     return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
 
@@ -202,6 +212,7 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "bernoulli_logit": _bernoulli_logit,
     "bernoulli": _bernoulli,
     "binomial_logit": _binomial_logit,
+    "beta_binomial": _beta_binomial,
     "poisson_log": _poisson_log,
     "poisson": _poisson,
     "exponential": _exponential,

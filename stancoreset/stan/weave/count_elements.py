@@ -5,39 +5,23 @@ array[2] int N; matrix[N[1], K] X0; matrix[N[2], K] X1;       // rstanarm: rows 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["Separated", "with_counts_of_their_own", "with_lengths"]
+__all__ = ["with_counts_of_their_own"]
 
 
-@dataclass(frozen=True)
-class Separated:
-    """A program whose sizes are integers.
+def with_counts_of_their_own(draft: Draft) -> Draft:
+    """Integers stand for the elements of data arrays that size data.
 
-    Attributes
-    ----------
-    program : Program
-    elements : mapping of str to tuple of str and int
-        The array and the position, from zero, that each integer stands for.
+    The two elements of the array that sizes most data count rows. Users name none of them.
     """
-
-    program: n.Program
-    elements: Mapping[str, tuple[str, int]]
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The integers that stand for the two elements of one array."""
-        arrays = {array for array, _ in self.elements.values()}
-        found = (tuple(k for k, (a, _) in self.elements.items() if a == one) for one in arrays)
-        return sorted((p[0], p[1]) for p in found if len(p) == 2)
-
-
-def with_counts_of_their_own(program: n.Program) -> Separated | None:
-    """The program with integers for the elements of data arrays that size data; or None."""
+    program = draft.program
     dims = [bare(s) for d in program.data for s in _parts(d.size.dims)]
     used = {found[0] for s in dims if (found := _element(s)) is not None}
     lengths = {
@@ -46,8 +30,8 @@ def with_counts_of_their_own(program: n.Program) -> Separated | None:
         if d.name in used and d.type == n.INTS
         if isinstance(length := bare(d.size.dims[0]), n.IntLit)
     }
-    if not lengths:
-        return None
+    if not lengths or draft.counts:
+        return draft
     names = Names(program)
     new = {
         (array, k): n.integer(names.fresh(f"{array}_{k}"))
@@ -71,27 +55,38 @@ def with_counts_of_their_own(program: n.Program) -> Separated | None:
         whole.append(n.Decl(d.name, d.size, value=value))
     rest: n.Program = n.transform(replace(program, data=()), change)
     rest = replace(rest, data=tuple(data), transformed_data=(*whole, *rest.transformed_data))
-    return Separated(rest, {v.name: (array, k - 1) for (array, k), v in new.items()})
+    elements = {v.name: (array, k - 1) for (array, k), v in new.items()}
+    often = Counter(found[0] for s in dims if (found := _element(s)) is not None)
+    twos = [array for array, length in lengths.items() if length == 2]
+    if not twos:
+        return draft
+    most = max(twos, key=lambda array: often[array])
+    counts = tuple(name for name, (array, _) in elements.items() if array == most)
+    return _with_lengths(
+        replace(draft, program=rest, counts=counts, elements=elements, given=program.data)
+    )
 
 
-def with_lengths(program: n.Program, counts: Collection[str]) -> tuple[n.Program, dict[str, str]]:
-    """The program with an integer for each size of data that is computed from counts.
+def _with_lengths(draft: Draft) -> Draft:
+    """Each size of data that is computed from counts of their own becomes an integer.
 
     They are ``u[N[1] + 1]``, where the rows of a sparse design start; the integers come with the
     arrays whose lengths they are.
     """
+    program = draft.program
     names, lengths = Names(program), dict[str, str]()
     data: list[n.Decl] = []
     for d in program.data:
         size = d.size.array[0] if d.type == n.INTS else None
-        if size is not None and _computed(size, counts):
+        if size is not None and _computed(size, draft.counts):
             name = names.fresh(f"size_{d.name}")
             lengths[name] = d.name
             data.append(n.Decl(name, n.SizedType("int"), line=d.line))
             size = n.integer(name)
             d = replace(d, size=n.SizedType("int", array=(size,)))
         data.append(d)
-    return replace(program, data=tuple(data)), lengths
+    program = replace(program, data=tuple(data))
+    return replace(draft, program=program, author=program, lengths=lengths)
 
 
 def _computed(size: n.Expr, counts: Collection[str]) -> bool:

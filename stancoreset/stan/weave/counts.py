@@ -18,7 +18,7 @@ parameters keep theirs too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.library import FILLED, density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
@@ -121,7 +122,7 @@ def _follows_itself(name: str, program: n.Program) -> str:
     return ""
 
 
-def growing_parameters(program: n.Program, counts: set[str]) -> Iterator[tuple[n.Decl, WeaveError]]:
+def growing_parameters(program: n.Program, counts: Set[str]) -> Iterator[tuple[n.Decl, WeaveError]]:
     """The parameters whose number grows with the observations, and why each is refused."""
     for d in program.parameters:
         sizes = [*d.size.dims, *(s for i in d.size.items for s in i.dims)]
@@ -189,12 +190,13 @@ def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[s
                 yield found
 
 
-def merged(program: n.Program, count: str, others: frozenset[str]) -> n.Program:
+def merged(draft: Draft, count: str, others: frozenset[str]) -> Draft:
     """The program with `others` read as `count`; their own declarations stay, unused."""
-    result: n.Program = substituted(program, dict.fromkeys(others, n.integer(count)))
+    result: n.Program = substituted(draft.program, dict.fromkeys(others, n.integer(count)))
     # What had a count of its own may stand before the one that sizes it now.
     first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
-    return replace(result, data=(*first, *(d for d in result.data if d.name != count)))
+    result = replace(result, data=(*first, *(d for d in result.data if d.name != count)))
+    return replace(draft, program=result, counts=(count,), merged=tuple(sorted(others)))
 
 
 def _first_sizes(program: n.Program) -> dict[str, str]:
@@ -228,21 +230,20 @@ _BLOCKS = (
 )  # fmt: skip
 
 
-def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
-    """The program with its written number of observations as data, and that number.
-
-    A program that counts its data by data integers is returned as it is.
+def with_count(draft: Draft) -> Draft:
+    """A written number of observations becomes data; data that integers count stay as they are.
 
     Raises
     ------
     WeaveError
         Several numbers size as many data variables.
     """
+    program = draft.program
     if candidates(program):
-        return program, {}
+        return draft
     sizes = Counter(k for d in program.data for k in {*_numbers(d.size)} if int(k) > 1)
     if not sizes:
-        return program, {}
+        return draft
     (number, often), *others = sizes.most_common()
     if others and others[0][1] == often:
         raise WeaveError(
@@ -279,7 +280,7 @@ def with_count(program: n.Program) -> tuple[n.Program, dict[str, int]]:
         if not (groups and b == "transformed_parameters")
     }
     blocks["data"] = (declared, *blocks["data"])
-    return replace(program, **blocks), {name: int(number)}
+    return replace(draft, program=replace(program, **blocks), written={name: int(number)})
 
 
 def _numbers(size: n.SizedType) -> Iterator[str]:

@@ -8,84 +8,68 @@ handed to the weighted program as data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from stancoreset.stan.syntax import Names, bare, names_in, printer
-from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import Names, names_in, printer
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import BLOCKS, FILLED
-from stancoreset.stan.weave.slices import needed
+from stancoreset.stan.weave.counts import data_dependences, declared
+from stancoreset.stan.weave.domain import BY_DATA, FREE, Dep
+from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.separate import Flow
+from stancoreset.stan.weave.slices import needed, without
 
-__all__ = ["Statistics", "freezing_block", "frozen_closure", "frozen_values"]
-
-
-class Statistics:
-    """Replaces statistics of rows in expressions by numbers frozen at the full data.
-
-    Parameters
-    ----------
-    rows : Rows
-    obs : str
-        The data integer that counts observations.
-    names : Names
-    """
-
-    def __init__(self, rows: Rows, obs: str, names: Names) -> None:
-        self.rows = rows
-        self.count = n.integer(obs)
-        self.names = names
-        self.numbers: dict[str, n.Decl] = {}  # frozen numbers, by their text
-
-    def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
-        """`e` with the statistics of the rows in it replaced by frozen numbers.
-
-        With `as_size`, an `e` that is the number of rows itself stays what it is.
-        """
-        dep = self.rows.of(e)
-        if dep.kind == "count" and (as_size or self.rows.pure_sums):
-            return e
-        if dep.kind == "count" and isinstance(bare(e), n.Var):
-            return self.frozen(self.count)
-        if not isinstance(e, n.IntLit | n.RealLit) and e.type.rank == 0 and self.rows.constant(e):
-            value = self.rows.as_value(dep, e)
-            if value.kind == "free" and value.stat:
-                return self.frozen(bare(e))
-        sizes = isinstance(e, n.Call) and (e.name in FILLED or e.name in BLOCKS or e.user)
-        operands = isinstance(e, n.Binary | n.Unary | n.Ternary | n.Call) and not sizes
-        updates: dict[str, Any] = {}
-        for f in fields(e):
-            value = getattr(e, f.name)
-            if isinstance(value, n.Expression):
-                updates[f.name] = self.hoist(value, as_size=not operands)
-            elif isinstance(value, tuple) and value and isinstance(value[0], n.Node):
-                updates[f.name] = tuple(self._hoist_part(v, not operands) for v in value)
-        changed = {k: v for k, v in updates.items() if v != getattr(e, k)}
-        return replace(e, **changed) if changed else e
-
-    def _hoist_part(self, part: Any, as_size: bool) -> Any:
-        if isinstance(part, n.Expression):
-            return self.hoist(part, as_size)
-        inner = {
-            f.name: self.hoist(v)
-            for f in fields(part)
-            if isinstance(v := getattr(part, f.name), n.Expression)
-        }
-        return replace(part, **inner) if inner else part
-
-    def frozen(self, e: n.Expr) -> n.Expr:
-        """A number of transformed data that holds the statistic `e` of the full data."""
-        key = text(e)
-        if key not in self.numbers:
-            name = self.names.fresh(f"{key}_full" if isinstance(e, n.Var) else key)
-            self.numbers[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
-        return n.Var(self.numbers[key].name, type=e.type)
+__all__ = ["freeze", "freezing_block", "frozen_values"]
 
 
-def frozen_closure(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:
+def freeze(draft: Draft) -> Draft:
+    """Transformed data that depend on several rows become data; the others stay."""
+    program, obs = draft.program, draft.obs
+    env: dict[str, Dep] = dict(data_dependences(program, obs))
+    given = {*env}
+    flow = Flow(program, obs, env, set(env), Names(program))
+    globals_ = [s for s in program.transformed_data if isinstance(s, n.Decl)]
+    names = {d.name for d in globals_}
+    flow.data |= names
+    kept, _ = flow.block(program.transformed_data)
+    numbering = {s.name for s in draft.added if isinstance(s, n.Decl)}
+    frozen = {
+        d.name
+        for d in globals_
+        if d.name in numbering
+        or env[d.name].stat
+        or env[d.name].kind in ("coupled", "sum", "row")
+        or any(flow.rows.value(size).stat == BY_DATA for size in d.size.dims)
+    }
+    counts = {name for name, dep in env.items() if dep.kind == "count"}
+    frozen = _closed(globals_, frozen, counts)
+    for d in globals_:
+        if d.name in frozen:
+            env[d.name] = declared(d, counts)
+        elif env[d.name].kind == "unset":
+            env[d.name] = FREE
+    kept = without(kept, frozen)
+    return replace(
+        draft,
+        # names of blocks inside transformed data ended with them
+        deps={name: dep for name, dep in env.items() if name in given | names},
+        frozen={d.name: d for d in globals_ if d.name in frozen},
+        aliases=frozenset(counts),
+        transformed_data=(*needed(kept, names - frozen), *(s for s in kept if _is_check(s))),
+    )
+
+
+def _is_check(s: n.Stmt) -> bool:
+    """A statement that only tests and rejects."""
+    inner = list(n.walk(s))
+    return any(isinstance(x, n.Message) for x in inner) and not any(
+        isinstance(x, n.Assign | n.Decl) for x in inner
+    )
+
+
+def _closed(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:
     """`frozen`, and the transformed data in their declared sizes, which must be data too."""
     names = {d.name: d for d in declarations}
     closed = set(frozen)

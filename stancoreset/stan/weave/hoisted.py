@@ -17,15 +17,17 @@ from dataclasses import replace
 from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import without_rows
+from stancoreset.stan.weave.draft import Draft
 
 __all__ = ["never_written", "with_values_hoisted"]
 
 
-def with_values_hoisted(program: n.Program) -> n.Program:
-    """The program with declarations moved out of ``if (!flag) {…}``, where all they need is there.
+def with_values_hoisted(draft: Draft) -> Draft:
+    """Declarations move out of ``if (!flag) {…}``, where all they need is there.
 
     Their values are computed from parameters and data without rows, and never change.
     """
+    program = draft.program
     front = {d.name for d in (*program.parameters, *program.transformed_parameters)
              if isinstance(d, n.Decl)}  # fmt: skip
     free, fixed = without_rows(program), never_written(program)
@@ -47,7 +49,7 @@ def with_values_hoisted(program: n.Program) -> n.Program:
             kept = tuple(inner for inner in s.yes.body if not moves(inner))
             s = replace(s, yes=replace(s.yes, body=kept))
         model.append(s)
-    return replace(program, model=(*moved, *model)) if moved else program
+    return replace(draft, program=replace(program, model=(*moved, *model))) if moved else draft
 
 
 def never_written(program: n.Program) -> set[str]:

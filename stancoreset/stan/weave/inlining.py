@@ -32,6 +32,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
@@ -44,32 +45,36 @@ _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 _DEEPEST = 5  # calls within calls
 
 
-def without_partial_sums(program: n.Program) -> n.Program:
-    """The program with the statements of partial sums in place of calls of ``reduce_sum``.
+def without_partial_sums(draft: Draft) -> Draft:
+    """The statements of partial sums stand in place of calls of ``reduce_sum``.
 
     A call stays where its function returns from more than one place.
     """
-    return _written_out(program, lambda call: call.name in THREADED)
+    return _of(draft, _written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def without_densities(program: n.Program, *, in_loops: bool = True) -> n.Program:
-    """The program with its own functions of log densities and increments written out.
+def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
     through a deep chain of calls, as a recursion is; and one in a loop, unless `in_loops`.
     """
     adding = {
         f.name
-        for f in program.functions
+        for f in draft.program.functions
         if f.body is not None and (_adds(f.body) or _of_containers(f))
     }
-    program = _with_calls(program, adding)
+    program = _with_calls(draft.program, adding)
     for _ in range(_DEEPEST):
         found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break
         program = found
-    return program
+    return _of(draft, program)
+
+
+def _of(draft: Draft, program: n.Program) -> Draft:
+    return draft if program is draft.program else replace(draft, program=program)
 
 
 def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:

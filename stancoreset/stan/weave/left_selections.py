@@ -14,22 +14,24 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names, bare, declarations
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError
 
 __all__ = ["without_left_selections"]
 
 
-def without_left_selections(program: n.Program) -> n.Program:
-    """The program with loops over all rows in place of assignments to selected rows."""
+def without_left_selections(draft: Draft) -> Draft:
+    """Loops over all rows stand in place of assignments to selected rows."""
+    program = draft.program
     spread = _Spread(program, Names(program))
     parameters, model = (
         tuple(n.transform(s, spread.statement) for s in block)
         for block in (program.transformed_parameters, program.model)
     )
     if not spread.found:
-        return program
-    body = (*program.transformed_data, *spread.found)
-    return replace(program, transformed_data=body, transformed_parameters=parameters, model=model)
+        return draft
+    program = replace(program, transformed_parameters=parameters, model=model)
+    return draft.numbering(program, spread.found)
 
 
 @dataclass

@@ -13,50 +13,37 @@ for the woven program and for the author's.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, names_in, printer, stanc, substituted
+from stancoreset.stan.syntax import Names, names_in, printer, substituted
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.assemble import Woven
+from stancoreset.stan.weave.assemble import Woven, formatted
 from stancoreset.stan.weave.counts import optional
-from stancoreset.stan.weave.separate import Entry
+from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.table import Column, Table
 
 __all__ = ["in_one_table"]
 
 
-def in_one_table(
-    program: n.Program,
-    counts: tuple[str, ...],
-    along: Callable[[n.Program, str], Woven],
-    original: n.Program | None = None,
-) -> Woven:
-    """The program woven along all `counts`.
-
-    Parameters
-    ----------
-    program : Program
-    counts : tuple of str
-    along : callable
-        Weaves a program along one count; raises a WeaveError where it cannot be woven.
-    original : Program, optional
-        The user's, if `program` is another one.
-    """
-    alone = [along(program, count) for count in counts]
+def in_one_table(draft: Draft, along: Callable[[Draft], Woven]) -> Woven:
+    """The program woven along all of its counts; `along` weaves it along one."""
+    one = replace(draft, added=())
+    alone = [along(replace(one, counts=(count,))) for count in draft.counts]
     parts = alone[:1]
-    for count in counts[1:]:
-        parts.append(along(parts[-1].tree, count))
-    return _Joined(original or program, counts, parts).woven(_merged(alone))
+    for count in draft.counts[1:]:
+        parts.append(along(replace(one, program=parts[-1].tree, counts=(count,))))
+    return _Joined(draft, parts).woven(_merged(alone))
 
 
 class _Joined:
     """Puts the blocks of a program, which is woven along all counts, into one table."""
 
-    def __init__(self, program: n.Program, counts: tuple[str, ...], parts: Sequence[Woven]) -> None:
-        self.program = program
-        self.counts = counts
+    def __init__(self, draft: Draft, parts: Sequence[Woven]) -> None:
+        self.draft = draft
+        own = draft.program.transformed_data
+        self.program = program = replace(draft.author or draft.program, transformed_data=own)
+        self.counts = counts = draft.counts
         self.parts = parts
         self.names = names = Names(parts[-1].tree)
         self.obs = n.integer(names.fresh("N_rows"))
@@ -83,23 +70,24 @@ class _Joined:
             data=self.data(self.program.data),
             transformed_data=(*self.blocks(self.program.data), *self.program.transformed_data),
         )
-        code = stanc.auto_format(self.comment() + printer.program(tree), filename="woven.stan")
         frozen = {k: v for part in self.parts for k, v in part.frozen.items()}
         for c in self.computed:
             del frozen[c.given]
             frozen[c.name] = c.name
         table = Table(
-            self.obs.name, self.block.name, self.counts, self.given, self.program.data, original
-        )
+            self.obs.name, self.block.name, self.counts, self.given,
+            self.draft.given or self.program.data, original,
+            self.draft.elements, self.draft.lengths,
+        )  # fmt: skip
         return Woven(
-            code=code.rstrip() + "\n",
+            code=formatted([self.comment()], tree),
             obs=self.obs.name,
             rows={self.block.name: 0} | {c.name: c.axis for c in self.columns},
             explanation=explanation,
             frozen=frozen,
             frozen_code=self.frozen_code(),
             tree=tree,
-            numbered=any(part.numbered for part in self.parts),
+            numbered=bool(self.draft.added) or any(part.numbered for part in self.parts),
             outcome_statistics=tuple(x for part in self.parts for x in part.outcome_statistics),
             table=table,
         )
@@ -232,12 +220,11 @@ class _Joined:
 
     def comment(self) -> str:
         *some, last = (f"{count} of block {k}" for k, count in enumerate(self.counts, 1))
-        text = (
+        return (
             f"Woven by stancoreset. Each of the {self.obs.name} observations, {', '.join(some)} "
             f"and {last}, adds weights[n] times its log likelihood to the log density; log_lik[n] "
             "is that log likelihood without the weight."
         )
-        return "".join(f"// {line}\n" for line in textwrap.wrap(text, 75))
 
 
 def _zeros(size: n.SizedType) -> n.Expr:

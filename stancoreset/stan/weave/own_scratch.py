@@ -20,36 +20,22 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["Owned", "with_own_scratch"]
-
-
-@dataclass(frozen=True)
-class Owned:
-    """A program whose rows have scratch containers of their own.
-
-    Attributes
-    ----------
-    program : Program
-    checks : tuple of Statement
-        Statements of transformed data that reject a row which reads what it has not written.
-    """
-
-    program: n.Program
-    checks: tuple[n.Stmt, ...]
+__all__ = ["with_own_scratch"]
 
 
 class _NotMarkedError(Exception):
     """More than data decides which elements a row writes and reads."""
 
 
-def with_own_scratch(program: n.Program) -> Owned | None:
-    """The program with scratch containers inside its loops over rows; None if it has none."""
-    move = _Move(program, Names(program))
-    model = move.statements(program.model)
+def with_own_scratch(draft: Draft) -> Draft:
+    """Scratch containers stand inside loops over rows; checks reject a row that reads another's."""
+    move = _Move(draft.program, Names(draft.program))
+    model = move.statements(draft.program.model)
     if not move.checks:
-        return None
-    return Owned(replace(program, model=model), tuple(move.checks))
+        return draft
+    return replace(draft, program=replace(draft.program, model=model), checks=tuple(move.checks))
 
 
 @dataclass

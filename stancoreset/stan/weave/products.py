@@ -19,6 +19,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import assigned_names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import without_rows
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.hoisted import never_written
 
 __all__ = ["with_products_by_row"]
@@ -26,9 +27,9 @@ __all__ = ["with_products_by_row"]
 _PARTS = ("csr_extract_w", "csr_extract_v", "csr_extract_u")
 
 
-def with_products_by_row(program: n.Program) -> n.Program:
-    """The program with dense products, of rows that are picked before they are multiplied."""
-    return _picked_before(_dense(program))
+def with_products_by_row(draft: Draft) -> Draft:
+    """Products become dense, of rows that are picked before they are multiplied."""
+    return replace(draft, program=_picked_before(_dense(draft.program)))
 
 
 def _dense(program: n.Program) -> n.Program:

@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import (
     sources,
 )
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import sum_of
 
@@ -36,19 +37,20 @@ __all__ = ["without_segments"]
 _KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
 
 
-def without_segments(program: n.Program) -> n.Program:
-    """The program with a term for each row in place of terms of segments.
+def without_segments(draft: Draft) -> Draft:
+    """A term for each row stands in place of terms of segments.
 
     Loops that hold more than univariate densities of segments stay as they are.
     """
+    program = draft.program
     rows = _RowData(program)
     if not any(rows.slices(s) for s in program.model):
-        return program
+        return draft
     split = _Split(rows, Names(program))
     model = split.statements(program.model)
     if not split.found:
-        return program
-    return replace(program, transformed_data=(*program.transformed_data, *split.found), model=model)
+        return draft
+    return draft.numbering(replace(program, model=model), split.found)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
@@ -36,38 +37,16 @@ from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
 from stancoreset.stan.weave.terms import refuse
 
-__all__ = ["Selections", "spread_selections"]
-
-
-@dataclass(frozen=True)
-class Selections:
-    """A program without densities of selected rows.
-
-    Attributes
-    ----------
-    program : nodes.Program
-    counts : frozenset of str
-        Transformed data that hold how often each row was selected: for the full data.
-    """
-
-    program: n.Program
-    counts: frozenset[str] = frozenset()
+__all__ = ["spread"]
 
 
 class _NotSpreadError(Exception):
     """The statement is left as it is."""
 
 
-def spread_selections(program: n.Program, obs: str) -> Selections:
-    """The program with densities of selected rows as loops over all rows.
-
-    Parameters
-    ----------
-    program : nodes.Program
-    obs : str
-        The data integer that counts observations.
-    """
-    return _Spread(program, obs).done()
+def spread(draft: Draft) -> Draft:
+    """Densities of selected rows become loops over all rows."""
+    return _Spread(draft.program, draft.obs).done(draft)
 
 
 class _Spread:
@@ -88,14 +67,12 @@ class _Spread:
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
         self.statements: list[n.Stmt] = []  # that compute them
 
-    def done(self) -> Selections:
+    def done(self, draft: Draft) -> Draft:
         loops = (n.transform(s, self.selected_loop) for s in self.program.model)
         model = tuple(n.transform(s, self.statement) for s in loops)
         if not self.counts:
-            return Selections(self.program)
-        body = (*self.program.transformed_data, *self.statements)
-        program = replace(self.program, transformed_data=body, model=model)
-        return Selections(program, frozenset(self.counts.values()))
+            return draft
+        return draft.numbering(replace(self.program, model=model), self.statements)
 
     # ---- statements -----------------------------------------------------------------------
 

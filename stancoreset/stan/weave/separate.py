@@ -1,4 +1,4 @@
-"""The walk through a program's statements that takes the log density apart into rows.
+"""The proof that a log density is a sum over rows, by a walk through the program's statements.
 
 Statements are visited in order with the dependence of every variable in scope. Each gives
 two lists: what the weighted program runs (*model*), and what fills ``log_lik`` (*point*).
@@ -27,9 +27,10 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
-from stancoreset.stan.weave.advice import GROUP_BY_GROUP, LONG_FORM
-from stancoreset.stan.weave.counts import optional
+from stancoreset.stan.weave.advice import GROUP_BY_GROUP, IN_A_LOOP, LONG_FORM
+from stancoreset.stan.weave.counts import growing_parameters, optional
 from stancoreset.stan.weave.domain import (
+    BY_COUNT,
     BY_DATA,
     FREE,
     SUM,
@@ -39,42 +40,23 @@ from stancoreset.stan.weave.domain import (
     join,
     row,
 )
+from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.sampling import increment, normalised
 from stancoreset.stan.weave.scratch import found_by_rows
-from stancoreset.stan.weave.switches import Dropped, negated
+from stancoreset.stan.weave.slices import without
+from stancoreset.stan.weave.statistics import Statistics
+from stancoreset.stan.weave.switches import Dropped, by_switch, negated
 from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
 from stancoreset.stan.weave.vectorise import lift_loop
 from stancoreset.stan.weave.writes import after_write
 
-__all__ = ["Entry", "Flow"]
+__all__ = ["Flow", "NoLikelihoodError", "separate"]
 
 Both = tuple[Statements, Statements]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What became of one statement.
-
-    Attributes
-    ----------
-    line : int
-        Line of the user's source.
-    text : str
-        The statement as Stan prints it.
-    role : str
-        ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``.
-    why : str
-    """
-
-    line: int
-    text: str
-    role: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -690,10 +672,16 @@ class Flow:
             return dep
         other = _neighbour(s.body, s.name)
         if other:
+            known = other.partition("[")[0]
+            before = (
+                f"; or declare what comes before as data of the row, `{known}_before[n]` in a loop "
+                f"over all rows in place of `{other}`, without the row that has none"
+            )
             return coupled(
                 f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
                 "those next to it, as in a time series, a hidden Markov or a state-space "
-                "model; if there are many such series, make each series one row",
+                "model; if there are many such series, make each series one row"
+                + (before if known in self.data else ""),
                 advice="",
             )
         return coupled(
@@ -874,6 +862,108 @@ class Flow:
         return FREE if result.kind == "unset" else result
 
 
+class NoLikelihoodError(WeaveError):
+    """No term of the log density depends on rows along this axis."""
+
+
+def separate(draft: Draft) -> Draft:
+    """The statements of the weighted program and of ``log_lik``; refuses with line and reason."""
+    program, env = draft.program, dict(draft.deps)
+    growing = dict(_growing(draft))
+    flow = Flow(
+        program, draft.obs, env, set(env), Names(program), density_block=True,
+        drops=draft.switches,
+    )  # fmt: skip
+    flow.dropped += growing.values()
+    flow.rows.frozen = {name for name in draft.frozen if env[name].kind == "free"}
+    parameters = tuple(_parameter(d, growing.get(d.name), flow) for d in program.parameters)
+    transformed, before = flow.block(program.transformed_parameters)
+    model, point = flow.block(program.model)
+    _check_accumulators(program, flow.accumulators)
+    if not flow.weighted:
+        raise NoLikelihoodError(
+            0,
+            f"no term of the log density is a sum over observations: nothing in the model block "
+            f"depends on data sized by `{draft.obs}`",
+            advice=IN_A_LOOP,
+        )
+    sized = [flow.sized(d) for d in draft.frozen.values()]  # which may need more statistics
+    outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
+    return replace(
+        draft,
+        deps=env,
+        data=tuple(d if d.name == draft.obs else _relaxed(d, flow.rows) for d in program.data),
+        parameters=parameters,
+        transformed_parameters=tuple(transformed),
+        model=tuple(model),
+        log_lik=(*without(before, outer), *point),
+        names=flow.names,
+        computed=(*flow.statistics.numbers.values(), *sized),
+        constants=tuple(flow.terms.locals.constants.values()),
+        entries=flow.entries,
+        weighted=frozenset(flow.weighted),
+        sums=frozenset(flow.terms.definitions),
+        dropped=tuple(flow.dropped),
+    )
+
+
+def _growing(draft: Draft) -> Iterator[tuple[str, Dropped]]:
+    """Parameters with an element for each row, which the data may leave out; refuse others."""
+    for d, error in growing_parameters(draft.program, draft.aliases):
+        condition = by_switch(d, draft.aliases) if draft.switches else None
+        if condition is None:
+            raise error
+        yield d.name, Dropped((condition,), error)
+
+
+def _parameter(d: n.Decl, growing: Dropped | None, flow: Flow) -> n.Decl:
+    """The declaration with statistics in its sizes and bounds frozen."""
+    if growing is not None:  # there is none in data that are not rejected
+        flow.env[d.name] = coupled(growing.error.why, growing.error.advice)
+        return d
+    flow.env[d.name] = FREE
+    if any(flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
+        why = f"the size of `{d.name}` grows with the number of observations"
+        raise WeaveError(d.line, why, d.name, advice=IN_A_LOOP)
+    d = flow.sized(d)
+    changed: dict[str, Any] = {}
+    for key in ("lower", "upper", "offset", "multiplier"):
+        e = getattr(d.constraint, key)
+        if e is None:
+            continue
+        dep = flow.rows.value(e)
+        if dep.looks_at_rows:
+            what = f"the {key} of `{d.name}` depends on rows"
+            raise WeaveError(d.line, because(what, dep.why), d.name, advice=dep.advice)
+        changed[key] = flow.statistics.hoist(e)
+    return replace(d, constraint=replace(d.constraint, **changed)) if changed else d
+
+
+def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
+    """The declaration without bounds that are computed from rows or their number."""
+    changed: dict[str, Any] = {}
+    for key in ("lower", "upper"):
+        e = getattr(d.constraint, key)
+        dep = UNSET if e is None else rows.of(e)
+        if dep.kind in ("count", "sum", "coupled") or dep.stat:
+            changed[key] = None
+    bounds = replace(d.constraint, **changed)
+    if changed and bounds.lower is None and bounds.upper is None:
+        bounds = n.Constraint()
+    return replace(d, constraint=bounds)
+
+
+def _check_accumulators(program: n.Program, names: Iterable[str]) -> None:
+    """Refuse a variable that adds up rows but does not reach the target once and linearly."""
+    for name in sorted(names):
+        everywhere = (*program.transformed_parameters, *program.model)
+        uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
+        use = only_use(name, program)
+        if use is None or len(uses) != 1 or uses[0] is not use.statement:
+            first = uses[0] if uses else program.model[0]
+            raise WeaveError(first.line, must_be_added(name))
+
+
 def _new_coupling(
     before: Mapping[str, Dep], after: Mapping[str, Dep], body: n.Stmt
 ) -> WeaveError | None:
@@ -929,3 +1019,27 @@ def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> St
     if no:
         other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
     return [replace(s, condition=condition, yes=_as_body(yes, s), no=other)]
+
+
+def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
+    """All simple statements below, each once."""
+    return [
+        s
+        for b in body
+        for s in n.walk(b)
+        if isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile)
+    ]
+
+
+def _reads(s: n.Stmt, name: str) -> set[str]:
+    """Names that a statement reads, its own accumulation of `name` aside."""
+    match s:
+        case n.Assign(target=target) if name in {v.name for v in target_vars(target)}:
+            return set() if added(s) is not None or name not in names_in(s.value) else {name}
+        case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
+            return names_in(e)
+        case n.For():
+            return names_in(s.lower) | names_in(s.upper)
+        case n.Decl():
+            return names_in(s.value)
+    return names_in(s)

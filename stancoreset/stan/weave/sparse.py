@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from stancoreset.stan.syntax import Names, bare, parse, substituted
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["Padded", "without_sparse_products"]
+__all__ = ["without_sparse_products"]
 
 # The longest row is found by functions of Stan's that both engines have: these statements stand in
 # the author's program, too, which has no function of ours, and stanli has no `to_int` here. The
@@ -54,30 +55,16 @@ transformed data {
 """
 
 
-@dataclass(frozen=True)
-class Padded:
-    """A program without products of sparse designs.
-
-    Attributes
-    ----------
-    program : Program
-    added : tuple of Statement
-        What transformed data have that the author's have not.
-    """
-
-    program: n.Program
-    added: tuple[n.Stmt, ...]
-
-
-def without_sparse_products(program: n.Program) -> Padded | None:
-    """The program with products row by row; None if it has no product of a sparse design."""
+def without_sparse_products(draft: Draft) -> Draft:
+    """Products of sparse designs are computed row by row."""
+    program = draft.program
     padding = _Padding({d.name: d for d in program.data}, Names(program))
     parameters, model = (
         tuple(n.transform(s, padding.product) for s in block)
         for block in (program.transformed_parameters, program.model)
     )
     if not padding.found:
-        return None
+        return draft
     data = tuple(
         replace(d, size=n.SizedType("int", array=(padding.sizes[d.name],)))
         if d.name in padding.sizes
@@ -92,7 +79,7 @@ def without_sparse_products(program: n.Program) -> Padded | None:
         transformed_parameters=parameters,
         model=model,
     )
-    return Padded(new, tuple(map(padding.sized, padding.found)))
+    return replace(draft, program=new, added=(*draft.added, *map(padding.sized, padding.found)))
 
 
 @dataclass

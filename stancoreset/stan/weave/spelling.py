@@ -6,15 +6,18 @@ dims(y)[1]    size(y), or rows(y) of a matrix
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 
 __all__ = ["in_one_spelling"]
 
 
-def in_one_spelling(program: n.Program) -> n.Program:
-    """The program with `row`, `col` and elements of `dims` as indices and sizes."""
-    return n.transform(program, _change)  # type: ignore[no-any-return]
+def in_one_spelling(draft: Draft) -> Draft:
+    """`row`, `col` and elements of `dims` become indices and sizes."""
+    return replace(draft, program=n.transform(draft.program, _change))
 
 
 def _change(node: n.Node) -> n.Node | None:

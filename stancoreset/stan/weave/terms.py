@@ -16,14 +16,14 @@ from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.advice import IN_A_LOOP
+from stancoreset.stan.weave.advice import ALL_ROWS, IN_A_LOOP, lagged
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
-from stancoreset.stan.weave.freeze import Statistics
 from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
 from stancoreset.stan.weave.per_row import at, is_plain, one_row
 from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
+from stancoreset.stan.weave.statistics import Statistics
 
 __all__ = ["Statements", "Terms", "because", "refuse"]
 
@@ -43,6 +43,7 @@ def refusal(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> WeaveError:
     """The error that names the user's statement."""
     s = s.as_written
     why = why or "it cannot be split into rows"
+    advice = (lagged(s) if advice == ALL_ROWS else "") or advice
     return WeaveError(s.line, why, statement_text(s), advice=advice)
 
 
@@ -355,11 +356,7 @@ class Terms:
             )
         parts: tuple[Part, ...] = ()
         if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
-            parts = (
-                closed_form(name, args)
-                or self.categorical_parts(name, args)
-                or self.joint_parts(name, args)
-            )
+            parts = self.parts(name, args)
 
         def row(i: n.Expr) -> n.Expr:
             own = tuple(self.at(a, i) for a in args)
@@ -376,6 +373,37 @@ class Terms:
             return one
 
         return Term(row, parts, why=why)
+
+    def parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+        """The log densities of all rows as a sum of vectors; empty where there is no such form."""
+        return (
+            closed_form(name, args)
+            or self.categorical_parts(name, args)
+            or self.ordered_parts(name, args)
+            or self.joint_parts(name, args)
+        )
+
+    def ordered_parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
+        """An ordered logistic density whose cutpoints all rows share.
+
+        With u = c[y] - eta and l = c[y - 1] - eta, infinite beyond the outer cutpoints,
+        log(inv_logit(u) - inv_logit(l)) = log(1 - exp(l - u)) + log_inv_logit(u) +
+        log_inv_logit(-l), of which the first is one number for each category.
+        """
+        if name != "ordered_logistic" or self.rows.of(args[2]).kind != "free":
+            return ()
+        y, eta, cuts = args
+        if cuts.type != n.VECTOR or y.type.rank != 1:
+            return ()
+        eta = _as_vector(eta) if eta.type.rank else eta
+        lower = n.call("append_row", n.call("negative_infinity"), cuts, kind=n.VECTOR)
+        upper = n.call("append_row", cuts, n.call("positive_infinity"), kind=n.VECTOR)
+        width = n.call("log1m_exp", n.Binary(lower, "-", upper, type=n.VECTOR), kind=n.VECTOR)
+        above, below, within = (
+            n.Index(e, (n.Single(y),), type=n.VECTOR) for e in (upper, lower, width)
+        )
+        sides = (n.Binary(above, "-", eta, type=n.VECTOR), n.Binary(eta, "-", below, type=n.VECTOR))
+        return (Part(within), *(Part(n.call("log_inv_logit", e, kind=n.VECTOR)) for e in sides))
 
     def categorical_parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
         """A categorical density whose probabilities all rows share: those of the outcomes."""
@@ -464,7 +492,7 @@ class Terms:
         kind = "_lpdf" if glm.base == "normal" else "_lpmf"
         return Term(
             lambda i: n.call(glm.base + kind, *(self.at(a, i) for a in arguments)),
-            closed_form(glm.base, arguments),
+            self.parts(glm.base, arguments),
             why=why,
         )
 

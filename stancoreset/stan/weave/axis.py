@@ -1,0 +1,231 @@
+"""Which of several data integers counts the observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import expression, increments, names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import data_dependences
+from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.outcome_statistics import outcomes
+from stancoreset.stan.weave.separate import NoLikelihoodError
+
+__all__ = ["CountsError", "choose"]
+
+
+def choose(
+    program: n.Program, found: Mapping[str, Draft], refused: Mapping[str, WeaveError]
+) -> Draft:
+    """The count along which most statements are weighted, then most data.
+
+    Refuses if none dominates, or if another is meant.
+
+    Parameters
+    ----------
+    program : Program
+    found, refused : mapping of str
+        Counts along which the program can be woven, and those along which it cannot.
+    """
+    if not found:
+        raise _most_telling(program, refused)
+    found = {
+        name: inner
+        for name, inner in found.items()
+        if not any(_within(program, inner, outer) for outer in found.values())
+    }
+    with_values = {k: w for k, w in found.items() if not _only_indexes(program, w)}
+    found = with_values or found  # the edges of a graph that a prior smooths over are no rows
+    best = max(found, key=lambda k: (len(found[k].weighted), len(found[k].rows)))
+    rivals = {}
+    for name, other in found.items():
+        if name == best:
+            continue
+        covered = other.weighted <= found[best].weighted
+        same = len(other.weighted) == len(found[best].weighted)
+        fewer = len(other.rows) < len(found[best].rows)
+        if covered and (not same or fewer) and not _across(program, found[best], other):
+            continue
+        rivals[name] = other
+    if rivals:
+        _refuse_rivals(program, found[best], rivals)
+    _refuse_if_another_is_meant(program, found[best], refused)
+    return found[best]
+
+
+class CountsError(WeaveError):
+    """Several data integers count observations, each of densities of their own."""
+
+    def __init__(self, line: int, reason: str, counts: tuple[str, ...]) -> None:
+        super().__init__(line, reason)
+        self.counts = counts
+
+
+def _refuse_rivals(program: n.Program, best: Draft, rivals: Mapping[str, Draft]) -> NoReturn:
+    """Refuse to choose one of several counts."""
+    drafts = {best.obs: best, **rivals}
+    found = [d for d in program.data if d.name in drafts]
+    names = [d.name for d in found]
+    options = " or ".join(f'obs="{name}"' for name in names)
+    reason = (
+        f"each of `{'` and `'.join(names)}` can count the observations; say which with {options} "
+        "(the others are kept as they are)"
+    )
+    weighted = [s for name in names for s in drafts[name].weighted]
+    if len({*weighted}) < len(weighted):
+        raise WeaveError(found[1].line, reason)
+    reason += (
+        "; to weight all, as of observed and censored times, put them in one table with a column "
+        "that says which density a row has, and branch on it in a loop over all rows"
+    )
+    raise CountsError(found[1].line, reason, tuple(names))
+
+
+def _across(program: n.Program, columns: Draft, rows: Draft) -> bool:
+    """Whether an outcome has `rows` as an earlier dimension than `columns`.
+
+    ``matrix[N, T] y`` with times ``vector[T] x``, the same for all rows, has more data along T,
+    and yet its rows are meant; users who mean the columns say so with ``obs``.
+    """
+    shared = columns.rows.keys() & rows.rows.keys()
+    modelled = set().union(*map(outcomes, _increments(program)))
+    return any(rows.rows[y] < columns.rows[y] for y in shared & modelled)
+
+
+def _within(program: n.Program, inner: Draft, outer: Draft) -> bool:
+    """Whether rows of `inner` are only summed within the terms of single rows of `outer`.
+
+    So are the nodes of a quadrature in the integral that is one patient's term, and the items in
+    the score of one person. They are not observations, unless their data are outcomes that the
+    rows of `outer` lack.
+    """
+    adding = set(_increments(program))
+    entries = inner.entries.items()
+    touched = adding & {s for s, e in entries if e.role in ("likelihood", "mixed")}
+    modelled = set().union(*map(outcomes, program.model))
+    return (
+        bool(touched)
+        and not inner.weighted & adding
+        and touched <= outer.weighted
+        and modelled & inner.rows.keys() <= outer.rows.keys()
+    )
+
+
+def _refuse_if_another_is_meant(
+    program: n.Program, chosen: Draft, refused: Mapping[str, WeaveError]
+) -> None:
+    """Refuse when the outcome that is left unweighted looks more like the observations.
+
+    The edges of a graph can be weighted while the areas' counts cannot; but the counts are the
+    observations, so the user must read why those cannot be weighted.
+    """
+    for name, error in refused.items():
+        if isinstance(error, NoLikelihoodError):
+            continue
+        axes = {
+            k: d.axis for k, d in data_dependences(program, name).items() if d.kind == "rowwise"
+        }
+        sized = set(axes)
+        _refuse_columns(program, chosen, name, axes, error)
+        modelled = {s for s in _increments(program) if outcomes(s) & sized}
+        left = modelled - chosen.weighted
+        # ``Y[which] ~ normal(latent[which], noise[which])`` has a parameter for each row of Y
+        latent = modelled and any(name in names_in(d.size) for d in program.parameters)
+        only_indexes = _only_indexes(program, chosen)
+        fewer = len(chosen.rows) <= len(sized)
+        if (left and (fewer or only_indexes)) or (latent and only_indexes):
+            raise WeaveError(
+                error.line,
+                f"{error.why} (to weight the rows counted by `{chosen.obs}` instead and keep "
+                f'the others as they are, pass obs="{chosen.obs}")',
+                error.statement,
+            )
+
+
+def _refuse_columns(
+    program: n.Program, chosen: Draft, rows: str, axes: Mapping[str, int], error: WeaveError
+) -> None:
+    """Refuse to weight the columns of a wide outcome whose rows were meant but cannot be.
+
+    In ``matrix[N, T] y`` with a parameter for each of the N rows, the T columns could be
+    weighted; but an observation is a row, or a single entry, and never silently a column.
+    """
+    for s in _increments(program):
+        if s not in chosen.weighted or _of_vectors(s):
+            continue
+        for y in sorted(outcomes(s) & axes.keys() & chosen.rows.keys()):
+            if axes[y] < chosen.rows[y]:
+                raise WeaveError(
+                    error.line,
+                    f"`{y}` has observations in rows and columns, and those along `{rows}` cannot "
+                    f"be weighted: {error.why}. Alternatively, declare the data in long form, "
+                    f"one observation per entry of `{y}` with the numbers of its row and column, "
+                    "so that parameters belong to groups of observations (to weight the columns "
+                    f'as they are, pass obs="{chosen.obs}")',
+                    error.statement,
+                )
+
+
+def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
+    return [s for b in program.model for s in increments(b)]
+
+
+def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
+    """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
+    if isinstance(s, n.Tilde):
+        names = [s.distribution]
+    else:
+        names = [suffix(e.name)[0] for e in n.walk(s) if isinstance(e, n.Call)]
+    return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
+
+
+def _indices(s: n.Stmt) -> set[str]:
+    """Names in indices."""
+    return set().union(
+        *(names_in(i) for e in n.walk(s) if isinstance(e, n.Index) for i in e.indices)
+    )
+
+
+def _only_indexes(program: n.Program, chosen: Draft) -> bool:
+    """Whether all row data only pick elements of something else."""
+    body = (*program.transformed_parameters, *program.model)
+    return not any(_outside_indices(s) & chosen.rows.keys() for s in body)
+
+
+def _outside_indices(node: n.Node) -> set[str]:
+    """Names that stand anywhere but in an index."""
+    if isinstance(node, n.Var):
+        return {node.name}
+    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
+    return set().union(*map(_outside_indices, below))
+
+
+def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
+    """The refusal along the integer that sizes an outcome, and most data variables.
+
+    Where none sizes an outcome, the outcome's own size is the reason.
+    """
+    modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
+
+    def weight(name: str) -> tuple[bool, bool, int]:
+        deps = data_dependences(program, name)
+        sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
+        error = refused[name]
+        return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
+
+    best = max(refused, key=weight)
+    unsized = [d for d in program.data if d.name in modelled and d.size.dims]
+    if not weight(best)[1] and unsized:
+        d = unsized[0]
+        size = expression(d.size.dims[0])
+        return WeaveError(
+            d.line,
+            f"the outcome `{d.name}` has the size {size}, and rows must be counted by a data "
+            f"integer; declare one, `int N;`, and use it as the size of all that has an entry for "
+            "each row",
+            d.name,
+        )
+    return refused[best]

@@ -1,0 +1,137 @@
+"""A program on its way to being woven: what each pass takes, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.domain import Dep
+from stancoreset.stan.weave.switches import Dropped
+
+__all__ = ["Draft", "Entry", "Pass", "through"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of one statement.
+
+    Attributes
+    ----------
+    line : int
+        Line of the user's source.
+    text : str
+        The statement as Stan prints it.
+    role : str
+        ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``.
+    why : str
+    """
+
+    line: int
+    text: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A program, and what is known of it.
+
+    Attributes
+    ----------
+    program : Program
+    counts : tuple of str
+        The data integers that count observations: none where they are to be found, several where
+        the rows of all are put into one table.
+    merged : tuple of str
+        Further data integers that count the same rows.
+    added : tuple of Statement
+        What transformed data have that the author's have not: statements that number rows.
+    checks : tuple of Statement
+        Statements of transformed data that reject data for which rows depend on each other.
+    switches : bool
+        Whether branches that the data choose are left out where they cannot be weighted; data
+        that would choose them are rejected.
+    numbered : bool
+        Whether rows are picked by their numbers in the full data.
+    written, counted, elements, lengths : mapping
+        Those of `Woven` and its `Table`.
+    author : Program or None
+        The program that a table of several counts is for, where `program` is another one.
+    given : tuple of Decl
+        The user's data block, where that of `program` is another one.
+    deps : mapping of str to Dep
+        Dependences: of data from `freeze` on, of all variables from `separate` on.
+    frozen : mapping of str to Decl
+        Transformed data that are computed once from the full data, from `freeze` on.
+    aliases : frozenset of str
+        Names of the number of rows.
+    transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
+        Blocks of the weighted program; the last is what fills the pointwise log likelihood.
+    names : Names
+        From `separate` on, as all that follows.
+    computed, constants : tuple of Decl
+        All that is computed once from the full data, and vectors of data alone.
+    entries : mapping of Statement to Entry
+        What became of the user's statements.
+    weighted : frozenset of Statement
+        The user's statements that are likelihood.
+    sums : frozenset of str
+        Local variables that were sums over rows, and are not read any more.
+    dropped : tuple of Dropped
+    rows : mapping of str to int
+        Variables with one entry per row, and the axis.
+    """
+
+    program: n.Program
+    counts: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    added: tuple[n.Stmt, ...] = ()
+    checks: tuple[n.Stmt, ...] = ()
+    switches: bool = False
+    numbered: bool = False
+    written: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    lengths: Mapping[str, str] = field(default_factory=dict)
+    author: n.Program | None = None
+    given: tuple[n.Decl, ...] = ()
+    deps: Mapping[str, Dep] = field(default_factory=dict)
+    frozen: Mapping[str, n.Decl] = field(default_factory=dict)
+    aliases: frozenset[str] = frozenset()
+    transformed_data: tuple[n.Stmt, ...] = ()
+    data: tuple[n.Decl, ...] = ()
+    parameters: tuple[n.Decl, ...] = ()
+    transformed_parameters: tuple[n.Stmt, ...] = ()
+    model: tuple[n.Stmt, ...] = ()
+    log_lik: tuple[n.Stmt, ...] = ()
+    names: Names = field(default_factory=lambda: Names(n.Program()))
+    computed: tuple[n.Decl, ...] = ()
+    constants: tuple[n.Decl, ...] = ()
+    entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)
+    weighted: frozenset[n.Stmt] = frozenset()
+    sums: frozenset[str] = frozenset()
+    dropped: tuple[Dropped, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def obs(self) -> str:
+        """The data integer that counts observations, where there is one."""
+        return self.counts[0]
+
+    def numbering(self, program: n.Program, found: Iterable[n.Stmt]) -> Draft:
+        """The draft of `program`, whose transformed data number rows by the statements `found`."""
+        own = (*program.transformed_data, *found)
+        program = replace(program, transformed_data=own)
+        return replace(self, program=program, added=(*self.added, *found))
+
+
+Pass = Callable[[Draft], Draft]
+
+
+def through(passes: Iterable[Pass], draft: Draft) -> Draft:
+    """What comes out of a chain of passes; each may raise a `WeaveError`."""
+    for step in passes:
+        draft = step(draft)
+    return draft

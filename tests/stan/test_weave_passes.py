@@ -1,0 +1,194 @@
+"""The passes of weaving, one by one: a small program in, the program or the verdict out.
+
+What a pass that rewrites has made is compared with what it was given by their densities, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stanli")
+pytest.importorskip("bridgestan")
+
+from weave_checks import model, points
+from weave_data import make_data
+
+from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import parse, printer
+from stancoreset.stan.weave import weaving
+from stancoreset.stan.weave.draft import Draft, through
+
+ROWS = "data { int N; int K; array[K] int I; vector[N] x; vector[N] y; } parameters { real a; } "
+SIZES = '// data: {"N": 6, "K": 3, "I": [1, 3, 6]}\n'
+
+#: Pass: what it is given, and what it makes of it, apart from what stays.
+REWRITES = {
+    "in_one_spelling": (
+        """// data: {"N": 6}
+data { int N; matrix[N, 2] X; vector[N] y; } parameters { vector[2] b; }
+model { for (n in 1:dims(y)[1]) y[n] ~ normal(row(X, n) * b, 1); }""",
+        "for (n in 1 : num_elements(y)) { y[n] ~ normal(X[n] * b, 1); }",
+    ),
+    "without_partial_sums": (
+        """// data: {"N": 6}
+functions {
+  real f(array[] real s, int b, int e, real a) { return normal_lpdf(s | a, 1); }
+} data { int N; array[N] real y; } parameters { real a; }
+model { target += reduce_sum(f, y, 1, a); }""",
+        "model { target += normal_lpdf(y | a, 1); }",
+    ),
+    "with_values_hoisted": (
+        """// data: {"N": 6, "flag": 0}
+data { int N; int flag; vector[N] y; } parameters { vector[2] z; }
+model { if (!flag) { vector[2] r = 2 * z; y ~ normal(r[1], 1); } }""",
+        "model { vector[2] r = 2 * z; if (!flag) { y ~ normal(r[1], 1); } }",
+    ),
+    "with_products_by_row": (
+        """// data: {"N": 6, "M": 3, "J": [1, 2, 3, 3, 2, 1]}
+data { int N; int M; matrix[M, 2] A; array[N] int J; vector[N] y; } parameters { vector[2] r; }
+model { vector[M] f = A * r; y ~ normal(f[J], 1); }""",
+        "y ~ normal(A[J] * r, 1);",
+    ),
+    "with_count": (
+        "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
+        "data { int N; vector[N] y; }",
+    ),
+    "without_segments": (
+        """// data: {"N": 6, "J": 2, "s": [2, 4]}
+data { int N; int J; array[J] int s; vector[N] y; } parameters { vector[J] m; }
+model { int p = 1; for (j in 1:J) { segment(y, p, s[j]) ~ normal(m[j], 1); p += s[j]; } }""",
+        "for (n in 1 : N) { y[n] ~ normal(m[j_of_row[n]], 1); }",
+    ),
+    "without_left_selections": (
+        SIZES
+        + ROWS
+        + "model { vector[N] mu = rep_vector(a, N); mu[I] += exp(a); y ~ normal(mu, 1); }",
+        "for (n in 1 : N) { if (place_in_I[n] > 0) { mu[n] += exp(a); } }",
+    ),
+    "in_long_form": (
+        """// data: {"I": 3, "J": 2}
+data { int I; int J; matrix[I, J] y; } parameters { vector[I] t; vector[J] b; }
+model { for (i in 1:I) y[i] ~ normal(t[i] - b, 1); }""",
+        "for (n in 1 : N_cells) { y_cell[n] ~ normal(t[i_cell[n]] - b[j_cell[n]], 1); }",
+    ),
+    "with_own_scratch": (
+        """// data: {"N": 4, "T": 3, "L": [1, 3, 2, 3]}
+data { int N; int T; array[N] int L; vector[N] y; } parameters { real a; }
+model { vector[T] h; for (n in 1:N) { h[L[n]] = a; y[n] ~ normal(h[L[n]], 1); } }""",
+        "for (n in 1 : N) { vector[T] h; h[L[n]] = a; y[n] ~ normal(h[L[n]], 1); }",
+    ),
+    "with_counts_of_their_own": (
+        """// data: {"N": [4, 2]}
+data { array[2] int N; vector[N[1]] y; vector[N[2]] z; } parameters { real a; }
+model { y ~ normal(a, 1); z ~ normal(a, 2); }""",
+        "data { int N_1; int N_2; vector[N_1] y; vector[N_2] z; }"
+        " transformed data { array[2] int N = {N_1, N_2}; }",
+    ),
+    "without_sparse_products": (
+        """// data: {"N": 2, "K": 3, "m": 3, "s": 3, "v": [1, 3, 2], "u": [1, 3, 4]}
+data { int N; int K; int m; int s; vector[m] w; array[m] int v; array[s] int u; vector[N] y; }
+parameters { vector[K] b; }
+model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
+        "y ~ normal(rows_times_vector(w_rows, v_rows, b), 1);",
+    ),
+    "spread": (
+        SIZES + ROWS + "model { y[I] ~ normal(a + x[I], 1); }",
+        "target += times_I[n] * normal_lpdf(y[n] | a + x[n], 1);",
+    ),
+}
+
+#: Data that a pass adds to those of the user.
+GIVEN = {
+    "with_count": {"N": 5},
+    "in_long_form": {"N_cells": 6},
+    "with_counts_of_their_own": {"N_1": 4, "N_2": 2},
+}
+
+
+def draft(code: str, obs: str = "N") -> Draft:
+    return Draft(parse(code), counts=(obs,))
+
+
+def printed(d: Draft) -> str:
+    return " ".join(printer.program(d.program).split())
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_a_pass_rewrites(name):
+    """And the density stays what it was, up to a constant."""
+    code, made = REWRITES[name]
+    given = Draft(parse(code), counts=("N",) if name == "spread" else ())
+    found = getattr(weaving, name)(given)
+    assert made in printed(found)
+    data = make_data(code)
+    rewritten = printer.program(found.program)
+    before, after = model(code, data), model(rewritten, data | GIVEN.get(name, {}))
+    thetas = points(before, 3, np.random.default_rng(0))
+    apart = [before.log_density(t) - after.log_density(t) for t in thetas]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [n for n in REWRITES if n != "with_count"])
+def test_a_pass_leaves_other_programs_alone(name):
+    plain = "data { int N; vector[N] y; } parameters { real a; } model { y ~ normal(a, 1); }"
+    given = Draft(parse(plain), counts=("N",) if name == "spread" else ())
+    assert printed(getattr(weaving, name)(given)) == printed(given)
+
+
+CENTRED = """
+data { int N; int K; vector[N] x; vector[N] y; vector[K] z; }
+transformed data { real m = mean(x); vector[N] c = x - m; real k = sum(z); vector[N] d = 2 * x; }
+parameters { real a; real b; }
+transformed parameters { vector[N] mu = a + b * c; real s = exp(k * a); }
+model {
+  real own = normal_lpdf(y | mu, s);
+  target += own;
+  a ~ normal(0, 1);
+}
+"""
+
+
+def test_freeze_tells_what_is_computed_once():
+    """`d` looks at single rows, so it is computed again from those that are left."""
+    found = through(weaving.PASSES[:2], draft(CENTRED))
+    assert [*found.frozen] == ["m", "c"]
+    assert [s.name for s in found.transformed_data] == ["k", "d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a", "free"), ("k", "free"), ("mu", "rowwise"), ("own", "sum"), ("N", "count")],
+)
+def test_separate_tells_how_variables_depend_on_rows(name, kind):
+    assert through(weaving.PASSES[:3], draft(CENTRED)).deps[name].kind == kind
+
+
+def test_separate_weights_the_likelihood_and_leaves_the_prior():
+    found = through(weaving.PASSES[:3], draft(CENTRED))
+    assert sorted((e.line, e.role) for e in found.entries.values()) == [
+        (8, "likelihood"),
+        (9, "prior"),
+    ]
+    assert {s.line for s in found.weighted} == {8}
+
+
+def test_separate_refuses_with_line_and_reason():
+    code = CENTRED.replace("target += own;", "target += square(own);")
+    with pytest.raises(WeaveError, match="sums over all observations") as caught:
+        through(weaving.PASSES[:3], draft(code))
+    assert caught.value.line == 8
+
+
+def test_reach_leaves_out_what_no_row_needs():
+    """The sum `own` is in no statement of the weighted program: its terms are weighted."""
+    before = through(weaving.PASSES[:3], draft(CENTRED))
+    after = through(weaving.PASSES, draft(CENTRED))
+    assert [len(d.model) for d in (before, after)] == [3, 2]
+    assert after.rows == {"x": 0, "y": 0, "c": 0}
+
+
+def test_the_passes_are_those_of_the_woven_program():
+    woven = weaving.weave(CENTRED, "N")
+    found = through((*weaving.PLAIN, *weaving.PASSES), draft(CENTRED))
+    assert woven.tree.model == found.model
