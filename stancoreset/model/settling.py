@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -207,18 +208,35 @@ class Settling:
         return np.asarray(np.all(np.abs(whole - prior) <= negligible, axis=0))
 
     def _rough_modes(self) -> Float:
-        """Ends of short optimisations on a subsample, the highest first, (chains, P)."""
-        chains = self.nuts.chains
+        """Ends of short optimisations on a subsample, the highest first, (chains, P).
+
+        With effects centred halfway they end near the mass, or at a pole where the scale is zero;
+        in a program's own coordinates where the scale is far too large.
+        """
+        if not self._unseen.any():
+            with suppress(ReferenceFitError), self.session.halfway(self._few) as half:
+                if half.centring is not None:
+                    return half.back(self._ends(half.bound))
         with self._some_rows() as small:
             if self._unseen.any():
                 start = np.zeros(small.n_params)
-                return np.tile(ascend(small, start, self._unseen), (chains, 1))
-            ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
-            if not len(ends):
-                raise ReferenceFitError(f"no rough mode was found: {message}")
-            # The quadratic of a slope far below the mode is bent the wrong way.
-            ends[0] = ascend(small, ends[0])
+                return np.tile(ascend(small, start, self._unseen), (self.nuts.chains, 1))
+            return self._ends(small)
+
+    def _ends(self, small: BoundModel | FullData) -> Float:
+        """Ends of short optimisations of one density, the highest first."""
+        chains = self.nuts.chains
+        ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
+        if not len(ends):
+            raise ReferenceFitError(f"no rough mode was found: {message}")
+        # The quadratic of a slope far below the mode is bent the wrong way.
+        ends[0] = ascend(small, ends[0])
         return ends
+
+    @property
+    def _few(self) -> StanData:
+        """The data of the subsample."""
+        return self.full.some(self._size, np.random.default_rng(self.seed))
 
     def _around(self, few: FullData, psi: Float) -> tuple[GaussianFit, Expansion]:
         """Widths and Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
@@ -357,8 +375,7 @@ class Settling:
         which the quadratic is as flat as the log likelihood.
         """
         full, draws = self.full, settled.draws
-        few = full.some(self._size, np.random.default_rng(self.seed))
-        with self.session.halfway(few) as half:
+        with self.session.halfway(self._few) as half:
             gaussian = moments(half.of(draws), full.blocks)
             density = gaussian.whitened(half.bound.log_density_gradient)
             away = gaussian.standardised(half.of(starts)).T

@@ -95,7 +95,6 @@ def test_logistic_rows_equal_brute_force(logistic):
     assert found.best(3).tolist() == np.argsort(-found.gain)[:3].tolist()
 
 
-@pytest.mark.slow
 def test_unknown_outcomes_are_summed_over(stan_logistic):
     theta, draws = logistic_draws()
     found = stan_logistic.information({"X": X, "D": 3}, draws, draws=len(theta))

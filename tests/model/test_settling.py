@@ -539,3 +539,25 @@ def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error)
     assert top[0] == pytest.approx(1_000, abs=2)
     assert np.exp(top[-1]) == pytest.approx(np.sqrt(2 * np.mean(effects**2)), rel=0.15)
     assert raw[0] < 900  # what a climb of raw effects does
+
+
+def test_rough_modes_are_near_the_mass():
+    """In its own coordinates the scale of 80 raw effects grows while they shrink: no mass is there.
+
+    Halfway the density is highest at s² = 2 Σ r² / K, and so many rows know the effects r well.
+    """
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(1, 81), 40)
+    effects = 0.5 * rng.normal(size=80)
+    data = {"N": len(g), "J": 80, "g": g, "y": rng.poisson(np.exp(1.0 + effects[g - 1]))}
+    with sc.CoresetModel(stan_code=NONCENTRED, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        full = session.full_data(checked)
+        start = Settling(session, checked, full, NUTS(), reseeded(1), 200)
+        at = full.param_names.index("tau")
+        rough = np.exp(start._rough_modes()[:, at])
+        with start._some_rows() as small:
+            own = np.exp(start._ends(small)[0, at])
+    spread = np.sqrt(np.mean((effects - effects.mean()) ** 2))
+    assert own > 5 * spread
+    np.testing.assert_allclose(rough, np.sqrt(2) * spread, rtol=0.05)

@@ -618,7 +618,6 @@ def test_normal_scores_are_those_of_the_bulk_effective_size():
     np.testing.assert_allclose(compat.normal_scores(both), np.stack([scores, -scores], axis=2))
 
 
-@pytest.mark.slow
 def test_heavy_tails_are_told_from_light_ones():
     """Of forty variables each; chains that mix badly, and skewed ones, have a variance."""
     rng = np.random.default_rng(5)

@@ -637,7 +637,6 @@ def test_a_centre_outside_the_support(reference):
 
 
 @pytest.mark.fit
-@pytest.mark.slow
 def test_moment_matching_before_a_rejection(model, data, reference):
     """Draws two and a half standard deviations away are moved to the full posterior.
 
