@@ -283,8 +283,9 @@ class CoresetModel(Closing):
         max_rounds : int
             Largest number of rounds, the first pass included; 1: one pass. As long as the result
             is not certified, further rounds try the coreset posterior's own draws as the
-            reference, more rows and draws, a pilot run, Pathfinder, and chains as long as their
-            Monte-Carlo error requires. `CoresetFit.rounds` records them. See
+            reference, more rows and draws, a pilot run, Pathfinder, and longer chains. Where chains
+            are too short for any certificate, they become longer in the same round. Each round's
+            `lengthened` says by how much in `CoresetFit.rounds`. See
             `stancoreset.model.refinement`.
         seed : int or None
             Random seed; None draws one, which the report gives, and which a resumed run takes

@@ -56,6 +56,8 @@ _LENGTHENED, _UNMIXED_LONGER = 4, 3.0
 # share of the last one: then they have found a part that shorter chains had missed. A shortfall
 # within the margin is noise, and a last piece mends it.
 _HELPED = 0.9
+# Chains become longer beside what the weights move before own draws are tried, up to this factor.
+_LITTLE_LONGER = 2.0
 # Own draws are used again only if they have raised the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -117,7 +119,7 @@ class Round:
     mcse_sd: float = float("nan")
     ess_bulk: float = float("nan")
     longer: float = float("nan")
-    longer_beside: float = float("nan")
+    longer_beside: float = 1.0
     short: bool = False
     n_transitions: int = 0
     lengthened: float = 1.0
@@ -216,6 +218,9 @@ def next_change(
     if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
         return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
+    longer = factor(last.longer_beside, room)
+    if 1 < longer <= _LITTLE_LONGER:  # which costs less than other rows
+        return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.
         larger = _larger(last, first, candidates, n_obs)
@@ -229,7 +234,6 @@ def next_change(
     elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
         kept = {"size": last.size, "draws": max(last.draws, 1_000)}
         return Change("own draws as reference", OWN_DRAWS, kept)
-    longer = factor(last.longer_beside, room)
     if longer > 1:  # where own draws did not help
         return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     for name in _REFERENCES:

@@ -20,7 +20,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb, inverse_metric
+from stancoreset.engines import (
+    NUTS,
+    BoundModel,
+    Coordinates,
+    Float,
+    StanData,
+    climb,
+    inverse_metric,
+)
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
@@ -39,7 +47,7 @@ from stancoreset.reference import (
     of_widths,
     start_seed,
 )
-from stancoreset.rows import FullData
+from stancoreset.rows import CountedDensity, FullData
 from stancoreset.selection import PAIRS, Expansion
 
 __all__ = ["SETTLED", "Settling"]
@@ -216,14 +224,14 @@ class Settling:
         if not self._unseen.any():
             with suppress(ReferenceFitError), self.session.halfway(self._few) as half:
                 if half.centring is not None:
-                    return half.back(self._ends(half.bound))
+                    return half.back(self._ends(self._counted(half)))
         with self._some_rows() as small:
             if self._unseen.any():
                 start = np.zeros(small.n_params)
                 return np.tile(ascend(small, start, self._unseen), (self.nuts.chains, 1))
             return self._ends(small)
 
-    def _ends(self, small: BoundModel | FullData) -> Float:
+    def _ends(self, small: BoundModel | FullData | CountedDensity) -> Float:
         """Ends of short optimisations of one density, the highest first."""
         chains = self.nuts.chains
         ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
@@ -232,6 +240,10 @@ class Settling:
         # The quadratic of a slope far below the mode is bent the wrong way.
         ends[0] = ascend(small, ends[0])
         return ends
+
+    def _counted(self, half: Coordinates) -> CountedDensity:
+        """The subsample's density in some coordinates."""
+        return CountedDensity(half.bound, self.full.passes, self._size / self.full.n_obs)
 
     @property
     def _few(self) -> StanData:
@@ -377,12 +389,10 @@ class Settling:
         full, draws = self.full, settled.draws
         with self.session.halfway(self._few) as half:
             gaussian = moments(half.of(draws), full.blocks)
-            density = gaussian.whitened(half.bound.log_density_gradient)
+            density = gaussian.whitened(self._counted(half).log_density_gradient)
             away = gaussian.standardised(half.of(starts)).T
-            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS) for z in away]
-            ends = half.back(gaussian.mean + np.array([t.theta for t in tops]) @ gaussian.chol.T)
-        evaluations = sum(top.evaluations for top in tops)
-        full.passes.add(gradients=evaluations, share=self._size / full.n_obs)
+            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
+            ends = half.back(gaussian.mean + np.array(tops) @ gaussian.chol.T)
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.

@@ -243,13 +243,13 @@ class Certificate:
 
     @property
     def longer_beside(self) -> float:
-        """The same factor beside what the weights move; NaN unless only both together are too much.
+        """The same factor beside what the weights move; 1 unless only both together are too much.
 
         What other rows cannot change, since the weights move little, longer chains can.
         """
         moved, errors = (self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd)
         together = _together(moved, MonteCarlo(*errors))
-        return _longer(moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else np.nan
+        return _longer(moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else 1.0
 
     @property
     def unmixed(self) -> bool:

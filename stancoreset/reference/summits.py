@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float, climb, stan_init
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
-from stancoreset.rows import FullData
+from stancoreset.rows import CountedDensity, FullData
 
 __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
 
@@ -32,7 +32,7 @@ _DIMENSIONS = 300
 
 
 def ends_of_climbs(
-    model: BoundModel | FullData,
+    model: BoundModel | FullData | CountedDensity,
     seed: int,
     wanted: int,
     tries: int,
@@ -69,7 +69,10 @@ def ends_of_climbs(
 
 
 def _end_of_climb(
-    model: BoundModel | FullData, seed: int, max_iter: int, known: GaussianFit | None
+    model: BoundModel | FullData | CountedDensity,
+    seed: int,
+    max_iter: int,
+    known: GaussianFit | None,
 ) -> Float:
     if known is None:
         return model.mode(seed=seed, max_iter=max_iter)

@@ -7,7 +7,7 @@ evaluates the author's own program on all rows.
 from __future__ import annotations
 
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
-from stancoreset.rows.costs import Costs, CountedRows
+from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
@@ -30,6 +30,7 @@ __all__ = [
     "ArrayChunks",
     "Blocks",
     "Costs",
+    "CountedDensity",
     "CountedRows",
     "Distributed",
     "FullData",

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import Closing, Float, RowModel
+from stancoreset.engines import BoundModel, Closing, Float, RowModel, mode_of
 from stancoreset.rows.tables import StoredRows
 
-__all__ = ["Costs", "CountedRows"]
+__all__ = ["Costs", "CountedDensity", "CountedRows"]
 
 
 @dataclass
@@ -108,3 +108,27 @@ class CountedRows(Closing):
     def close(self) -> None:
         """See `RowModel.close`."""
         self._rows.close()
+
+
+class CountedDensity:
+    """A density of a `share` of all rows, whose evaluations are counted."""
+
+    def __init__(self, bound: BoundModel, costs: Costs, share: float) -> None:
+        self._bound = bound
+        self._costs = costs
+        self._share = share
+        self.n_params = bound.n_params
+
+    def log_density(self, draws: Float) -> Float:
+        """See `BoundModel.log_density`."""
+        self._costs.add(densities=len(draws), share=self._share)
+        return self._bound.log_density(draws)
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        """See `BoundModel.log_density_gradient`."""
+        self._costs.add(gradients=len(draws), share=self._share)
+        return self._bound.log_density_gradient(draws)
+
+    def mode(self, *, seed: int = 0, max_iter: int = 2000) -> Float:
+        """See `BoundModel.mode`."""
+        return mode_of(self, name="the subsample", seed=seed, max_iter=max_iter)

@@ -3,9 +3,10 @@
     cd tests && python -m calibration.study [MODEL …] [--records FILE] [--arms ARM …]
 
 Every fit but the refined ones is one pass with the defaults a user has, except for what its arm
-changes; most arms are there to go wrong. A posterior is judged on its own draws if it is
-certified or rejected, and on its smoothed weights if it is corrected: on what a user would be
-handed.
+changes; most arms are there to go wrong. Models of hundreds of groups, for which so few rows are
+no coreset, have an arm of their own: a fit by all defaults. A posterior is judged on its own draws
+if it is certified or rejected, and on its smoothed weights if it is corrected: on what a user would
+be handed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,21 @@ class Arm:
     ----------
     options : dict
         Of `CoresetModel.fit`.
-    sizes, seeds : sequences of int
+    sizes, seeds : sequences
     astray : tuple of float, optional
         Shift and factor, in standard deviations, of a reference that is in the wrong place.
+    sampler : dict
+        Options of NUTS.
     """
 
     options: dict[str, Any]
-    sizes: Sequence[int] = SIZES
+    sizes: Sequence[int | str] = SIZES
     seeds: Sequence[int] = SEEDS
     astray: tuple[float, float] | None = None
+    sampler: dict[str, int] = field(default_factory=SAMPLER.copy)
 
 
+MANY = "many groups"
 ARMS: dict[str, Arm] = {
     "control variate": Arm({"max_rounds": 1}),
     "rows alone": Arm({"max_rounds": 1, "control_variate": False}),
@@ -65,6 +70,7 @@ ARMS: dict[str, Arm] = {
         {"max_rounds": 1, "control_variate": False}, (40, 160), (1,), (1.0, 0.3)
     ),
     "refined": Arm({}, (10,), (1,)),
+    MANY: Arm({}, ("auto",), (1, 2, 3), sampler={}),
 }
 
 
@@ -92,7 +98,7 @@ class Record:
 
     model: str
     arm: str
-    size: int
+    size: int | str
     seed: int
     verdict: str
     wrong: bool
@@ -131,20 +137,21 @@ def judge(model: Model, posterior: Any, certificate: sc.Certificate) -> dict[str
     }
 
 
-def cells(names: Iterable[str] = MODELS) -> Iterator[tuple[Model, str, int, int]]:
+def cells(names: Iterable[str] = MODELS) -> Iterator[tuple[Model, str, int | str, int]]:
     """The grid: model, arm, size, seed."""
     for name in names:
-        for arm, how in ARMS.items():
+        own = {a: how for a, how in ARMS.items() if (a == MANY) == name.startswith("many_")}
+        for arm, how in own.items():
             for size in how.sizes:
                 for seed in how.seeds:
                     yield MODELS[name], arm, size, seed
 
 
-def run(program: sc.CoresetModel, model: Model, arm: str, size: int, seed: int) -> Record:
+def run(program: sc.CoresetModel, model: Model, arm: str, size: int | str, seed: int) -> Record:
     """One fit of the grid; an error that says so counts as a rejection."""
     how = ARMS[arm]
     data = model.data()
-    options = {**how.options, **SAMPLER, "adapt_delta": model.adapt_delta}
+    options = {**how.options, **how.sampler, "adapt_delta": model.adapt_delta}
     if how.astray is not None:
         shift, factor = how.astray
         found = program.reference(data, draws=1_000, seed=seed)

@@ -63,8 +63,24 @@ def test_weave_explains_within_the_width_of_the_terminal(width, capsys, monkeypa
     assert run("weave", program, "--explain", "--engine", "stanli") == 0
     told = capsys.readouterr().out.splitlines()
     assert max(map(len, told)) <= width
-    assert told[0] == "An observation is one cell of I × J."
-    assert told[2] == "18  prior       theta ~ std_normal();"
+    said, _, statements = "\n".join(told).partition("\n\n")
+    assert said.split() == [
+        "An",
+        "observation",
+        "is",
+        "one",
+        "cell",
+        "of",
+        "I",
+        "×",
+        "J,",
+        "with",
+        "its",
+        "own",
+        "seconds,",
+        "y.",
+    ]
+    assert statements.splitlines()[0] == "18  prior       theta ~ std_normal();"
 
 
 @pytest.mark.fit

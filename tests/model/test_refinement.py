@@ -69,14 +69,16 @@ def test_chains_become_longer_where_own_draws_leave_what_the_weights_move():
         certify(weights, 0.01, moved=(0.08, 0.01), monte_carlo=errors),
         certify(weights, 0.01, rhat=1.3, moved=(0.06, 0.01), monte_carlo=errors),
     ):
-        assert np.isnan(other.longer_beside), "more than both together is at fault"
-    first = replace(FIRST, verdict="corrected", longer_beside=4.0)
+        assert other.longer_beside == 1, "more than both together is at fault"
+    little = replace(FIRST, verdict="corrected", longer_beside=1.2)
+    assert next_change([little], 1_000, 10_000, 5).lengthened == pytest.approx(1.5)
+    first = replace(little, longer_beside=4.0)
     assert next_change([first], 1_000, 10_000, 5).reference == OWN_DRAWS
     own = replace(first, round=1, reference=OWN_DRAWS)
     change = next_change([first, own], 1_000, 10_000, 5)
     assert (change.action, change.reference) == (LONGER_CHAINS, OWN_DRAWS)
     assert change.lengthened == pytest.approx(5)
-    assert next_change([first, own], 1_000, 10_000, 5, 2.0).lengthened == 2
+    assert next_change([first, own], 1_000, 10_000, 5, 3.0).lengthened == 3
     assert next_change([first, own], 1_000, 10_000, 5, 1.0).reference == "pilot"
     assert next_change([first, replace(own, ess=1_600.0)], 1_000, 10_000, 5).reference == OWN_DRAWS
 
@@ -288,7 +290,7 @@ def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
     with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
         fit = model.fit(_collinear(), sampler=short, size=30, seed=reseeded(3))
-    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
+    assert {r.action for r in fit.rounds[1:]} <= {LONGER_CHAINS}
     longer = np.cumprod([r.lengthened for r in fit.rounds])
     assert longer[-1] > 3
     kept = np.array([r.n_transitions for r in fit.rounds])
@@ -310,10 +312,11 @@ def test_chains_too_short_are_run_longer():
     with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
         fit = model.fit(data, **options)
         once = model.fit(data, max_rounds=1, **options)
-    assert [r.action for r in fit.rounds][:2] == ["first pass", LONGER_CHAINS]
-    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
+    assert {r.action for r in fit.rounds[1:]} <= {LONGER_CHAINS}
+    assert np.prod([r.lengthened for r in fit.rounds]) > 1
     assert once.certificate.unmixed
-    assert once.certificate.rhat == fit.rounds[0].rhat
+    if fit.rounds[0].lengthened == 1:
+        assert once.certificate.rhat == fit.rounds[0].rhat
     assert fit.certificate.rhat < 1.05
     assert fit.certificate.verdict == "certified"
     np.testing.assert_array_equal(fit.coreset.indices, once.coreset.indices)

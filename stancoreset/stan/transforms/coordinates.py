@@ -92,8 +92,9 @@ def _at(name: str, indices: list[str]) -> str:
 def _vectors(place: _Place) -> str:
     """All vectors of an array at once: thousands of groups have thousands of them."""
     x, k, local = place.x, f"{place.prefix}_k", f"{place.prefix}_x"
+    # An array without elements does not tell the size of its vectors.
     return (
-        f"{{ matrix[dims({x})[2], size({x})] {local}; "
+        f"{{ matrix[size({x}) == 0 ? 0 : num_elements({x}[1]), size({x})] {local}; "
         f"for ({k} in 1:rows({local})) {{ {local}[{k}] = to_row_vector({x}[ : , {k}]); }} "
         f"{place.put_all(f'to_vector({local})', '1', f'num_elements({local})')} }}"
     )
