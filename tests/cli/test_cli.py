@@ -350,7 +350,9 @@ def _end(process):
     ("engine", "number", "send"),
     [
         ("stanli", signal.SIGTERM, os.kill),  # Python alone
-        pytest.param("cmdstan", signal.SIGINT, os.killpg, marks=pytest.mark.cmdstan),
+        pytest.param(
+            "cmdstan", signal.SIGINT, os.killpg, marks=[pytest.mark.cmdstan, pytest.mark.slow]
+        ),
     ],
 )
 def test_interrupted_runs_resume_and_leave_nothing_behind(tmp_path, engine, number, send, request):

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from problems import BRMS, BRMS_VECTOR, brms_data, logistic_data
+from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
@@ -380,6 +381,7 @@ print(compiled.executable)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_compile_the_same_program_at_once(cmdstan, tmp_path):
     """The slower one throws its own away, while the other's is running."""
     slow_make, begun, go = (tmp_path / name for name in ("slow_make", "begun", "go"))
@@ -522,7 +524,7 @@ def test_a_handwritten_program_is_compiled_once(cmdstan, compiled, passes):
         assert compiled == {model.stan_code}
 
 
-@pytest.mark.parametrize("passes", ["auto", "engine"])
+@pytest.mark.parametrize("passes", some(["auto", "engine"], 2))
 def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
     """Once as its author wrote it, which also computes the means of all rows.
 
@@ -543,6 +545,7 @@ def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
     assert type(fit.native).__name__ == "CmdStanMCMC"
 
 
+@pytest.mark.slow
 def test_stanli_does_not_evaluate_what_it_sees_in_other_coordinates(cmdstan):
     """Simplices changed in Stan 2.37, and stanli's are the later ones."""
     code = """

@@ -171,7 +171,7 @@ def test_effects_are_judged_as_they_enter_the_predictor():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.fit
+@pytest.mark.slow
 def test_the_truth_of_effects_is_that_of_the_users_own_coordinates():
     """Truth by centred effects and scores; here plain NUTS on (s, z), and s z by hand."""
     task = task_of_groups(3_000, reseeded(9))

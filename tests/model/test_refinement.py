@@ -282,6 +282,7 @@ def _collinear() -> dict[str, object]:
 
 
 @pytest.mark.fit
+@pytest.mark.slow
 def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     """Chains of ten thousand parameters stayed too short: more of their draws fill the memory."""
     monkeypatch.setattr(lengths, "_MOST_NUMBERS", 1)
