@@ -67,8 +67,8 @@ def shortened(path: Path, rows: int) -> None:
     path.write_text(json.dumps(few | {"N": rows}))
 
 
-@pytest.mark.fit
-@pytest.mark.parametrize("rows", [20_000, pytest.param(327_346, marks=pytest.mark.slow)])
+@pytest.mark.slow  # `.ci/run` runs the first, like the cells of notebooks, with every commit
+@pytest.mark.parametrize("rows", [20_000, 327_346])
 def test_the_readme_runs(tmp_path, rows):
     example, *found = snippets(README)
     assert [language for language, _ in (example, *found)] == ["sh", "python", "sh"]

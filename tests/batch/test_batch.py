@@ -488,8 +488,8 @@ def test_what_a_killed_process_left_is_removed_though_its_number_is_still_taken(
     assert not any(file.exists() for file in left)
 
 
-@pytest.mark.fit
-@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [3, 20])
 def test_killed_many_times_it_ends_as_if_it_had_not_been(tmp_path, zygote, times):
     """Every kill hits a batch at work: one that has ended before makes way for another."""
     write_json(tmp_path / "data.json", logistic_data(1_000, 2))

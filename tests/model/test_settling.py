@@ -145,7 +145,7 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     assert_agree(*(of_draws(d, "mu", "tau", "z") for d in (settled, everything)), within=0.3)
 
 
-@pytest.mark.fit
+@pytest.mark.slow
 def test_many_effects_that_are_parameters_settle():
     """Of 200 groups, though the density has a pole at a scale of zero; means against NUTS' own."""
     rng = np.random.default_rng(reseeded(8))
