@@ -54,6 +54,12 @@ model { vector[M] f = A * r; y ~ normal(f[J], 1); }""",
         "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
         "data { int N; vector[N] y; }",
     ),
+    "with_positions_found": (
+        """// data: {"N": 6, "J": 2, "s": [2, 4]}
+data { int N; int J; array[J] int s; vector[N] y; } parameters { real m; }
+model { int p = 1; for (j in 1:J) { y[p] ~ normal(m, s[j]); p += s[j]; } }""",
+        "p = p_of_j[j]; y[p] ~ normal(m, s[j]);",
+    ),
     "without_segments": (
         """// data: {"N": 6, "J": 2, "s": [2, 4]}
 data { int N; int J; array[J] int s; vector[N] y; } parameters { vector[J] m; }

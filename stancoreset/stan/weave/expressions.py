@@ -38,8 +38,8 @@ __all__ = ["Rows", "distributed", "matrix_of", "short"]
 
 
 _SERIES = {
-    "cumulative_sum", "head", "tail", "segment", "reverse", "sort_asc", "sort_desc", "block",
-    "sub_row", "sub_col", "sort_indices_asc", "sort_indices_desc", "rank",
+    "cumulative_sum", "reverse", "sort_asc", "sort_desc", "sort_indices_asc",
+    "sort_indices_desc", "rank",
 }  # fmt: skip
 
 
@@ -60,8 +60,16 @@ def _all_rows(values: Sequence[Dep], axis: int | None) -> bool:
     return all(d.kind == "rowwise" and d.axis == axis for d in values)
 
 
+def _some_rows(e: n.Expr) -> Dep:
+    return coupled(
+        f"`{short(e)}` uses only part of the observations: rows are not exchangeable", ALL_ROWS
+    )
+
+
 def _not_row_by_row(e: n.Call) -> Dep:
     """Why a function of rows cannot be split into rows."""
+    if e.name in BLOCKS:
+        return _some_rows(e)
     if e.name in _SERIES:
         return coupled(f"`{short(e)}` depends on the order of the observations", FROM_DATA)
     if e.name.startswith(("ode_", "integrate_ode", "dae")):
@@ -359,9 +367,7 @@ class Rows:
             return row(own)
         if isinstance(index, n.All) or self.whole(index):
             return rowwise(0)
-        return coupled(
-            f"`{short(e)}` uses only part of the observations: rows are not exchangeable", ALL_ROWS
-        )
+        return _some_rows(e)
 
     def indexed(self, e: n.Index, base: Dep, picked: Dep, axis: int) -> Dep:
         """An element or part of `base`, picked by indices; rows lie on `axis`, none if below 0."""

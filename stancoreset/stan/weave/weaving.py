@@ -35,6 +35,7 @@ from stancoreset.stan.weave.inlining import without_densities, without_partial_s
 from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
+from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
 from stancoreset.stan.weave.segments import without_segments
@@ -48,6 +49,10 @@ __all__ = ["PASSES", "PLAIN", "READINGS", "Entry", "Woven", "weave"]
 
 def _with_rows_numbered(draft: Draft) -> Draft:
     return without_left_selections(without_segments(draft))
+
+
+def _with_own_states(draft: Draft) -> Draft:
+    return with_own_scratch(with_positions_found(draft))
 
 
 def _with_switches(draft: Draft) -> Draft:
@@ -71,7 +76,7 @@ PLAIN: tuple[Pass, ...] = (
 READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
     in_long_form,
-    with_own_scratch,
+    _with_own_states,
     _with_counts_of_their_own,
     _with_switches,
 )

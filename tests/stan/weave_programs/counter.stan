@@ -1,4 +1,4 @@
-// refuse: \d+ .
+// data: {"N": 9, "M": 9}
 data { int N; int M; array[N] int<lower=0, upper=1> t; vector[M] y; }
 parameters { real a; }
 model {

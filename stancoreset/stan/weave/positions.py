@@ -1,0 +1,97 @@
+"""Positions that a loop over segments carries along, computed once for each segment instead.
+
+    int pos = 1;
+    for (j in 1:J) {
+      segment(y, pos, s[j]) ~ multi_normal(…);
+      pos += s[j];
+    }
+
+Where data alone decide the position, transformed data find the position of each segment by the
+same loop, and each pass begins with its own:
+
+    for (j in 1:J) { pos = pos_of_j[j]; … }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import (
+    Names,
+    assignments,
+    body_of,
+    counted_to,
+    names_in,
+    sources,
+    target_vars,
+)
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.slices import needed
+
+__all__ = ["with_positions_found"]
+
+
+def with_positions_found(draft: Draft) -> Draft:
+    """Each pass of a loop begins with the integers that the passes before it have counted up."""
+    program = draft.program
+    find = _Find(program, Names(program))
+    model = find.statements(program.model)
+    if not find.found:
+        return draft
+    return draft.numbering(replace(program, model=model), find.found)
+
+
+@dataclass
+class _Find:
+    """Sets the carried integers of loops, and collects the statements that find them."""
+
+    program: n.Program
+    names: Names
+    found: list[n.Stmt] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known = {d.name for d in self.program.known}
+
+    def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        out: list[n.Stmt] = []
+        for k, s in enumerate(body):
+            if isinstance(s, n.Block):
+                out.append(replace(s, body=self.statements(s.body)))
+            elif isinstance(s, n.For) and counted_to(s) in self.program.integers:
+                set_first = [x for d in _carried(body[:k], s) for x in self.set(d, body[:k], s)]
+                inner = n.Block((*set_first, *body_of(s.body)), line=s.body.line)
+                out.append(replace(s, body=inner) if set_first else s)
+            else:
+                out.append(s)
+        return tuple(out)
+
+    def set(self, d: n.Decl, before: Sequence[n.Stmt], s: n.For) -> list[n.Stmt]:
+        """What sets an integer at the start of a pass; nothing where more than data decides."""
+        carried = n.integer(d.name)
+        every = n.integers(self.names.fresh(f"{d.name}_of_{s.name}"))
+        own = n.entry(every, n.integer(s.name))
+        body = n.Block((n.Assign(own, "=", carried), *body_of(s.body)))
+        counting = needed([*before, replace(s, body=body)], {every.name})
+        local = {x.name for c in counting for x in n.walk(c) if isinstance(x, n.For | n.Decl)}
+        read = set().union(*map(names_in, counting))
+        if read - self.known - local - {every.name}:
+            return []
+        count = n.integer(counted_to(s))
+        self.found.append(n.Decl(every.name, n.SizedType("int", array=(count,)), line=s.line))
+        self.found.append(n.Block(tuple(counting)))
+        return [n.Assign(carried, "=", own, line=s.line)]
+
+
+def _carried(before: Sequence[n.Stmt], s: n.For) -> list[n.Decl]:
+    """Integers declared before a loop whose value in one pass depends on that in another."""
+    pairs = [*assignments(s, names_in)]
+    assigned = [x for x in n.walk(s) if isinstance(x, n.Assign)]
+    carried = {
+        v.name
+        for x in assigned
+        for v in target_vars(x.target)
+        if x.op != "=" or v.name in sources(pairs, names_in(x.value))
+    }
+    return [d for d in before if isinstance(d, n.Decl) and d.type == n.INT and d.name in carried]

@@ -1,0 +1,11 @@
+// data: {"N": 12, "K": 3, "s": [4, 2, 5]}
+// refuse: 8 uses only part of the observations
+data { int N; int K; vector[N] y; array[K] int s; }
+parameters { real mu; real<lower=0> sigma; }
+model {
+  int pos = 1;
+  for (k in 1:K) {
+    segment(y, pos, s[k]) ~ multi_normal(rep_vector(mu, s[k]), identity_matrix(s[k]));
+    if (mu > 0) pos += s[k];
+  }
+}
