@@ -379,6 +379,8 @@ def test_cells_are_observations_by_themselves_or_by_name():
     with pytest.raises(WeaveError, match="`theta` has one element per observation"):
         weave(code, "I")
     rows_or_columns = read("refuse_rows_or_columns")
+    with pytest.raises(WeaveError, match=r'obs="N" or obs="T" or obs="cells"'):
+        weave(rows_or_columns)
     assert weave(rows_or_columns, "N_cells").obs == "N_cells"
     data = {**make_data(code), "I": 5}
     with CoresetModel(stan_code=code, engine="stanli") as model:

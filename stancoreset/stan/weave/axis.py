@@ -8,6 +8,7 @@ from typing import NoReturn
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import expression, increments, names_in
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.counts import data_dependences
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.library import density, suffix
@@ -69,7 +70,9 @@ def _refuse_rivals(program: n.Program, best: Draft, rivals: Mapping[str, Draft])
     drafts = {best.obs: best, **rivals}
     found = [d for d in program.data if d.name in drafts]
     names = [d.name for d in found]
-    options = " or ".join(f'obs="{name}"' for name in names)
+    sizes = sizes_of_cells(program, "cells")
+    cells = {*sizes} == {*names} and in_long_form(Draft(program, counts=sizes)).counts != sizes
+    options = " or ".join(f'obs="{name}"' for name in (*names, *(["cells"] if cells else [])))
     reason = (
         f"each of `{'` and `'.join(names)}` can count the observations; say which with {options} "
         "(the others are kept as they are)"
