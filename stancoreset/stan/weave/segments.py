@@ -31,6 +31,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import sum_of
+from stancoreset.stan.weave.slices import needed
 
 __all__ = ["without_segments"]
 
@@ -112,7 +113,8 @@ class _Split:
             match s:
                 case n.For() if self.rows.slices(s):
                     try:
-                        out += _Loop(self.rows, self.names).split(s, body[:k], self.found)
+                        loop = _Loop(self.rows, self.names)
+                        out += loop.split(s, body[:k], body[k + 1 :], self.found)
                     except NotSplitError:
                         out.append(s)
                 case n.Block(body=inner):
@@ -136,7 +138,9 @@ class _Loop:
         self.terms: list[n.Stmt] = []
         self.local: set[str] = set()
 
-    def split(self, s: n.For, before: Sequence[n.Stmt], found: list[n.Stmt]) -> list[n.Stmt]:
+    def split(
+        self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
+    ) -> list[n.Stmt]:
         """What stands for the loop; `found` is lengthened by what numbers the rows."""
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in self.rows.slices(s)))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
@@ -144,13 +148,16 @@ class _Loop:
         self.local = {d.name for d in declarations([s])} - self.counting
         if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
             raise NotSplitError
-        start = [x for x in before if self.counts(x)]
+        start = needed(before, self.counting)
         inner = (x.name for x in n.walk(s) if isinstance(x, n.For | n.Decl))
-        given = self.rows.known | {x.name for x in start if isinstance(x, n.Decl)} | {*inner}
-        if self.counting - given:  # declared further outside
+        given = self.rows.known | {d.name for d in declarations(start)} | {*inner}
+        given |= {x.name for b in start for x in n.walk(b) if isinstance(x, n.For)}
+        if (self.counting | set().union(*map(names_in, start))) - given:  # or declared outside
             raise NotSplitError
+        # loops that go on where others have ended leave some rows to those
+        self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
         numbering = self.numbering(s)
-        rest = self.rest(s)
+        rest = self.rest(s, after)
         found += [*self.numbers, n.Block((*start, numbering))]
         return [*([rest] if rest is not None else []), *self.terms]
 
@@ -185,8 +192,17 @@ class _Loop:
             raise NotSplitError
         return s if counted or self.counts(s) else n.Skip(line=s.line)
 
-    def rest(self, s: n.Stmt) -> n.Stmt | None:
-        """`s` without densities of segments; None if nothing but counting is left."""
+    def read_later(self, s: n.Stmt, after: Sequence[n.Stmt]) -> bool:
+        """Whether a statement after `s` reads a position that `s` has changed."""
+        changed = assigned_names(s) & self.counting
+        for x in after:
+            if names_in(x) & changed - _set_anew(x):
+                return True
+            changed -= _set_anew(x)
+        return False
+
+    def rest(self, s: n.Stmt, after: Sequence[n.Stmt]) -> n.Stmt | None:
+        """`s` without densities of segments; None if nothing but counting for them is left."""
 
         def change(node: n.Node) -> n.Node | None:
             cut = isinstance(node, n.Tilde | n.TargetAdd) and self.rows.slices(node)
@@ -195,7 +211,7 @@ class _Loop:
         left: n.Stmt = n.transform(s, change)
         added = [x for x in n.walk(left) if isinstance(x, _KEPT)]
         outer = assigned_names(left) - self.counting - self.local
-        return left if added or outer else None
+        return left if added or outer or self.read_later(s, after) else None
 
     def numbered(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
         """Numbers for the rows of a density's segment; its term goes to `terms`."""
@@ -237,6 +253,14 @@ class _Loop:
         self.terms.append(n.loop(row.name, size, term, line=s.line))
         body = n.Block(tuple(_numbered(number, n.integer(k)) for k, number in own.items()))
         return n.For(row.name, outcome.lower, outcome.upper, body, line=s.line)
+
+
+def _set_anew(s: n.Stmt) -> set[str]:
+    """The variable that a statement gives a value which does not depend on the one before."""
+    match s:
+        case n.Assign(target=n.Var(name=name), op="=", value=value):
+            return {name} - names_in(value)
+    return set()
 
 
 def _differs(number: n.Expr) -> n.Expr:
