@@ -215,6 +215,28 @@ def segments(name: str) -> Repeated:
     return Repeated(code, data, times, many, code)
 
 
+def whole_segments(sizes: str, **lengths: str) -> Callable[[str], Repeated]:
+    """Segments with all their rows; `lengths` are the data in segments, by what says their lengths.
+
+    `sizes` are the counts of the rows of these data.
+    """
+
+    def made(name: str) -> Repeated:
+        code = read(name)
+        data = make_data(code)
+        times = np.resize([2, 0, 3, 1], data["K"])
+        kept = np.repeat(np.arange(data["K"]), times)
+        many = rows_by_declaration(code, data, {"K"}, kept)
+        for (length, inside), size in zip(lengths.items(), sizes, strict=True):
+            segment = np.repeat(np.arange(data["K"]), data[length])
+            own = [np.flatnonzero(segment == k) for k in kept]
+            many |= {y: data[y][np.concatenate(own)] for y in inside}
+            many[size] = len(many[inside[0]])
+        return Repeated(code, data, times, many, code)
+
+    return made
+
+
 # ---- cells --------------------------------------------------------------------------------
 
 
@@ -248,6 +270,8 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_two_blocks": two_sparse_blocks,
     "brms_gp_by_levels": selected_on_the_left,
     "segments": segments,
+    "segments_correlated": whole_segments("N", s="yt"),
+    "segments_series": whole_segments("NM", s="y", m="z"),
     "wide_items": cells_left_out,
     "wide_growth": cells_of_columns,
     "cjs_capture_recapture": by_rows("I"),

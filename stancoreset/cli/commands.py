@@ -8,11 +8,13 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGINT, Signals
+from textwrap import fill
 from typing import Any
 
 from stancoreset.cli.options import asked
@@ -47,7 +49,7 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
         _quiet_libraries()
         return int(args.run(args))
     except StancoresetError as error:
-        print(f"stancoreset: error: {error}", file=sys.stderr)
+        print(_told(f"stancoreset: error: {error}"), file=sys.stderr)
         return 2
     except MemoryError as error:
         print(f"stancoreset: error: not enough memory: {error}", file=sys.stderr)
@@ -62,6 +64,24 @@ def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
     except BrokenPipeError:  # the reader of a pipe has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _told(message: str) -> str:
+    """A message in lines of the terminal's width; in pipes and files it stays as it is."""
+    if not sys.stderr.isatty():
+        return message
+    width = shutil.get_terminal_size().columns
+    return "\n".join(_wrapped(line, width) for line in message.splitlines())
+
+
+def _wrapped(line: str, width: int) -> str:
+    """A line, and where it is too long, its words in several that are indented as it was."""
+    if len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 # Commands ----------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ class CoresetFit:
     @property
     def made_of(self) -> str:
         """What the posterior was made from, in words."""
-        named = self.provenance.get("observations")  # cells, or rows of two counts
+        named = self.provenance.get("observations")  # cells, segments, …
         if self.selected is None:
             rows = named or f"{self.provenance['n_obs']:,} rows"
             return f"draws of a {self.reference.label} of {rows}"

@@ -881,9 +881,9 @@ class Session:
         }
 
     def _units(self, checked: StanData) -> dict[str, str]:
-        """What the observations are, where they are cells, or rows of two counts."""
+        """What the observations are, where they are cells, segments, or rows of two counts."""
         program = self.program
-        named = program.counted or program.table is not None
+        named = program.counted or program.table is not None or program.segments
         return {"observations": program.observations(checked)} if named else {}
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from stancoreset.stan.contract import (
 from stancoreset.stan.data import DataSource, Value, check_data, raw_data
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path, without_comments
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import Table, levels, optional
+from stancoreset.stan.weave import Table, levels, optional, segmented
 
 __all__ = [
     "RowStore",
@@ -281,13 +281,20 @@ class WeightedProgram:
 
     @property
     def observation(self) -> str:
-        """What one observation is: a cell, a row of one of several counts, or one of `obs`."""
+        """What one observation is: a cell, a segment, a row of one of several counts, or of one."""
         if self.counted:
             sizes = " × ".join(*self.counted.values())
             return f"one cell of {sizes}"
         if self.table is not None:
             return ", or ".join(f"one of {count}" for count in self.table.counts)
+        if self.segments:
+            return f"one of {self.obs} segments of {', '.join(self.segments)}"
         return f"one of {self.obs}"
+
+    @cached_property
+    def segments(self) -> tuple[str, ...]:
+        """The data that stand in segments, where each segment is an observation."""
+        return tuple(segmented(self.program.tree).get(self.obs, ()))
 
     @property
     def given_rows(self) -> tuple[str, ...]:
@@ -311,6 +318,8 @@ class WeightedProgram:
             named = zip(rows, counts, strict=True)
             *some, last = (f"{size:,} of {count}" for size, count in named)
             return f"{total:,} rows, {', '.join(some)} and {last}"
+        if self.segments:
+            return f"{total:,} segments of {', '.join(self.segments)}"
         return f"{total:,}"
 
     def prior_data(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
-from stancoreset.errors import DataError
+from stancoreset.errors import DataError, WeaveError
 from stancoreset.experiments import (
     FULL_NUTS,
     FullRun,
 )
 from stancoreset.experiments.nycflights import FLIGHT_PREDICTORS, flights_data
 from stancoreset.posterior import arviz as arviz_compat
+from stancoreset.stan.weave import weave
 
 QUICK = ["--iter-warmup", "200", "--iter-sampling", "300", "--chains", "2", "--engine", "stanli"]
 LOGISTIC = str(sc.stan_model_path("logistic"))
@@ -81,6 +82,26 @@ def test_weave_explains_within_the_width_of_the_terminal(width, capsys, monkeypa
         "y.",
     ]
     assert statements.splitlines()[0] == "18  prior       theta ~ std_normal();"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_refusal_is_told_within_the_width_of_the_terminal(terminal, capsys, monkeypatch):
+    """All its words, and the statement on a line of its own; in a file, one line for `grep`."""
+    monkeypatch.setenv("COLUMNS", "60")
+    name = "refuse_ar1.stan"
+    program = Path(__file__).parents[1] / "stan" / "weave_programs" / name
+    with pytest.raises(WeaveError) as caught:
+        weave(program.read_text())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    assert run("weave", program, "--explain", "--engine", "stanli") == 2
+    told = capsys.readouterr().err
+    assert told.split() == f"stancoreset: error: {caught.value}".split()
+    lines = told.splitlines()
+    if terminal:
+        assert 40 < max(map(len, lines)) <= 60
+        assert [line.startswith("  ") for line in lines] == [False] * (len(lines) - 2) + [True] * 2
+    else:
+        assert len(lines) == 2
 
 
 @pytest.mark.fit

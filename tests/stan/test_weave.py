@@ -390,6 +390,21 @@ def test_cells_are_observations_by_themselves_or_by_name():
         np.testing.assert_array_equal(checked["y_cell"], data["y"][i, j])
 
 
+def test_segments_are_observations_by_name():
+    """Each is one where the densities of its rows can be taken apart, too, and where not."""
+    code = read("segments_one_mean")
+    assert [weave(code, obs).obs for obs in (None, "y", "segments", "segment")] == [*"KKNN"]
+    with CoresetModel(stan_code=code, engine="stanli", obs="segments") as model:
+        data = model.read(make_data(code))
+        assert model.identities(make_data(code)).passed.all()
+        assert model.program.observation == "one of N segments of y"
+        assert model.program.observations(data) == "3 segments of y"
+    with pytest.raises(WeaveError, match="`mu` has one element per observation"):
+        weave(read("segments"), "segments")
+    with pytest.raises(WeaveError, match="count such parts are none"):
+        weave(read("wide_items"), "segments")
+
+
 @pytest.mark.parametrize("name", some(sorted(REPEATED), 4, first=1))
 def test_weights_repeat_rows_by_hand(name):
     """Where rows are not what one declared count sizes, or not in plain containers."""

@@ -72,34 +72,6 @@ def test_weights_are_repetitions_by_hand(name):
         assert np.abs(apart - apart[0]).max() < limit * scale, times
 
 
-SEGMENTED = {"segments_correlated": {"s": ("y", "t")}, "segments_series": {"s": "y", "m": "z"}}
-
-
-@pytest.mark.parametrize("name", SEGMENTED)
-def test_weights_of_segments_are_segments_repeated_by_hand(name):
-    """Segments are deleted and repeated with all their rows."""
-    code = (FOLDER / f"{name}.stan").read_text()
-    woven, data = weave(code), make_data(code)
-    assert woven.numbered
-    full = {**data, **frozen_data(code, woven, data)}
-    size = int(data[woven.obs])
-    thetas = points(model(code, data), 3, np.random.default_rng(5))
-    for times in (np.eye(size, dtype=int)[1], np.resize([2, 0, 3, 1], size)):
-        segments = np.repeat(np.arange(size), times)
-        many = rows_by_declaration(code, data, {woven.obs}, segments)
-        for lengths, values in SEGMENTED[name].items():
-            ends = np.cumsum(data[lengths])
-            own = [np.arange(ends[k] - data[lengths][k], ends[k]) for k in segments]
-            rows = np.concatenate(own)
-            for y in values:
-                many[y] = np.asarray(data[y])[rows]
-            many[{"s": "N", "m": "M"}[lengths]] = rows.size
-        weighted = model(woven.code, {**full, woven.weights: times.astype(float)})
-        original = model(code, many)
-        apart = [original.log_density(t) - weighted.log_density(t) for t in thetas]
-        np.testing.assert_allclose(apart, apart[0], atol=1e-9)
-
-
 def same_summaries(code: str, woven: Woven, full: Data, many: Data, rows: np.ndarray) -> bool:
     """Whether what is computed once from all rows is the same from the repeated rows."""
     return all(

@@ -12,6 +12,7 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.segments import segmented
 from stancoreset.stan.weave.slices import around, needed
 from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
@@ -25,6 +26,7 @@ __all__ = [
     "levels",
     "needed",
     "optional",
+    "segmented",
     "suffix",
     "weave",
     "with_constants",

@@ -22,6 +22,7 @@ from stancoreset.stan.syntax import (
     assigned_names,
     assignments,
     bare,
+    counted_to,
     declarations,
     increments,
     names_in,
@@ -33,7 +34,7 @@ from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.slices import needed
 
-__all__ = ["without_segments"]
+__all__ = ["segmented", "without_segments"]
 
 _KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
 
@@ -52,6 +53,19 @@ def without_segments(draft: Draft) -> Draft:
     if not split.found:
         return draft
     return draft.numbering(replace(program, model=model), split.found)
+
+
+def segmented(program: n.Program) -> dict[str, list[str]]:
+    """The data that loops over segments cut, by the data integers that count the segments."""
+    rows = _RowData(program)
+    found: dict[str, list[str]] = {}
+    for s in (x for b in program.model for x in n.walk(b)):
+        count = counted_to(s)
+        cut = {x.base.name for x in rows.slices(s)} if count in program.integers else set()
+        names = sorted(y for y in cut if rows.counts[y] != count)
+        if names:
+            found[count] = sorted({*found.get(count, ()), *names})
+    return found
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
-from stancoreset.stan.weave.segments import without_segments
+from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
 from stancoreset.stan.weave.sparse import without_sparse_products
@@ -101,7 +101,7 @@ def weave(
         The data integer that counts observations; found by itself where only one can be meant.
         Several (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table. A
         variable of the data, as the outcome, means its entries; ``"cells"`` or ``"I × J"`` means
-        the cells of a table.
+        the cells of a table, and ``"segments"`` the parts that a loop cuts an outcome into.
     include_paths : sequence of path, optional
         Folders in which ``#include`` looks.
     filename : str, optional
@@ -164,6 +164,16 @@ def _named(draft: Draft, obs: str | None) -> Draft:
                 "counts the observations",
             )
         return cells
+    if obs in ("segment", "segments") and obs not in {d.name for d in program.data}:
+        parts = segmented(without_densities(draft).program)
+        if len(parts) != 1:
+            raise WeaveError(
+                0,
+                f"obs={obs!r} means the parts that a loop cuts the data into, `segment(y, pos, "
+                "s[j])` or `y[first[j]:last[j]]`; the integers that count such parts are "
+                f"{', '.join(parts) or 'none'}; name the one that counts the observations",
+            )
+        return replace(draft, counts=tuple(parts))
     outcome = next((d for d in program.data if d.name == obs and len(d.size.dims) == 1), None)
     if outcome is not None:  # its entries
         obs = expression(outcome.size.dims[0])
