@@ -431,16 +431,16 @@ class Flow:
         name = target_vars(s.target)[0].name
         if self.accumulates(s, name):
             return self.accumulate(s, name)
-        value = self.rows.of(s.value)
+        written = s.value
         if s.op != "=":
-            operator = s.op[:-1]
-            value = self.rows.of(n.Binary(s.target, operator, s.value, type=s.target.type))
-        value = self.guarded(value, s.value)
+            written = n.Binary(s.target, s.op[:-1], s.value, type=s.target.type)
+        value = self.guarded(self.rows.of(written), written)
         if self.place.repeats and name in self.place.once and value.kind != "coupled":
             value = self.place.repeats
-        value = self.kept_count(value, s.value, s.target.type)
+        value = self.kept_count(value, written, s.target.type)
         old = self.env.get(name, UNSET)
-        self.env[name] = after_write(self.rows, self.place.loop, s, old, value)
+        whole = replace(s, value=written)
+        self.env[name] = after_write(self.rows, self.place.loop, whole, old, value)
         if s.op == "=" and isinstance(s.target, n.Var):
             self.define(name, s.value, self.env[name])
         else:
