@@ -189,7 +189,7 @@ normal(a, 1); }""",
 data { int N; int J; int k; array[J] int s; vector[N] y; } parameters { vector[J] m; } model
 { int pos = 1; m ~ normal(0, 1); { for (j in 1:J) { segment(y, pos, s[j]) ~ normal(m[j], 1);
 pos += s[j]; } } }""",
-        r"depends on the order",
+        r"`segment.* uses only part of the observations",
     ),
     "scratch_param": (
         """// data: {"N": 7, "T": 4, "L": "rng.integers(1, 5, N)"}

@@ -255,6 +255,8 @@ class _Loop:
 
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = Element(of_row, own, whole).statement(s)
+        if names_in(term) & (self.counting - self.rows.known):
+            raise NotSplitError  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
         size_of_all = n.SizedType("int", array=(size,))
