@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from stancoreset.stan.syntax import (
     Names,
+    assigned_names,
     bare,
     body_of,
     counted_to,
@@ -133,10 +134,11 @@ class _Cells:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
         body = body_of(s.body)
         cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
-        if any(isinstance(x, n.Decl | n.Assign) for x in body):
-            raise NotSplitError
+        own = [x for x in body if isinstance(x, n.Decl | n.Assign)]
         rest = tuple(x for x in body if x not in cells)
-        kept = (replace(s, body=n.Block(rest)),) if rest else ()
+        kept = (replace(s, body=n.Block(rest)),) if [*rest] != own else ()
+        if own:
+            cells = [_with_own(own, body, x) for x in cells]
         return (*kept, *self.statements(cells, loops))
 
     def axis(self, s: n.For) -> int | None:
@@ -287,6 +289,17 @@ class _Cells:
 def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:
     """What a density may be of."""
     return names_in(s.arg if isinstance(s, n.Tilde) else s)
+
+
+def _with_own(own: Sequence[n.Stmt], body: Sequence[n.Stmt], s: n.Stmt) -> n.Stmt:
+    """A loop over cells of a row that computes the row's own numbers, `own`, for each of them."""
+    names = {x.name for x in own if isinstance(x, n.Decl) and not x.type.rank}
+    assigned = set().union(*map(assigned_names, own))
+    sure = len(names) == sum(isinstance(x, n.Decl) for x in own) and assigned <= names
+    first = [*body[: len(own)]] == [*own]
+    if not (sure and first and isinstance(s, n.For)) or assigned_names(s) & names:
+        raise NotSplitError
+    return replace(s, body=n.Block((*own, *body_of(s.body)), line=s.body.line))
 
 
 def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:
