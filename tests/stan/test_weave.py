@@ -604,6 +604,57 @@ def test_refusals_end_with_what_to_write(name, advice):
     assert re.search(advice, caught.value.reason), caught.value.reason
 
 
+#: Refused programs: what the advice says, and what becomes of the program by it.
+ADVISED = {
+    "refuse_break": (
+        "`if (use[n] == 1)`",
+        ("vector[N] y;", "vector[N] y; array[N] int<lower=0, upper=1> use;"),
+        ("if (y[n] > 1) break;", "if (use[n] == 1)"),
+    ),
+    "refuse_carried_scalar": (
+        "declare `level` inside the loop over rows and set it there",
+        ("real level = 0;", ""),
+        ("level = b * level + x[n]", "real level = b + x[n]"),
+    ),
+    "refuse_data_prior": (
+        "compute the number in transformed data",
+        ("parameters {", "transformed data { real m = mean(y); real v = sd(y); } parameters {"),
+        ("normal(mean(y), 10 * sd(y))", "normal(m, 10 * v)"),
+    ),
+    "refuse_no_rows": ("`int N; vector[N] y;`", ("real y;", "int N; vector[N] y;")),
+    "refuse_row_number": (
+        "`vector[N] time;`",
+        ("vector[N] y;", "vector[N] y; vector[N] time;"),
+        ("b * n", "b * time[n]"),
+    ),
+    "refuse_same_vec": (
+        "pick the row's by data, `theta[g[n]]`",
+        ("vector[N] y;", "vector[N] y; array[N] int<lower=1, upper=J> g;"),
+        ("normal(th,", "normal(th[g],"),
+    ),
+    "refuse_target_read": (
+        "add the terms up in a variable of your own",
+        ("y ~ normal(mu, 1);", "real own = normal_lpdf(y | mu, 1);"),
+        ("0.1 * target()", "1.1 * own"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_programs_rewritten_as_advised_are_woven(name):
+    advice, *changes = ADVISED[name]
+    code = read(name)
+    with pytest.raises(WeaveError, match=re.escape(advice)):
+        weave(code)
+    for old, new in changes:
+        assert old in code
+        code = code.replace(old, new)
+    code = f'// data: {{"N": 7, "J": 3}}\n{code}'
+    woven = weave(code)
+    assert woven.obs == "N"
+    assert max(identities(code, make_data(code), woven=woven).values()) < 1e-9
+
+
 def test_the_size_of_the_outcome_is_diagnosed_and_not_that_of_the_predictors():
     code = """data { int N; int K; matrix[2 * N, K] X; vector[2 * N] y; }
 parameters { vector[K] b; } model { y ~ normal(X * b, 1); }"""
