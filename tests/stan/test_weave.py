@@ -590,6 +590,7 @@ def test_observations_have_a_name():
     [
         ("refuse_cox", "loop over all rows, .* rows that must stand together are one row$"),
         ("refuse_gp", r"basis functions, .* `f\[place\[n\]\]`$"),
+        ("refuse_brms_missing", "integrate them out, or leave these rows out of the data$"),
         ("refuse_ode", "solve it for each row, inside the loop over rows$"),
         ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),

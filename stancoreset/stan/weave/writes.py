@@ -110,7 +110,8 @@ def _outside_rows(target: n.Index, old: Dep, value: Dep, picked: Dep) -> Dep:
     if any(isinstance(i, n.Single) and p == old.axis for p, i in enumerate(target.indices)):
         return coupled(
             f"`{text(target)}` writes into single observations, and which value goes where "
-            "depends on the row (missing values that are parameters belong to their rows: "
-            "integrate them out, or leave these rows out)"
+            "depends on the row",
+            "missing values that are parameters belong to their rows: integrate them out, or leave "
+            "these rows out of the data",
         )
     return old if value.kind in ("free", "unset") else join(old, value)
