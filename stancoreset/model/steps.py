@@ -99,6 +99,9 @@ _KERNEL = 1_000
 _FEWEST = 1_000
 # Log likelihoods of rows at draws that are held in memory for selection group by group.
 _MOST_VALUES = 50_000_000
+# Fewest draws for that: 500 of them fit in memory with a hundred thousand rows, and of thousands of
+# groups rows that are selected all at once are no coreset.
+_FEWEST_DRAWS = 100
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
@@ -517,10 +520,11 @@ class Pipeline:
                 size=size,
                 seed=plan.seed,
             )
-        draws, numbers = view.reference.draws, full.row_numbers
+        numbers = full.row_numbers
         assert blocks is not None
         assert numbers is not None
-        if plan.selection.projection or len(numbers) * len(draws) > _MOST_VALUES:
+        draws = view.reference.draws[: _MOST_VALUES // len(numbers)]
+        if plan.selection.projection or len(draws) < _FEWEST_DRAWS:
             return None
         with view.session.bind_rows(self.checked, numbers) as pool:
             log_lik = partial(finite_log_lik, pool)
