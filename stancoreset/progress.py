@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -13,8 +14,12 @@ from stancoreset.errors import OptionError
 
 __all__ = ["REST", "Stages", "process_start"]
 
+_log = logging.getLogger(__name__)
+
 #: The stage of everything that has no name.
 REST = "other"
+# Seconds from which work that lies ahead is announced.
+_LONG = 600.0
 
 
 class Stages:
@@ -22,9 +27,10 @@ class Stages:
 
     Bars are drawn on standard error, by default only if it is a terminal; ``on_done(name,
     seconds)`` is called when a stage ends, and ``on_note(text)`` when a stage has found something
-    that people wait for. `seconds` holds the wall-clock time of each finished
-    stage, in the order of first entry; a stage that is entered again adds to its time. After `rest`
-    they add up to the time since `begin`, or since `started`, a value of ``time.perf_counter``.
+    that people wait for; without it, what will take long is a warning in the log. `seconds` holds
+    the wall-clock time of each finished stage, in the order of first entry; a stage that is entered
+    again adds to its time. After `rest` they add up to the time since `begin`, or since `started`,
+    a value of ``time.perf_counter``.
 
     >>> stages = Stages(show_progress=False)
     >>> with stages("target", total=10) as tick:
@@ -78,6 +84,16 @@ class Stages:
         """Say what has been found so far."""
         if self._on_note is not None:
             self._on_note(text)
+
+    def foresee(self, what: str, seconds: float, advice: str) -> None:
+        """Say that something will take long, if it will, and what to do about it.
+
+        >>> Stages(on_note=print).foresee("NUTS", 3_000.0, "ask for fewer draws")
+        NUTS will take about 50 minutes: ask for fewer draws
+        """
+        if seconds > _LONG:
+            tell = self._on_note or _log.warning
+            tell(f"{what} will take about {seconds / 60:,.0f} minutes: {advice}")
 
     def begin(self) -> None:
         """Start the time that `rest` completes, unless ``started`` says when it did."""

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float, StanData, show_covariance
 from stancoreset.errors import (
+    CertificateError,
+    ControlError,
+    EngineError,
     ModeAtInfinityError,
     ReferenceFitError,
     StancoresetError,
@@ -21,6 +24,7 @@ from stancoreset.errors import (
 from stancoreset.model.certify import Judge
 from stancoreset.model.evidence import evidence_of
 from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
+from stancoreset.model.impossible import impossible_rows
 from stancoreset.model.lengths import kept, lengthened, room
 from stancoreset.model.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
@@ -52,6 +56,8 @@ _INFLUENTIAL = 10
 _LOOKED_AT = 32
 # What a Gaussian without rows does where the posterior has no mode.
 _NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fit"
+# Errors that rows without a finite log likelihood cause.
+_OF_ROWS = (CertificateError, ControlError, EngineError, ReferenceFitError)
 # Factor by which smaller steps bring adapt_delta closer to one.
 _CLOSER = 10
 # How many times smaller steps keep a metric known beforehand.
@@ -296,6 +302,11 @@ class Rounds:
                 return Change("pilot as reference, for there is no Laplace fit", "pilot", {})
             if change.reference == "laplace" and change.action == FIRST:
                 return Change(_NO_LAPLACE, "gaussian_vi", {})  # which Laplace priors do not hinder
+        if isinstance(error, _OF_ROWS):
+            session, checked = self.pipeline.session, self.pipeline.checked
+            impossible = impossible_rows(session, checked, plan.seed)
+            if impossible is not None:
+                raise impossible from error
         raise error
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:

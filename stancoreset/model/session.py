@@ -107,6 +107,8 @@ _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth
 # Draws whose gradients show the metric: at least, and per parameter.
 _SCORED, _SCORES = 300, 2
 _CORESET_DIM = "coreset_dim"
+# How many gradients are timed.
+_TIMED = 3
 # Points at which a coordinate of ψ is tried.
 _TRIED = 8
 # Number of points at which a GLM is compared with the author's program on all rows.
@@ -644,6 +646,14 @@ class Session:
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 
+    def quadratic_seconds(self, checked: StanData) -> float:
+        """Seconds that a gradient of prior times quadratic takes, on an engine in this process."""
+        if not self.engine.in_process:  # others do not tell the time of a gradient alone
+            return 0.0
+        data = {**self.no_rows(checked), **self.controlled.values(self._seen_names(checked))}
+        with self.density().bind(data) as bound:
+            return min(_seconds_of_gradient(bound) for _ in range(_TIMED))
+
     def _start(self, bound: BoundModel, data: StanData, inits: Float) -> tuple[Float, Float]:
         """Points near the mass of a density that costs little, and its squared widths there."""
         top, squared = _top(bound, inits)
@@ -934,6 +944,12 @@ def _both_sides(half: Coordinates, point: Float) -> Float:
 def _squared_widths(bound: BoundModel, theta: Float) -> Float:
     hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
     return hessian_width(hessian, theta) ** 2
+
+
+def _seconds_of_gradient(bound: BoundModel) -> float:
+    started = time.perf_counter()
+    bound.log_density_gradient(np.zeros((1, bound.n_params)))
+    return time.perf_counter() - started
 
 
 def _rough_draws(

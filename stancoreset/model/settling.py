@@ -50,7 +50,7 @@ from stancoreset.reference import (
 from stancoreset.rows import CountedDensity, FullData
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["SETTLED", "Settling"]
+__all__ = ["SETTLED", "SETTLING_ITERATIONS", "Settling"]
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +77,8 @@ _WARMUP, _TURN, _DEPTH = 75, 100, 6
 # The same of the run whose draws are the reference; how much longer it may become until its chains
 # agree.
 _SAMPLING, _DEEPER, _LONGER = 300, 7, 3
+#: Iterations of each chain in a search of three turns, which most are, and its long run.
+SETTLING_ITERATIONS = 3 * (_WARMUP + _TURN) + _WARMUP + _SAMPLING
 # Largest R̂ of chains that may agree when they are so much longer.
 _MAY_MIX = 1.5
 # Of the way to the next quadratic, the share that is gone where the whole way made it worse.

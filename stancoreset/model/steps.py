@@ -44,7 +44,7 @@ from stancoreset.model.plan import (
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.refinement import OWN_DRAWS, Change, Round
 from stancoreset.model.session import Session
-from stancoreset.model.settling import SETTLED, Settling
+from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
     ERROR_GOAL,
     further_draws,
@@ -55,6 +55,7 @@ from stancoreset.model.sizes import (
     sizes_to_try,
 )
 from stancoreset.model.view import View, view_of
+from stancoreset.parallel import available_cores
 from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
@@ -98,6 +99,9 @@ _KERNEL = 1_000
 _FEWEST = 1_000
 # Log likelihoods of rows at draws that are held in memory for selection group by group.
 _MOST_VALUES = 50_000_000
+# Fewest draws for that: 500 of them fit in memory with a hundred thousand rows, and of thousands of
+# groups rows that are selected all at once are no coreset.
+_FEWEST_DRAWS = 100
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
@@ -113,6 +117,9 @@ _CAREFUL = 0.999
 # single run each. In a dense metric trajectories have as many steps at Stan's own target: of 4,000
 # transitions of 340 people and items 4 diverged, then none of 2,000.
 _MANY = 0.7
+# Steps of a trajectory in so many dimensions, beyond which they grow as the root of these: 15 were
+# seen with 500 and with 2,000 groups, 31 with 5,000 and 63 with 10,000.
+_STEPS, _STEPS_AT = 15, 1_000
 # How many times chains may become longer before rows are read.
 _PROLONGED = 3
 # References whose draws are near the posterior.
@@ -240,6 +247,8 @@ class Pipeline:
         count = asked or initial_draws(plan.size, few=few)
         more = settles and plan.selection.draws is None and not without
         with self.stages("reference", total=count) as tick:
+            if settles and self.source is None:
+                self._foresee(full.n_params)
 
             def fit() -> Reference:
                 return fit_reference(full, plan.reference, count, plan.seed, tick)
@@ -258,6 +267,21 @@ class Pipeline:
                 more=more,
             )
             return settling.instead_of(fit, rough=plan.reference == "laplace")
+
+    def _foresee(self, dimensions: int) -> None:
+        """Say early if chains will take long, by the time of a gradient without rows."""
+        took = self.session.quadratic_seconds(self.checked)
+        nuts = self.plan.nuts.completed(np.ones(1))
+        iterations = SETTLING_ITERATIONS + (nuts.iter_warmup or 0) + nuts.iter_sampling
+        turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
+        steps = _STEPS * max(1.0, np.sqrt(dimensions / _STEPS_AT))
+        self.stages.foresee(
+            f"NUTS in {dimensions:,} dimensions",
+            took * steps * iterations * turns,
+            f"a gradient of the prior and a quadratic takes {1000 * took:,.0f} ms. One statement "
+            "for the effects of all groups, in place of a loop, takes less; so do a smaller "
+            "iter_sampling, and max_rounds=1",
+        )
 
     def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
         """Draws of a coreset posterior, with its density."""
@@ -496,10 +520,11 @@ class Pipeline:
                 size=size,
                 seed=plan.seed,
             )
-        draws, numbers = view.reference.draws, full.row_numbers
+        numbers = full.row_numbers
         assert blocks is not None
         assert numbers is not None
-        if plan.selection.projection or len(numbers) * len(draws) > _MOST_VALUES:
+        draws = view.reference.draws[: _MOST_VALUES // len(numbers)]
+        if plan.selection.projection or len(draws) < _FEWEST_DRAWS:
             return None
         with view.session.bind_rows(self.checked, numbers) as pool:
             log_lik = partial(finite_log_lik, pool)
@@ -644,6 +669,8 @@ class Pipeline:
                 break
             longer *= more
             self.stages.note(f"Chains {longer:.2g} times as long, for their Monte-Carlo error")
+            ahead = "fewer chains or max_rounds=1 take less, and leave a larger Monte-Carlo error"
+            self.stages.foresee("Longer chains", more * result.seconds, ahead)
             warmer = not self.keeps_metric(reference, chains.known)
             changed = lengthened(nuts, longer, chains.posterior, warmer=warmer)
             below = plan.engine_output_dir and Path(plan.engine_output_dir) / f"longer_{turn + 1}"

@@ -18,13 +18,14 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import eigh
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.reference.expected import Expected, no_sums
-from stancoreset.rows import AnyMatrix, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
@@ -32,6 +33,8 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
 
+# Draws for each number that is learnt of what is left of all groups alike.
+_DRAWS_EACH = 10
 # Correlation matrices with a smaller ratio of smallest to largest eigenvalue are not trusted.
 _SINGULAR = 1e-10
 
@@ -89,6 +92,31 @@ class Expansion:
             other,
             gradient=here + share * (other.gradient - here),
             hessian=self.hessian + share * (other.hessian - self.hessian),
+        )
+
+    def mended(self, left: Float, draws: Float, blocks: Blocks) -> Expansion:
+        """The same with what rows and quadratic leave alike in all groups.
+
+        What they leave of one group is little, but what they leave of all alike adds up along the
+        mean and the spread of effects, and moves the parameters of these. With z in posterior
+        standard deviations, the values that are `left` at draws, (S,), are regressed on Σ z and
+        Σ z² over the first coordinates of all groups, over their second ones, and so on. Without
+        draws enough for that many numbers nothing is changed.
+        """
+        place = np.where(blocks.group < 0, -1, blocks.place)[self.columns]
+        kinds = (place[:, None] == np.arange(blocks.widest)).astype(float)
+        if len(left) < _DRAWS_EACH * 2 * blocks.widest or not np.isfinite(left).all():
+            return self
+        scale = self.scale[self.columns]
+        z = (draws[:, self.columns] - self.centre[self.columns]) / scale
+        sums = np.hstack([z @ kinds, z**2 @ kinds])
+        sums -= sums.mean(axis=0)
+        along, bent = np.split(np.linalg.lstsq(sums, left - left.mean())[0], 2)
+        added: AnyMatrix = sparse.diags_array(2.0 * (kinds @ bent) / scale**2)
+        return replace(
+            self,
+            gradient=self.gradient + (kinds @ along) / scale,
+            hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
     def of_rows(

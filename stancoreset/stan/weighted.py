@@ -221,6 +221,11 @@ class WeightedProgram:
         """
         for name, count in self.levels.items():
             given, most = np.asarray(data[name]), int(data[count])
+            if most < 1 <= len(given) and name not in self.looked_at:
+                raise DataError(
+                    f"{count} is {most}, but {name} picks one of so many groups; expected at least "
+                    f"{max(1, int(np.max(given)))}, the largest number in {name}"
+                )
             wrong = np.flatnonzero((given < 1) | (given > most))
             if len(wrong) and name not in self.looked_at:
                 raise DataError(

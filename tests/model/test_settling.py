@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -19,9 +20,10 @@ from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
-from stancoreset.model.session import _both_sides, _top
+from stancoreset.model.session import Session, _both_sides, _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
+from stancoreset.progress import Stages
 from stancoreset.reference import (
     GaussianFit,
     Reference,
@@ -67,6 +69,49 @@ def counts():
 def model():
     with sc.CoresetModel(stan_code=NONCENTRED, engine="stanli") as made:
         yield made
+
+
+class Stopped(Exception):
+    """Raised where a test has seen enough."""
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(1.0, "1,024 minutes"), (0.009, None)])
+def test_chains_that_take_long_are_foreseen(model, counts, monkeypatch, seconds, minutes):
+    """2,049 iterations of four chains, two at a time, with 15 gradients each."""
+
+    def stop(*_, **__):
+        raise Stopped
+
+    monkeypatch.setattr(Session, "quadratic_seconds", lambda *_: seconds)
+    monkeypatch.setattr(Settling, "instead_of", stop)
+    told: list[str] = []
+    with pytest.raises(Stopped):
+        model.fit(
+            counts, parallel_chains=2, stages=Stages(show_progress=False, on_note=told.append)
+        )
+    if minutes is None:
+        assert not told
+        return
+    (only,) = told
+    assert only.startswith(f"NUTS in 14 dimensions will take about {minutes}: a gradient of the ")
+    assert "takes 1,000 ms" in only
+    assert "iter_sampling" in only
+
+
+def test_without_a_listener_long_work_is_a_warning_in_the_log(caplog, capfd):
+    Stages(show_progress=False).foresee("NUTS", 599.0, "wait")
+    Stages(show_progress=False).foresee("NUTS", 3_600.0, "ask for fewer draws")
+    assert caplog.messages == ["NUTS will take about 60 minutes: ask for fewer draws"]
+    assert capfd.readouterr().out == ""
+
+
+def test_a_gradient_of_prior_and_quadratic_is_timed(model, counts, monkeypatch):
+    """The least of three, whatever else the machine does."""
+    clock = iter([0.0, 5.0, 5.0, 7.0, 7.0, 10.0])
+    session, data = model._session, model.read(counts)
+    fake = SimpleNamespace(perf_counter=lambda: next(clock))
+    monkeypatch.setattr(sys.modules[Session.__module__], "time", fake)
+    assert session.quadratic_seconds(data) == 2.0
 
 
 def test_the_quadratic_of_a_quadratic_is_exact(model, counts):

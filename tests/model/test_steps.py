@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -170,6 +171,33 @@ def test_draws_of_a_run_are_added_as_long_as_there_are_any(climbed, available, a
     falls = {n: (0.0, 0.5 * 0.5**i) for i, n in enumerate(asked)}
     assert climbed(falls, spare)[1] == asked
     assert climbed({250: (0.1, 0.12)}, spare)[1] == [250]
+
+
+@pytest.mark.parametrize(("values", "used"), [(10_000, 250), (6_040, 151), (3_960, 0)])
+def test_rows_of_groups_are_selected_on_as_many_draws_as_memory_holds(monkeypatch, values, used):
+    """Of 250 draws and 40 rows; on fewer than a hundred none are."""
+    seen: list[tuple[int, ...]] = []
+    monkeypatch.setattr(steps, "_MOST_VALUES", values)
+    monkeypatch.setattr(steps, "finite_log_lik", lambda _, draws: np.zeros((len(draws), 40)))
+    monkeypatch.setattr(steps, "groups_of_rows", lambda *_: np.zeros(40, dtype=int))
+
+    def select(values, _weights, _group, draws, *_, **__):
+        seen.append((len(draws), *values.shape))
+
+    monkeypatch.setattr(steps, "select_on_draws", select)
+    blocks = Blocks(np.repeat(np.arange(4), 2))
+    view: Any = SimpleNamespace(
+        full=SimpleNamespace(row_numbers=np.arange(40), row_weights=np.ones(40)),
+        reference=SimpleNamespace(
+            draws=np.zeros((250, 8)), gaussian=SimpleNamespace(blocks=blocks)
+        ),
+        session=SimpleNamespace(bind_rows=lambda *_: nullcontext()),
+    )
+    expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
+    selection = SimpleNamespace(projection=None)
+    plan = SimpleNamespace(size="auto", selection=selection, seed=1)
+    Pipeline._of_groups(cast("Any", SimpleNamespace(plan=plan, checked={})), view, expansion)
+    assert seen == ([(used, used, 40)] if used else [])
 
 
 def test_draws_that_are_given_stay_as_they_are(climbed):

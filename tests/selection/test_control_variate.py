@@ -14,7 +14,8 @@ from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
 from stancoreset.model.rounds import influential_rows
-from stancoreset.selection import control_variates
+from stancoreset.rows import Blocks, Matrix
+from stancoreset.selection import Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
@@ -353,6 +354,60 @@ def test_a_share_of_the_way_to_another_quadratic(model, data, reference):
     between = 0.7 * sum(one.terms(draws)) + 0.3 * values[1.0]
     assert np.ptp(values[0.3] - between) < 1e-9 * np.ptp(between)
     assert np.ptp(values[1.0] - values[0.3]) > 1e-3 * np.ptp(between)
+
+
+def quadratic_of_groups(groups, size):
+    """An expansion of zero for groups of `size` coordinates beside one that they share."""
+    count = 1 + groups * size
+    blocks = Blocks(np.concatenate([[-1], np.repeat(np.arange(groups), size)]))
+    rng = np.random.default_rng(5)
+    expansion = Expansion(
+        centre=rng.normal(size=count),
+        columns=np.arange(count),
+        value=0.0,
+        gradient=np.zeros(count),
+        tangent=np.zeros(count),
+        hessian=Matrix((count, count)),
+        scale=rng.uniform(0.5, 2.0, count),
+        factor=Matrix(np.eye(count)),
+        prior_hessian=Matrix((count, count)),
+        param_names=tuple(f"r.{j}" for j in range(count)),
+    )
+    return expansion, blocks
+
+
+@pytest.mark.parametrize("some", [slice(None), slice(1, None)], ids=["all", "effects alone"])
+def test_what_is_left_of_all_groups_alike_enters_the_quadratic(some):
+    """It is known in closed form; noise is left where it is, and so is what groups share."""
+    expansion, blocks = quadratic_of_groups(60, 2)
+    columns = expansion.columns[some]
+    part = {n: getattr(expansion, n)[some] for n in ("columns", "gradient", "tangent")}
+    expansion = replace(expansion, **part, hessian=Matrix((len(columns), len(columns))))
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(400, len(blocks.group)))
+    draws = expansion.centre + z * expansion.scale
+    first, second = z[:, 1::2], z[:, 2::2]
+    noise = 1e-3 * rng.normal(size=400)
+    left = 3.0 + 0.1 * first.sum(axis=1) - 0.02 * (second**2).sum(axis=1) + noise
+    found = expansion.mended(left, draws, blocks)
+    rest = left - sum(found.terms(draws))
+    assert rest.std() < 1.1e-3
+    inside = blocks.group[columns] >= 0
+    slopes, bent = found.gradient * found.scale[columns], found.hessian.diagonal()
+    np.testing.assert_allclose(slopes[inside][::2], 0.1, atol=1e-4)
+    np.testing.assert_allclose((bent * found.scale[columns] ** 2)[inside][1::2], -0.04, atol=1e-4)
+    assert not slopes[~inside].any()
+    assert found.hessian.nnz <= len(columns)
+
+
+@pytest.mark.parametrize("draws", [30, 400])
+def test_nothing_is_learnt_of_too_few_draws_or_of_values_that_are_not_finite(draws):
+    expansion, blocks = quadratic_of_groups(60, 2)
+    points = np.random.default_rng(7).normal(size=(draws, len(blocks.group)))
+    left = points.sum(axis=1)
+    if draws > 100:
+        left[3] = -np.inf
+    assert expansion.mended(left, points, blocks) is expansion
 
 
 def test_negative_directions_are_bent_back(model, data, reference):

@@ -561,6 +561,15 @@ def test_a_group_of_a_table_that_does_not_exist_is_named(memory):
         assert grouped.read(Table(table, values={"J": 7}, **memory))["J"] == 7
 
 
+@pytest.mark.parametrize("count", [0, -2])
+def test_no_groups_at_all_are_told_by_their_number(count):
+    data = {"N": 4, "J": count, "g": np.array([1, 2, 2, 4]), "y": np.arange(4.0)}
+    wanted = rf"^J is {count}, but g picks one of so many groups; expected at least 4, the largest"
+    grouped = CoresetModel(stan_code=GROUPS, engine="stanli")
+    with grouped, pytest.raises(DataError, match=wanted):
+        grouped.read(data)
+
+
 def test_groups_that_the_data_tell_little_of_are_told():
     data = {"N": 4, "J": 5, "g": np.array([1, 2, 2, 4]), "y": np.arange(4.0)}
     with CoresetModel(stan_code=GROUPS, engine="stanli") as grouped:
