@@ -10,7 +10,15 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, normalised_name
 
-__all__ = ["density_call", "increment", "is_literal", "normalised", "truncated", "truncated_scalar"]
+__all__ = [
+    "density_call",
+    "increment",
+    "is_literal",
+    "is_unnormalised",
+    "normalised",
+    "truncated",
+    "truncated_scalar",
+]
 
 _N = TypeVar("_N", bound=n.Node)
 
@@ -79,11 +87,16 @@ def _discrete(s: n.Tilde) -> bool:
     return known.discrete if known is not None else s.arg.type.base == "int"
 
 
+def is_unnormalised(call: n.Call) -> bool:
+    """Whether Stan leaves out the constants of this density, as it does in ``~``."""
+    return call.name.endswith(("_lupdf", "_lupmf"))
+
+
 def normalised(e: _N) -> _N:
     """`e` with the constants of its densities, ``_lupdf`` being for the model block alone."""
 
     def change(x: n.Node) -> n.Node | None:
-        if isinstance(x, n.Call) and x.name.endswith(("_lupdf", "_lupmf")):
+        if isinstance(x, n.Call) and is_unnormalised(x):
             return replace(x, name=normalised_name(x.name), args=tuple(map(normalised, x.args)))
         return None
 

@@ -6,6 +6,7 @@ two lists: what the weighted program runs (*model*), and what fills ``log_lik`` 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,7 +46,12 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
-from stancoreset.stan.weave.sampling import increment, normalised
+from stancoreset.stan.weave.sampling import (
+    density_call,
+    increment,
+    is_unnormalised,
+    normalised,
+)
 from stancoreset.stan.weave.scratch import found_by_rows
 from stancoreset.stan.weave.slices import without
 from stancoreset.stan.weave.statistics import Statistics
@@ -69,6 +75,8 @@ class Place:
         Dependence of the conditions that lead here.
     by_parameters : bool
         Whether one of them reads parameters.
+    constants : str
+        Such a condition whose branches leave out different constants; or empty.
     loop : str
         Variable of the loop over observations around; or empty.
     adding : frozenset of str
@@ -87,6 +95,7 @@ class Place:
 
     branches: Dep = UNSET
     by_parameters: bool = False
+    constants: str = ""
     loop: str = ""
     adding: frozenset[str] = frozenset()
     repeats: Dep | None = None
@@ -276,17 +285,42 @@ class Flow:
         if dep.kind == "rowwise":
             dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
         start = dict(self.env)
-        by_parameters = self.place.by_parameters or not self.rows.of_data(s.condition)
+        by_parameters, constants = self.place.by_parameters, self.place.constants
+        if not self.rows.of_data(s.condition):
+            by_parameters = True
+            if self.left_out(s.yes) != self.left_out(s.no):
+                constants = text(s.condition)
         condition = self.statistics.hoist(s.condition)
         by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
         if self.drops and by_data:
             return self.switch(s, condition, dep)
-        with self.within(by_parameters=by_parameters):
+        with self.within(by_parameters=by_parameters, constants=constants):
             m1, p1 = self.under(dep, s.yes)
             after_yes = self.back_to(start)
             m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
         self.either(after_yes)
         return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
+
+    def left_out(self, s: n.Stmt | None) -> Counter[tuple[str, ...]]:
+        """Densities of `s` from which Stan leaves out terms without parameters; with their data."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for x in n.walk(s) if s else ():
+            call = density_call(x, self.functions) if isinstance(x, n.Tilde) else x
+            if isinstance(call, n.Call) and (call is not x or is_unnormalised(call)):
+                data = (text(e) if self.rows.of_data(e) else "" for e in call.args)
+                found[normalised_name(call.name), *data] += not call.user
+        return +found  # without a user's own, which leave out nothing
+
+    def require_constants(self, s: n.Tilde | n.TargetAdd) -> None:
+        """Refuse a rows' density whose constants depend on a branch that parameters choose."""
+        if self.place.constants and (found := self.left_out(s)):
+            density = next(iter(found))[0]
+            refuse(
+                s,
+                f"the constants that it leaves out depend on `{self.place.constants}`, and so on "
+                "parameters",
+                f"write `target += {density}(…)`, which keeps them, in each branch",
+            )
 
     def either(self, other: Mapping[str, Dep]) -> None:
         """Dependences after two branches, this one and one that leaves those of `other`."""
@@ -567,6 +601,7 @@ class Flow:
         if not terms:
             self.log(s, "prior", "no data rows enter")
             return prior, []
+        self.require_constants(s)
         why = "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
         self.log(s, "mixed" if prior else "likelihood", why, weighted=True)
         model, point = self.terms.emit(terms, s)
@@ -603,6 +638,7 @@ class Flow:
             refuse(s, dep.why, dep.advice)
         if self.place.repeats:
             refuse(s, self.place.repeats.why, self.place.repeats.advice)
+        self.require_constants(s)
         looks = "repeated for each observation, so it is weighted with it"
         if dep.kind == "row":
             if dep.loop != self.place.loop:
