@@ -31,6 +31,8 @@ from stancoreset.model import session
 from stancoreset.posterior import leave_one_out
 from stancoreset.selection import in_the_loop
 
+pytestmark = pytest.mark.fit  # its catalogue holds fits
+
 
 class Reached(Exception):
     """The arguments were accepted: from here on it would be computed."""

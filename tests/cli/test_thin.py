@@ -27,6 +27,7 @@ def file(draws, tmp_path):
     return arviz.save(arviz.posterior_container(draws), tmp_path / "full.nc")
 
 
+@pytest.mark.fit
 def test_a_file_becomes_few_weighted_draws(file, draws, tmp_path, capsys):
     out = tmp_path / "few"
     assert main(["thin", str(file), "--size", "40", "--out", str(out)]) == 0
@@ -41,6 +42,7 @@ def test_a_file_becomes_few_weighted_draws(file, draws, tmp_path, capsys):
     pd.testing.assert_frame_equal(errors, found.report, check_names=False)
 
 
+@pytest.mark.fit
 def test_csv_is_read_by_cmdstanpy_and_arviz(file, draws, tmp_path):
     out = tmp_path / "few"
     assert main(["thin", str(file), "--size", "40", "--csv", "--out", str(out), "--quiet"]) == 0

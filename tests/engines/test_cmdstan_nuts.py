@@ -175,6 +175,7 @@ def test_bars_are_on_standard_error_and_the_console_on_standard_output(model, fe
 # Files ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_rounds_keep_their_files_apart(model, tmp_path):
     """A single bare row is never enough; the second round has rows enough."""

@@ -231,6 +231,7 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     assert any("run through the MIR interpreter" in note for note in caplog.messages)
 
 
+@pytest.mark.fit
 def test_stanli_first_used_in_another_thread():
     """stanli's own optimizer would crash here; in a process of its own, to be the first."""
     code = """

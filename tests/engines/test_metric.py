@@ -243,6 +243,7 @@ def test_scores_of_chains_that_have_not_mixed_find_the_valley(bound):
     np.testing.assert_allclose(spread, SCALES * np.sqrt(np.diag(valley()[1])), rtol=0.2)
 
 
+@pytest.mark.fit
 def test_stanli_adapts_a_known_metric_in_a_long_warmup(bound, near):
     metric = inverse_metric(near)
     result = bound.sample(

@@ -345,6 +345,7 @@ def in_place(rows, columns, weights):
     return dense
 
 
+@pytest.mark.fit
 def test_sparse_vi_is_the_same_in_every_panel():
     settings = Settings(1, (3, 6), 60, updates=2, methods=("sparse_vi", "giga"))
     records = run(EXPERIMENTS["rbf"], settings, seed=1).records
@@ -552,6 +553,7 @@ def test_bands_need_five_trials(trials):
     plt.close(figure)
 
 
+@pytest.mark.fit
 def test_floors_and_axes_are_named():
     """Bounds that have met their end are drawn at the floor, which the legend explains."""
     outcome = run(EXPERIMENTS["sparse-linear"], Settings(1, (1, 4, 30), 12))
@@ -578,6 +580,7 @@ def test_a_budget_ends_with_the_trials_that_fit_in(budget, trials):
     assert outcome.records["trial"].nunique() == trials
 
 
+@pytest.mark.fit
 def test_more_trials_leave_the_earlier_ones_alone():
     settings = Settings(1, (4, 8), 40, methods=("giga", "aiht", "pursuit"))
     one = run(EXPERIMENTS["gaussian"], settings, seed=7).records
@@ -588,6 +591,7 @@ def test_more_trials_leave_the_earlier_ones_alone():
     assert not np.allclose(two[two["trial"] == 1]["forward_kl"], one["forward_kl"])
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("finished", some([0, 1, 2], 3, first=1))
 def test_an_interrupted_experiment_keeps_its_trials_and_goes_on(finished, tmp_path, monkeypatch):
     """Its third trial is a fresh one; the finished ones are read, not run again."""
@@ -705,6 +709,7 @@ TWO = {
 QUICK = {"gaussian", "sparse-distributions", "variance", "subsampling"}
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXPERIMENTS],

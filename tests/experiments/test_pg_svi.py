@@ -115,6 +115,7 @@ def test_expectations_by_draws():
         np.testing.assert_allclose(ours, exact, atol=0.03)
 
 
+@pytest.mark.fit
 def test_bound_of_one_point_by_adaptive_quadrature():
     one = Classification(np.array([[4.0]]), np.ones(1), np.array([[3.0]]), np.zeros(1))
     q = GaussianFit(np.array([0.4]), np.array([[0.7]]))
@@ -279,6 +280,7 @@ def test_the_exact_step_is_the_proximal_point():
     np.testing.assert_allclose(new.cov, spread @ spread.T, atol=1e-5)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("name", SCALES)
 def test_the_bound_never_falls_where_all_rows_step_by_at_most_one(name):
     of = gp_problem(name, 40, np.random.default_rng(4))

@@ -57,6 +57,7 @@ def test_expected_divergence_over_all_subsets():
         assert expected_kl(model.x, size) == pytest.approx(np.mean(every), rel=1e-9)
 
 
+@pytest.mark.fit
 def test_best_scale_by_brute_force():
     model = LocationModel(np.random.default_rng(3).normal(size=(40, 3)) + 1)
     weights = np.zeros(40)

@@ -81,6 +81,7 @@ def test_only_the_derived_noise_term_has_the_scale_of_a_weight():
     assert 0.1 * tenth.printed_noise == pytest.approx(1e-4 * one.printed_noise)
 
 
+@pytest.mark.fit
 def test_theorem_1_holds_as_derived_and_not_as_printed():
     settings = Settings(4, tuple(range(1, 16)), 12, draws=100)
     records = run(EXPERIMENTS["isometry"], settings, seed=1).records
@@ -236,6 +237,7 @@ def test_random_walk_has_a_normal_target():
     assert 0.25 < moved < 0.5  # of 2.38/√2 sd a step, 0.35 are accepted
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 @pytest.mark.parametrize("sampler", samplers())
 def test_chains_draw_from_the_weighted_posterior(sampler, family):

@@ -487,6 +487,7 @@ model{
     assert table.passed.all(), table
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_sizes_that_the_rows_show_are_those_of_all_rows():
     """A level that one row in 3,000 has: few rows have fewer parameters, and are checked so."""

@@ -28,6 +28,7 @@ def model():
         yield model
 
 
+@pytest.mark.fit
 def test_the_pool_is_chosen_by_the_rows_values_and_weights(model, tmp_path):
     session, weights = model._session, np.random.default_rng(1).gamma(1.0, size=4_000)
     checked = model.read({**DATA, "weights": weights})

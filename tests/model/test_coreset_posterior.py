@@ -181,6 +181,7 @@ def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, meth
     assert fit.certificate.heldout_error == fit.coreset.heldout_error
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_gradient_updates_as_published(model):
     """Few rows, few steps: what counts here is that the whole way works."""
@@ -190,6 +191,7 @@ def test_gradient_updates_as_published(model):
     assert fit.coreset.subset(DATA)["N"] == fit.coreset.size
 
 
+@pytest.mark.fit
 def test_seeds(model):
     checked = model.read(DATA)
     full = model._session.full_data(checked)
@@ -324,6 +326,7 @@ def test_a_posterior_without_a_mode():
     assert_agree(ours, exactly(**no_mode_posterior(data)), within=0.1)
 
 
+@pytest.mark.fit
 def test_chains_move_under_any_number_of_draws(model):
     """Ten chains give ten draws a move, and several moves where more draws are asked for."""
     columns, weights = np.arange(200), np.full(200, 20.0)

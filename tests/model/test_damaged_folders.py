@@ -30,6 +30,8 @@ from stancoreset.model.checksums import CHECKSUMS
 from stancoreset.model.folder import RunFolder
 from stancoreset.posterior import arviz as arviz_compat
 
+pytestmark = pytest.mark.fit  # what is damaged is the run of one
+
 READ = (
     "coreset.csv",
     "coreset.json",

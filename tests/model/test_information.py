@@ -48,8 +48,8 @@ def normal_draws(width, count=2_000, seed=0):
     return rng.normal(size=(count, width)) @ np.tril(rng.normal(size=(width, width))).T * 0.2
 
 
-def logistic_draws():
-    theta = normal_draws(4)
+def logistic_draws(count=2_000):
+    theta = normal_draws(4, count)
     return theta, {"alpha": theta[:, 0], "beta": theta[:, 1:]}
 
 
@@ -96,7 +96,7 @@ def test_logistic_rows_equal_brute_force(logistic):
 
 
 def test_unknown_outcomes_are_summed_over(stan_logistic):
-    theta, draws = logistic_draws()
+    theta, draws = logistic_draws(200)
     found = stan_logistic.information({"X": X, "D": 3}, draws, draws=len(theta))
     eta = Z @ theta.T
     curvature = (expit(eta) * expit(-eta)).mean(axis=1)
@@ -106,7 +106,7 @@ def test_unknown_outcomes_are_summed_over(stan_logistic):
 
 
 def test_given_outcomes_enter_by_squared_scores(stan_logistic):
-    theta, draws = logistic_draws()
+    theta, draws = logistic_draws(200)
     y = np.random.default_rng(0).integers(0, 2, 40)
     found = stan_logistic.information({"X": X, "y": y, "D": 3}, draws, draws=len(theta))
     squared = ((y[:, None] - expit(Z @ theta.T)) ** 2).mean(axis=1)
@@ -156,6 +156,7 @@ def test_simulated_outcomes_average_to_the_fisher_information():
     assert np.allclose(found.gain, brute(theta, fisher[:, None, None] * outer(rows)), rtol=0.1)
 
 
+@pytest.mark.fit
 def test_hierarchical_rows_inform_about_the_effects_that_they_see():
     rng = np.random.default_rng(0)
     tau, mu, z = np.exp(rng.normal(size=3_000) * 0.3), rng.normal(size=3_000), None
@@ -263,6 +264,7 @@ def test_predictors_are_centred_as_they_were():
     assert np.allclose(found.gain, brute(theta, expected), rtol=1e-6)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("memory", some([0, 1 << 28], 2))
 @pytest.mark.parametrize("glm", some([True, False], 2))
 def test_rows_on_disk_are_worth_what_they_are_in_memory(tmp_path, memory, glm):

@@ -324,6 +324,7 @@ def test_a_tree_of_eight_parts(model):
     assert np.std(gap) / np.std(target) < merged.coreset.heldout_error < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_weights_that_come_with_the_data_count(model):
     data = logistic_data(2_000)
@@ -337,6 +338,7 @@ def test_weights_that_come_with_the_data_count(model):
     assert model.certify(data, merged.coreset, merged.posterior).ess < 900
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 @pytest.mark.parametrize("method", some(["uniform", "importance"], 2))
 def test_rows_drawn_by_chance_stand_for_as_many_as_those_of_the_union(model, parts, method):

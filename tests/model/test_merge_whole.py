@@ -153,6 +153,7 @@ model {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_several_counts_of_the_same_rows_grow_together():
     rng = np.random.default_rng(3)

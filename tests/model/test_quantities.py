@@ -126,6 +126,7 @@ def test_quantities_that_fail_do_not_fail_the_fit():
     assert set(variables_of(fit.posterior)) == {"mu", "sigma"}
 
 
+@pytest.mark.slow
 @pytest.mark.cmdstan
 @pytest.mark.fit
 def test_cmdstan_evaluates_and_writes_them(cmdstan, data, tmp_path):

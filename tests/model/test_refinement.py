@@ -303,6 +303,7 @@ def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     assert fit.report()["rounds"][-1]["thin"] == thin[-1] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_chains_too_short_are_run_longer():
     """The same rows and the same reference; only NUTS is run again."""

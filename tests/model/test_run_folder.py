@@ -314,6 +314,7 @@ def test_a_run_that_is_replaced_is_there_until_the_new_one_is_whole(tmp_path):
     assert not (run / "round_1").exists()
 
 
+@pytest.mark.fit
 def test_killed_while_it_takes_its_place_a_run_is_whole_all_the_same(tmp_path, monkeypatch):
     """Before every single file operation: readers see one run or the other, never both."""
     new = tmp_path / "new"

@@ -114,6 +114,7 @@ def test_a_gradient_of_prior_and_quadratic_is_timed(model, counts, monkeypatch):
     assert session.quadratic_seconds(data) == 2.0
 
 
+@pytest.mark.fit
 def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
     """A projection of L is L where L is a quadratic: Gaussian rows with known scale."""
     code = NONCENTRED.replace("array[N] int y", "vector[N] y").replace(
@@ -155,6 +156,7 @@ def test_the_top_of_a_density_of_many_groups_takes_few_gradients():
     assert spent < 150
 
 
+@pytest.mark.fit
 def test_averaged_gradients_are_those_of_quadrature(model, counts):
     """E_q[∇L] by antithetic pairs, against Gauss–Hermite along one coordinate."""
     session, data = model._session, model.read(counts)
@@ -252,6 +254,7 @@ def test_an_effect_that_is_finite_nowhere_is_no_coordinate(counts):
     assert_agree(one, other, within=CERTIFIED)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_ridge_of_the_prior_is_no_other_mode():
     """Intercepts and two crossed factors: climbs end far along what the rows cannot tell apart."""
@@ -288,6 +291,7 @@ def test_effects_that_the_rows_compute_are_certified_in_the_first_round(counts, 
         assert "mu, tau_z (where tau_z[j] = tau * z[j])" in said
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
     assert model.seen == ("mu", "r")
@@ -406,6 +410,7 @@ def test_derivatives_that_are_not_finite_are_the_reason(model, counts, monkeypat
     assert ";" not in found.unsettled  # the sentence has no advice
 
 
+@pytest.mark.fit
 def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
     """The rows see one value, whatever the parameters are: the prior is the posterior."""
     code = NONCENTRED.replace("r = tau * z", "r = 0 * tau * z").replace("mu + r[g]", "r[g]")
@@ -455,6 +460,7 @@ def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkey
         view_of(session, data, full, reference)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("share", some([0.004, 0.006], 2, first=1))
 def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypatch, share):
     session, data = model._session, model.read(counts)
@@ -471,6 +477,7 @@ def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypa
     assert load_stage(tmp_path / "run", "reference").diverged == found.diverged
 
 
+@pytest.mark.fit
 def test_two_modes_are_left_to_the_search_for_modes(counts):
     """The rows see r, and its sign leaves their density as it is."""
     code = NONCENTRED.replace("vector[J] z;", "real z;").replace("vector[J] r", "real r")

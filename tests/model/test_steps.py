@@ -36,6 +36,8 @@ from stancoreset.rows import Blocks
 from stancoreset.selection import Coreset, Projection
 from stancoreset.selection import coreset as selecting
 
+pytestmark = pytest.mark.fit  # most of one
+
 PACKAGE = str(Path(sc.__file__).parent)
 DATA = logistic_data(1_000)
 
@@ -49,7 +51,6 @@ def frames_of_the_package() -> Iterator[str]:
         frame = frame.f_back
 
 
-@pytest.mark.fit
 @pytest.mark.parametrize(
     "options",
     some(
@@ -265,7 +266,6 @@ def test_chains_take_small_steps_where_those_of_the_reference_diverged(model, sa
         assert nuts.adapt_delta == asked.get("adapt_delta", 0.8)
 
 
-@pytest.mark.fit
 def test_a_fit_in_a_known_metric_is_the_posterior(model):
     fit = model.fit(DATA, size=20, seed=reseeded(3), max_rounds=1)
     about = attrs_of(fit.posterior)

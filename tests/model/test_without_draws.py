@@ -15,6 +15,8 @@ from stancoreset.posterior import percent
 from stancoreset.reference.expected import Expected
 from stancoreset.selection import HermiteProjection, no_expectation
 
+pytestmark = pytest.mark.fit  # or most of one
+
 SHORT = {"chains": 2, "iter_sampling": 500, "max_rounds": 1, "show_progress": False}
 CAUCHY = """
 data { int<lower=1> N; vector[N] y; vector<lower=0>[N] weights; }
@@ -97,7 +99,6 @@ def test_step_by_step(model, data, reference):
     assert np.var(rest) < np.var(other)
 
 
-@pytest.mark.fit
 @pytest.mark.parametrize(
     "options", some([{}, {"size": 30, "method": "auto"}, {"size": 12}], 3, first=2)
 )
@@ -115,7 +116,6 @@ def test_the_certificate_finds_what_was_predicted(model, data, options):
     assert_agree(of_draws(fit.posterior), logistic_posterior(data), within=CERTIFIED)
 
 
-@pytest.mark.fit
 def test_a_normal_with_unknown_scale_and_a_size_that_is_searched_for():
     with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as normal:
         fit = normal.fit(normal_data(10_000), seed=reseeded(1), projection="hermite", **SHORT)
@@ -124,7 +124,6 @@ def test_a_normal_with_unknown_scale_and_a_size_that_is_searched_for():
     assert fit.coreset.size <= 25
 
 
-@pytest.mark.fit
 def test_it_is_the_default_without_wishes_of_the_user(model, data, monkeypatch, tmp_path):
     kinds, project = [], HermiteProjection.penalised
     monkeypatch.setattr(
@@ -140,7 +139,6 @@ def test_it_is_the_default_without_wishes_of_the_user(model, data, monkeypatch, 
     assert sc.Coreset.load(tmp_path / "coreset.csv").predicted_ess == fit.coreset.predicted_ess
 
 
-@pytest.mark.fit
 def test_draws_take_its_place_where_an_expectation_is_infinite(model, data, monkeypatch):
     def fails(*args):
         raise ReferenceFitError("the expected log likelihood of a row is inf")

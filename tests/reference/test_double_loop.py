@@ -199,6 +199,7 @@ def together(d: int) -> np.ndarray:
     return np.concatenate([np.eye(d), np.diff(np.eye(d), axis=0)])
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("family", some(FAMILIES, 3))
 @pytest.mark.parametrize("name", some(["laplace", "student_t", "horseshoe"], 3))
 def test_an_optimiser_finds_the_same_bound(family, name):
@@ -377,6 +378,7 @@ def test_automatic_relevance_determination_maximises_the_marginal_likelihood():
 # Other libraries --------------------------------------------------------------------------------
 
 
+@pytest.mark.fit
 def test_the_mode_is_scikit_learns_lasso():
     linear_model = pytest.importorskip("sklearn.linear_model")
     x, likelihood = problem("normal", 30, 50)
@@ -483,6 +485,7 @@ def test_probing_is_unbiased_and_its_error_falls_with_probes(system):
     assert errors[1] < 0.5 * errors[0]
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("family", some(FAMILIES, 3))
 def test_the_loop_by_estimated_variances(family):
     x, likelihood = problem(family, 40, 8)

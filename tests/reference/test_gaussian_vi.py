@@ -195,6 +195,7 @@ def bounds_on_the_way(
     return ascend_bound(heard, start, **options), tried
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("step", [0.1, 0.5])
 def test_the_bound_never_falls_if_beta_is_at_most_one(step):
     """β = ρ / (1 − ρ): from the prior, no step of the logistic model is refused."""
@@ -243,6 +244,7 @@ generated quantities {
 """
 
 
+@pytest.mark.fit
 def test_other_programs_reach_the_optimum_by_averages():
     """Against quadrature in two dimensions of a model that is no generalised linear one."""
     y = 0.5 + np.random.default_rng(0).standard_t(4, size=40)
@@ -265,6 +267,7 @@ def test_other_programs_reach_the_optimum_by_averages():
     assert found.method == "gaussian_vi"
 
 
+@pytest.mark.fit
 def test_averages_and_exact_rows_agree():
     data = problem("logistic", 400, 4)
     with bound_glm("logistic", data) as full:
@@ -296,6 +299,7 @@ def test_its_own_draws_are_worth_more_than_those_of_a_laplace_fit(n, d, least):
     np.testing.assert_allclose(ours.gaussian.sd / sd, 1, atol=0.08)
 
 
+@pytest.mark.fit
 def test_rows_on_disk_give_the_same(tmp_path):
     data = problem("logistic", 12_000, 3)
     weighted, engine = weighted_program(StanProgram.from_code(program("logistic"))), StanliEngine()

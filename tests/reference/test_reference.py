@@ -76,6 +76,7 @@ def test_hessian_equals_the_closed_form(logistic):
     np.testing.assert_allclose(logistic.hessian(theta, np.full(4, 0.03)), exact, rtol=1e-6)
 
 
+@pytest.mark.fit
 def test_laplace_finds_the_mode_and_its_curvature(logistic):
     data = logistic_data(9_001)
     reference = laplace(logistic, draws=400, seed=3)
@@ -92,6 +93,7 @@ def test_laplace_finds_the_mode_and_its_curvature(logistic):
     assert logistic.passes.gradients < 40
 
 
+@pytest.mark.fit
 def test_laplace_is_determined_by_its_seed(logistic):
     one, two, three = (laplace(logistic, 10, seed).draws for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, two)

@@ -94,6 +94,7 @@ def test_balanced_subsample_takes_rare_levels_and_bounds_the_weights():
 # Recentring --------------------------------------------------------------------------------
 
 
+@pytest.mark.fit
 def test_recentring_finds_the_full_posterior_from_far_away(logistic, laplace_fit):
     """A narrow cloud 20 sd away, wrongly shaped: only its centre is to be moved."""
     fit = laplace_fit.gaussian
@@ -223,6 +224,7 @@ def test_pathfinder_says_when_there_is_no_density():
 # The references ----------------------------------------------------------------------------
 
 
+@pytest.mark.fit
 def test_references_are_determined_by_their_seed(logistic):
     one, two, three = (fit_reference(logistic, "pathfinder", 50, s).draws for s in (1, 1, 2))
     np.testing.assert_array_equal(one, two)
@@ -278,6 +280,7 @@ def test_pilot_follows_a_skewed_posterior():
     assert_agree(moments_of(reference), exactly(theta=(mean, sd)), within=MOVED)
 
 
+@pytest.mark.fit
 def test_held_out_and_added_draws_are_different_draws(logistic):
     reference = fit_reference(logistic, "pathfinder", 250, seed=1)
     unseen = reference.more(200, stream=0)

@@ -129,6 +129,7 @@ def test_what_is_recognised(prior):
     assert isinstance(site.potential, Laplace | Power)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("name", ["sparse_linear", "sparse_logistic"])
 def test_ready_programs(name):
     """Normal priors of an intercept and of σ too. The Laplace fit's draws have an ESS of 1 %."""
@@ -161,6 +162,7 @@ def lower_bound(data: dict[str, Any], mean: np.ndarray, chol: np.ndarray) -> flo
     return float(likelihood + prior + np.linalg.slogdet(chol)[1])
 
 
+@pytest.mark.fit
 def test_gaussian_vi_settles_under_a_laplace_prior():
     """Averages over fixed points have kinks of their own; rows that are no GLM are averaged."""
     data = rows(60, 2)

@@ -196,6 +196,7 @@ def test_a_cluster_without_workers_is_refused(model, folder):
         model.read(sc.Distributed(Table(folder, **OPTIONS), alone))
 
 
+@pytest.mark.fit
 def test_a_worker_without_the_package_is_named(folder, model):
     """A real worker process that cannot import stancoreset."""
     code = (
@@ -263,6 +264,7 @@ def test_no_client_is_started_where_no_scheduler_is(address, model, folder, monk
         opened(model, sc.Distributed(Table(folder, **OPTIONS), address))
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_cluster_averages_what_it_cannot_integrate(client, model, folder):
     """Gaussian variational inference where rows are read by workers alone."""

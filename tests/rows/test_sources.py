@@ -626,6 +626,7 @@ def test_what_was_read_is_told_by_its_order_and_not_by_its_chunks():
     assert len({whole, *map(seen, others)}) == 1 + len(others)
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("kind", ["parquet", "feather", "shuffled chunks", "memory map"])
 def test_rows_that_change_between_two_reads_of_a_fit(tmp_path, frame, kind):
     """As many as before, of the same types: only their values are others."""

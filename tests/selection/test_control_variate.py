@@ -558,6 +558,7 @@ def test_the_best_of_several_methods(model, data):
         model.fit(data, size=12, method="auto", control_variate=False)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_centre_far_from_the_mass_is_found_out(model, data, reference):
     """Draws of somewhere else as reference: the quadratic is exact in the wrong place."""
@@ -691,6 +692,7 @@ def test_a_centre_outside_the_support(reference):
         hole.fit({"N": 3, "y": np.zeros(3)}, size=2, reference=draws, max_rounds=1)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_moment_matching_before_a_rejection(model, data, reference):
     """Draws two and a half standard deviations away are moved to the full posterior.

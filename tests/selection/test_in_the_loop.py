@@ -184,6 +184,7 @@ def test_a_good_step_is_taken_whole():
 # The methods ----------------------------------------------------------------------------
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize(
     ("name", "factor"), [("quasi_newton", 100), ("sparse_vi", 50), ("sparse_vi, newton", 10_000)]
 )
@@ -278,6 +279,7 @@ def test_path_holds_the_coresets_of_earlier_rounds():
     assert sparse_vi(GAUSSIAN.model, 4, seed=3).path == ()
 
 
+@pytest.mark.fit
 def test_path_of_a_run_that_ends_early_repeats_its_last_coreset():
     small = GaussianMean(n=3, d=1)
     result = sparse_vi(small.model, 40, seed=0, path=(1, 40), polish=0, steps=40, update="newton")
