@@ -19,7 +19,6 @@ import pandas as pd
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
-from tiers import some
 
 import stancoreset as sc
 from stancoreset.batch.journal import append, history
@@ -126,6 +125,7 @@ def test_what_nuts_is_asked_for_and_paths_that_count_from_the_file(place):
     assert "engine_output_dir" not in fits[0].name
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_options_of_nuts_reach_the_job(place):
     text = DEFAULTS + "[[jobs]]\nsize = 20\nthin = 3\nsave_warmup = true\ninits = 0.1\nchains = 2\n"
@@ -371,6 +371,7 @@ def test_few_weighted_draws_are_kept_beside_all(place):
         sc.run_batch(bad, place / "else")
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_what_libraries_print_while_they_are_imported_does_no_harm(place, monkeypatch):
     """A worker's events have the same way out as what is printed before it begins."""
@@ -405,10 +406,11 @@ def test_a_crash_takes_along_one_job_and_what_its_worker_started(place, monkeypa
     wait_until_gone(int((place / "number").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 @pytest.mark.parametrize(
     "start",
-    [["-P", "-m", "stancoreset", "batch"], pytest.param(["-c", "RUN"], marks=pytest.mark.slow)],
+    [["-P", "-m", "stancoreset", "batch"], ["-c", "RUN"]],
 )
 def test_workers_import_nothing_from_the_folder_that_the_batch_is_started_in(place, start):
     """``queue`` is imported by workers; here it would stand for Python's own."""
@@ -474,6 +476,7 @@ def zygote() -> Iterator[Zygote]:
     zygote.process.wait(timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_what_a_killed_process_left_is_removed_though_its_number_is_still_taken(place):
     path = jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 9\n")
@@ -589,8 +592,9 @@ def test_interrupted_it_ends_its_workers_and_says_how_to_go_on(place, zygote):
     assert pd.read_csv(work / "summary.csv")["state"].tolist() == ["begun", "begun"]
 
 
+@pytest.mark.slow
 @pytest.mark.fit
-@pytest.mark.parametrize("sizes", some([[8], [8, 12]], 2))
+@pytest.mark.parametrize("sizes", [[8], [8, 12]])
 def test_where_no_room_is_left_jobs_fail_clearly_and_finished_stages_stay(place, zygote, sizes):
     """Files may not grow beyond 100 kB: what a full disk looks like to a program."""
     text = DEFAULTS.replace("iter_sampling = 150", "iter_sampling = 4000")

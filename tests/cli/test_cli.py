@@ -104,6 +104,7 @@ def test_a_refusal_is_told_within_the_width_of_the_terminal(terminal, capsys, mo
         assert len(lines) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_times_add_up_to_that_of_the_command(tmp_path, data_file):
     """From the start of the process, imports included, to its last words."""
@@ -163,6 +164,7 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     assert {row["posterior"] for row in rows} == {"run", "laplace"}
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_csv_files_stand_beside_the_other_results(tmp_path, data_file, capsys):
     out, options = tmp_path / "run", ["--size", 30, "--csv", "--no-plots", *QUICK]

@@ -7,7 +7,6 @@ import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from seeds import reseeded
 from test_merge import QUICK, cut
-from tiers import some
 
 import stancoreset as sc
 from stancoreset.errors import DataError
@@ -66,8 +65,9 @@ def line_posterior(data):
     return cov @ z.T @ data["y"], cov
 
 
+@pytest.mark.slow
 @pytest.mark.fit
-@pytest.mark.parametrize("control_variate", some([True, False], 2))
+@pytest.mark.parametrize("control_variate", [True, False])
 def test_what_a_program_computes_from_all_rows_is_computed_from_those_of_all_parts(
     control_variate, tmp_path
 ):

@@ -437,6 +437,7 @@ def test_an_improper_direction_is_the_reason(counts):
             start.from_rough_modes()
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_report_says_why_draws_did_not_settle(model, counts, tmp_path, monkeypatch):
     monkeypatch.setattr(settling, "_FAR", -1.0)

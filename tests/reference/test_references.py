@@ -290,6 +290,7 @@ def test_held_out_and_added_draws_are_different_draws(logistic):
     assert len(np.unique(everything, axis=0)) == 1_200
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 @pytest.mark.cmdstan
 def test_references_on_cmdstan(cmdstan, laplace_fit):
