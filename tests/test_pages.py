@@ -83,7 +83,8 @@ def test_the_readme_runs(tmp_path, rows):
 
 @pytest.mark.cmdstan
 @pytest.mark.fit
-@pytest.mark.parametrize("example", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("example", [False, True])
 def test_the_snippet_with_cmdstan_runs(tmp_path, cmdstan, example):
     """On a program that other tests compile, or on the example that goes with the snippet."""
     if example:

@@ -82,7 +82,7 @@ def command(tmp_path_factory):
 def table():
     rng = np.random.default_rng(0)
     g, h = rng.integers(0, GROUPS, ROWS), rng.integers(0, CLUSTERS, ROWS)
-    x = rng.normal(3, 1, ROWS)  # far from zero: Intercept and b_Intercept are not alike
+    x = rng.normal(1, 1, ROWS)  # not about zero: Intercept and b_Intercept are not alike
     by_group, by_cluster = rng.normal(0, [0.6, 0.4], (GROUPS, 2)), rng.normal(0, 0.5, CLUSTERS)
     eta = -1 + 0.4 * x + by_group[g, 0] + by_group[g, 1] * x + by_cluster[h]
     return pd.DataFrame({"y": (rng.random(ROWS) < expit(eta)).astype(int), "x": x, "g": g, "h": h})

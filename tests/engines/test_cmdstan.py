@@ -469,6 +469,7 @@ def test_an_error_in_a_chunk_on_disk_ends_the_others(model, parquet, temporary, 
         assert left_in(temporary) == {"data.json"}  # the prior's
 
 
+@pytest.mark.slow
 def test_a_table_is_fitted_with_cmdstan(model, data, parquet):
     options = {"size": 60, "seed": 1, "draws": 200, "candidates": 4_500}
     options |= {"chains": 2, "iter_sampling": 500}

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from scipy.special import digamma, polygamma
 from seeds import reseeded
-from tiers import some
 
 from stancoreset.cli.commands import main
 from stancoreset.engines import resolve_engine
@@ -214,8 +213,9 @@ def small(**changes) -> Effort:
     return Effort(**{"rows": 400, "draws": 100, "truth": 400, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.fit
-@pytest.mark.parametrize("models", some([1, 2], 2))
+@pytest.mark.parametrize("models", [1, 2])
 def test_every_rival_is_measured_by_the_same_truth(models):
     methods = ["coreset", "laplace", "pathfinder", "consensus", "subset", "nuts-stanli"]
     effort = small(rows=3_000, truth=1_000)
