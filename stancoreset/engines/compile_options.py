@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,14 @@ _NO_EXECUTABLE = {
 }
 
 
-def refuse_arguments(given: Mapping[str, Any]) -> None:
+def refuse_arguments(given: Mapping[str, Any], of_fit: Container[str]) -> None:
     """Raise for arguments that `CoresetModel` does not have; for cmdstanpy's with the reason."""
     for name in given:
+        if name in of_fit:
+            raise OptionError(
+                f"{name} is an argument of fit, not of CoresetModel: CoresetModel(stan_file=…)"
+                f".fit({'data' if name == 'data' else f'data, {name}=…'})"
+            )
         if name in _REFUSED:
             raise OptionError(
                 f"{name} is an argument of cmdstanpy that does not apply here: {_REFUSED[name]}"

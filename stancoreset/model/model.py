@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 
@@ -186,7 +187,7 @@ class CoresetModel(Closing):
         stanc_options: Mapping[str, Any] | None = None,
         **others: Never,
     ) -> None:
-        refuse_arguments(others)
+        refuse_arguments(others, signature(self.fit).parameters)
         if (stan_file is None) == (stan_code is None):
             raise OptionError("give either stan_file or stan_code, and not both")
         if stan_file is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,14 @@ def test_what_has_no_use_for_a_model_is_refused_by_name(name):
         sc.CoresetModel(stan_code=CODE, engine="stanli", **{name: "x"})
     with pytest.raises(TypeError, match="unexpected keyword argument 'modle'"):
         sc.CoresetModel(stan_code=CODE, engine="stanli", modle="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("data", "fit(data)"), ("chains", "fit(data, chains=…)")]
+)
+def test_arguments_of_a_fit_are_refused_by_a_model(name, said):
+    with pytest.raises(OptionError, match=f"^{name} is an argument of fit, .*{re.escape(said)}$"):
+        sc.CoresetModel(stan_code=CODE, engine="stanli", **{name: 4})
 
 
 @pytest.mark.parametrize(
