@@ -237,6 +237,50 @@ def whole_segments(sizes: str, **lengths: str) -> Callable[[str], Repeated]:
     return made
 
 
+# ---- rows that read others, or their numbers ---------------------------------------------
+
+
+def whole_persons(name: str) -> Repeated:
+    """Persons with all their rows, so that each row still follows its own."""
+    code = read(name)
+    data = make_data(code)
+    persons = np.array([2, 0, 3])
+    own = [np.flatnonzero(data["id"] == j) for j in np.repeat([1, 2, 3], persons)]
+    rows = np.concatenate(own)
+    many = rows_by_declaration(code, data, {"N"}, rows)
+    many["before"] = np.where(many["first"] == 1, 0, np.arange(len(rows)))
+    # copies of a person stand side by side, and must not be taken for one
+    same = code.replace("id[n] == id[n - 1]", "!first[n]")
+    return Repeated(code, data, persons[data["id"] - 1], many, same)
+
+
+def last_rows(kept: int) -> Callable[[str], Repeated]:
+    """The first rows as they are, the others left out."""
+
+    def made(name: str) -> Repeated:
+        code = read(name)
+        data = make_data(code)
+        times = (np.arange(data["N"]) < kept).astype(int)
+        many = rows_by_declaration(code, data, {"N"}, np.arange(kept))
+        return Repeated(code, data, times, many, code)
+
+    return made
+
+
+def rows_behind(first: int) -> Callable[[str], Repeated]:
+    """The `first` rows as they are, the others repeated: their numbers decide nothing."""
+
+    def made(name: str) -> Repeated:
+        code = read(name)
+        data = make_data(code)
+        times = np.ones(data["N"], dtype=int)
+        times[first:] = np.resize([2, 0, 3], data["N"] - first)
+        rows = np.repeat(np.arange(data["N"]), times)
+        return Repeated(code, data, times, rows_by_declaration(code, data, {"N"}, rows), code)
+
+    return made
+
+
 # ---- cells --------------------------------------------------------------------------------
 
 
@@ -277,4 +321,10 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "cjs_capture_recapture": by_rows("I"),
     "hmm_of_lengths": by_rows("N"),
     "reduce_sum": by_rows("N"),
+    "autoregression": last_rows(7),
+    "autoregression_guarded": last_rows(5),
+    "trend_by_row_number": last_rows(4),
+    "first_row_of_its_own": rows_behind(1),
+    "autoregression_by_person": whole_persons,
+    "rows_by_their_numbers": rows_behind(5),
 }

@@ -636,6 +636,8 @@ ADVISED = {
         "`vector[N] time;`",
         ("vector[N] y;", "vector[N] y; vector[N] time;"),
         ("b * n", "b * time[n]"),
+        ("trend(vector x,", "trend(vector x, vector time,"),
+        ("trend(x,", "trend(x, time,"),
     ),
     "refuse_same_vec": (
         "pick the row's by data, `theta[g[n]]`",

@@ -84,6 +84,13 @@ data { int N; int T; array[N] int L; vector[N] y; } parameters { real a; }
 model { vector[T] h; for (n in 1:N) { h[L[n]] = a; y[n] ~ normal(h[L[n]], 1); } }""",
         "for (n in 1 : N) { vector[T] h; h[L[n]] = a; y[n] ~ normal(h[L[n]], 1); }",
     ),
+    "with_numbers_as_data": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { for (n in 2:N) y[n] ~ normal(a + n * y[n - 1], 1); }""",
+        "for (n in 1 : N) { if (row_number[n] >= 2) { "
+        "y[n] ~ normal(a + row_number[n] * y_before[n], 1); } }",
+    ),
     "with_counts_of_their_own": (
         """// data: {"N": [4, 2]}
 data { array[2] int N; vector[N[1]] y; vector[N[2]] z; } parameters { real a; }

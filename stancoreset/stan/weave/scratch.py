@@ -19,7 +19,7 @@ from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
-from stancoreset.stan.weave.domain import UNSET, Dep, coupled
+from stancoreset.stan.weave.domain import UNSET, Dep, coupled, rowwise
 
 __all__ = ["Found", "carries_over", "found_by_rows"]
 
@@ -49,8 +49,10 @@ def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> F
     adding = set()
     for name in sorted(assigned_names(body) & env.keys()):
         writes = [s for s in n.walk(body) if isinstance(s, n.Assign) and _assigns(s, name)]
-        # Reading a scalar or a whole container before it is written couples rows.
-        if all(_writes_row(s, env) for s in writes):
+        axes = [_row_axis(s, env) for s in writes]
+        if None not in axes:  # each row has its entry, and must not read those of others
+            if env[name].kind in ("unset", "free"):
+                found[name] = rowwise(axes[0] or 0)
             continue
         # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.
         own = sum(_mentions(s, name) for s in writes)
@@ -77,11 +79,13 @@ def _mentions(node: n.Node, name: str) -> int:
     return sum(isinstance(v, n.Var) and v.name == name for v in n.walk(node))
 
 
-def _writes_row(s: n.Assign, env: Mapping[str, Dep]) -> bool:
-    """``mu[n] = …`` with n the row."""
-    singles = (i for i in getattr(s.target, "indices", ()) if isinstance(i, n.Single))
-    names = (bare(i.index) for i in singles)
-    return any(isinstance(v, n.Var) and env.get(v.name, UNSET).number for v in names)
+def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
+    """Which index of ``mu[k, n] = …`` is the row; None if none is."""
+    for axis, i in enumerate(getattr(s.target, "indices", ())):
+        inner = bare(i.index) if isinstance(i, n.Single) else None
+        if isinstance(inner, n.Var) and env.get(inner.name, UNSET).number:
+            return axis
+    return None
 
 
 def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Program) -> bool:

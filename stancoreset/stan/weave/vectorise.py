@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare, body_of, unchained
+from stancoreset.stan.syntax import assigned_names, bare, body_of, unchained
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.domain import rowwise
@@ -43,7 +43,7 @@ def lift_loop(s: n.For, rows: Rows, count: n.Var) -> list[n.Stmt] | None:
     list of Statement or None
         None if some statement has no vectorised form that is known to be the same.
     """
-    lifted = _Lift(s.name, rows, count)
+    lifted = _Lift(s, rows, count)
     try:
         return [replace(lifted.statement(b), origin=b.as_written) for b in body_of(s.body)]
     except _NotLiftedError:
@@ -51,8 +51,9 @@ def lift_loop(s: n.For, rows: Rows, count: n.Var) -> list[n.Stmt] | None:
 
 
 class _Lift:
-    def __init__(self, loop: str, rows: Rows, count: n.Var) -> None:
-        self.loop = loop
+    def __init__(self, s: n.For, rows: Rows, count: n.Var) -> None:
+        self.loop = s.name
+        self.written = assigned_names(s.body)  # of which a row may read its own element alone
         self.rows = rows
         self.count = count
         self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
@@ -94,7 +95,7 @@ class _Lift:
 
     def same_for_all(self, e: n.Expr) -> bool:
         names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
-        return self.loop not in names and not names & (self.local.keys() | self.filled)
+        return self.loop not in names and not names & (self.local.keys() | self.written)
 
     def picked(self, e: n.Expr) -> n.Expr | None:
         """The variable v of ``v[n]``, one entry per observation."""
@@ -208,7 +209,7 @@ class _Lift:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
         if not isinstance(base, n.Var) or len(indices) != base.type.rank:
             raise _NotLiftedError
-        if base.name in self.filled:
+        if base.name in self.written:
             raise _NotLiftedError  # the element of another row, which may not be there yet
         if not all(isinstance(i, n.Single) for i in indices):
             raise _NotLiftedError

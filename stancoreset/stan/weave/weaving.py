@@ -33,6 +33,7 @@ from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
+from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.positions import with_positions_found
@@ -77,6 +78,7 @@ READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
     in_long_form,
     _with_own_states,
+    with_numbers_as_data,
     _with_counts_of_their_own,
     _with_switches,
 )

@@ -1,4 +1,5 @@
-// refuse: 5 .*next to it, as in a time series
+// data: {"N": 12}
+// The outcome before is data of the row: the likelihood is the sum of f(y[n] | y[n - 1]).
 data { int N; vector[N] y; }
 parameters { real alpha; real beta; real<lower=0> sigma; }
 model {

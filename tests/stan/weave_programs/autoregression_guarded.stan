@@ -1,4 +1,4 @@
-// refuse: 6 number of a row
+// data: {"N": 12}
 data { int N; vector[N] y; }
 parameters { real beta; real<lower=0> sigma; }
 model {

@@ -1,0 +1,209 @@
+"""What the number of a row decides is data of the row: rows before it, and its place.
+
+    for (n in 2:N) {
+      if (id[n] == id[n - 1]) y[n] ~ normal(a + b * y[n - 1], s);
+    }
+
+An outcome that stands in the term of another row is a number there, like a predictor. The log
+likelihood is the sum of f(y[n] | y[n - 1]) over n, so that a row is its own outcome together with
+the one before, and its weight is that of the step between them. Which row is before which changes
+when rows are left out; transformed data therefore find it once from the full data:
+
+    for (n in 1:N) {
+      if (row_number[n] >= 2) { if (id[n] == id_before[n]) y[n] ~ normal(a + b * y_before[n], s); }
+    }
+
+Only data are carried along. A row that reads what is computed from parameters for another row
+stays coupled with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import (
+    Names,
+    bare,
+    counted_to,
+    has_own_break,
+    names_in,
+    rewritten,
+    substituted,
+)
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
+
+__all__ = ["over_all", "with_numbers_as_data"]
+
+Change = Callable[[n.Node], n.Node | None]
+
+
+def with_numbers_as_data(draft: Draft) -> Draft:
+    """Loops over rows read their numbers, and data of other rows, as data of their own."""
+    program = draft.program
+    carry = _Carry(program, Names(program))
+    parameters, model = (
+        tuple(n.transform(s, carry.statement) for s in block)
+        for block in (program.transformed_parameters, program.model)
+    )
+    if not carry.found:
+        return draft
+    program = replace(program, transformed_parameters=parameters, model=model)
+    return draft.numbering(program, carry.found)
+
+
+def over_all(s: n.For, size: str) -> n.For:
+    """A loop over some of ``1:size`` as one over all, in which a condition chooses the passes."""
+    tests = []
+    if text(bare(s.lower)) != "1":
+        tests.append(n.Binary(n.integer(s.name), ">=", s.lower, type=n.INT))
+    if text(bare(s.upper)) != size:
+        tests.append(n.Binary(n.integer(s.name), "<=", s.upper, type=n.INT))
+    body = s.body
+    for test in tests:
+        body = n.If(test, body, line=s.line)
+    return replace(s, lower=n.ONE, upper=n.integer(size), body=body) if tests else s
+
+
+def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
+    """What a density is of; None for other terms."""
+    if isinstance(s, n.Tilde):
+        return bare(s.arg)
+    call = bare(s.value)
+    return bare(call.args[0]) if isinstance(call, n.Call) and call.args else None
+
+
+@dataclass
+class _Carry:
+    """Rewrites loops over rows; `found` are the statements that fill the data they read."""
+
+    program: n.Program
+    names: Names
+    found: list[n.Stmt] = field(default_factory=list)
+    made: dict[tuple[str, str], n.Var] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known = {d.name: d for d in self.program.known}
+        firsts = {k: bare(d.size.dims[0]) for k, d in self.known.items() if d.size.dims}
+        self.row = n.integer(self.names.fresh("n"))
+        counts = self.program.integers
+        self.sizes = {
+            k: e.name for k, e in firsts.items() if isinstance(e, n.Var) and e.name in counts
+        }
+
+    def statement(self, s: n.Node) -> n.Node | None:
+        """A loop over rows with data in place of numbers; None for all else."""
+        if isinstance(s, n.Tilde | n.TargetAdd):
+            s = self.of_one_row(s)
+        size = self.size(s) if isinstance(s, n.For) else ""
+        if not size:
+            return None
+        assert isinstance(s, n.For)
+        whole = over_all(s, size)
+        row = _Row(self, n.integer(s.name), size)
+        return replace(whole, body=rewritten(whole.body, row.change))
+
+    def of_one_row(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+        """``y[1] ~ …`` as a loop over rows from 1 to 1."""
+        y = outcome(s)
+        if not (isinstance(y, n.Index) and self.sizes.get(text(y.base))):
+            return s
+        first = y.indices[0]
+        if not isinstance(first, n.Single) or first.index.type.rank:
+            return s
+        if not names_in(first) <= self.known.keys():
+            return s
+        own = n.integer(self.names.fresh("n"))
+
+        def change(e: n.Node) -> n.Node | None:
+            if isinstance(e, n.Index) and text(e.base) in self.sizes and e.indices[0] == first:
+                return replace(e, indices=(n.Single(own), *e.indices[1:]))
+            return None
+
+        return n.For(own.name, first.index, first.index, rewritten(s, change), line=s.line)
+
+    def size(self, s: n.For) -> str:
+        """The count of the data of which each pass of a loop reads its own entry; or empty."""
+        own = {
+            self.sizes[e.base.name]
+            for e in n.walk(s.body)
+            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in self.sizes
+            if _is(e.indices[0], s.name)
+        }
+        sizes = own or {counted_to(s)} & {*self.sizes.values()}
+        fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()
+        return sizes.pop() if len(sizes) == 1 and fixed and not has_own_break(s.body) else ""
+
+    def number(self, size: str) -> n.Var:
+        """The array of the rows' numbers."""
+        if (size, "") not in self.made:
+            numbers = n.integers(self.names.fresh("row_number"))
+            declared = n.Decl(numbers.name, n.SizedType("int", array=(n.integer(size),)))
+            fill = n.Assign(n.entry(numbers, self.row), "=", self.row)
+            self.found += [declared, n.loop(self.row.name, n.integer(size), fill)]
+            self.made[size, ""] = numbers
+        return self.made[size, ""]
+
+    def other(self, base: n.Var, place: n.Expr) -> n.Var:
+        """Data of the row at `place`, for each row; its own, where there is no such row."""
+        key = (base.name, text(place))
+        if key not in self.made:
+            d, size = self.known[base.name], n.integer(self.sizes[base.name])
+            which = "before" if isinstance(place, n.Binary) and place.op == "-" else "elsewhere"
+            carried = replace(base, name=self.names.fresh(f"{base.name}_{which}"))
+            put: n.Stmt = n.Assign(n.entry(carried, self.row), "=", n.entry(base, place))
+            for low, high in ((place, size), (n.ONE, place)):
+                put = n.If(n.Binary(low, "<=", high, type=n.INT), put)
+            declared = n.Decl(carried.name, d.size, value=base)
+            self.found += [declared, n.loop(self.row.name, size, put)]
+            self.made[key] = carried
+        return self.made[key]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What one pass of a loop over rows reads."""
+
+    carry: _Carry
+    loop: n.Var
+    size: str
+
+    def change(self, e: n.Node) -> n.Node | None:
+        """Data of the row in place of its number, and of other rows."""
+        if isinstance(e, n.Var) and e.name == self.loop.name:
+            return n.entry(self.carry.number(self.size), self.loop)
+        return self.read(e, self.change)
+
+    def read(self, e: n.Node, change: Change) -> n.Node | None:
+        """An element with indices by `change`, but for the row's own; None for all else."""
+        if not isinstance(e, n.Index):
+            return None
+        base, first = bare(e.base), e.indices[0]
+        indices = tuple(i if _is(i, self.loop.name) else n.transform(i, change) for i in e.indices)
+        if (
+            isinstance(base, n.Var)
+            and self.carry.sizes.get(base.name) == self.size
+            and isinstance(first, n.Single)
+            and not _is(first, self.loop.name)
+        ):
+            place = n.transform(bare(first.index), self.place)
+            if self.by_data(place):
+                data = self.carry.other(base, substituted(place, {self.loop.name: self.carry.row}))
+                return replace(e, base=data, indices=(n.Single(self.loop), *indices[1:]))
+        return replace(e, base=n.transform(e.base, change), indices=indices)
+
+    def place(self, e: n.Node) -> n.Node | None:
+        """A number that picks another row, in which the row's own is left."""
+        return self.read(e, self.place)
+
+    def by_data(self, place: n.Expr) -> bool:
+        """Whether the row's number and data decide which row is read."""
+        given = {*self.carry.known, *(v.name for v in self.carry.made.values())}
+        return not place.type.rank and self.loop.name in names_in(place) <= given | {self.loop.name}
+
+
+def _is(index: n.Indexing, name: str) -> bool:
+    inner = bare(index.index) if isinstance(index, n.Single) else None
+    return isinstance(inner, n.Var) and inner.name == name

@@ -1,0 +1,9 @@
+// refuse: 8 `e\[1\]` picks observations by `1`
+// The second row reads what the first has written.
+data { int N; vector[N] y; }
+parameters { real mu; real theta; real<lower=0> sigma; }
+model {
+  vector[N] e; e[1] = theta;
+  for (n in 1:N) e[n] = y[n] - mu - theta * e[1];
+  y ~ normal(mu + e, sigma);
+}
