@@ -304,6 +304,24 @@ def cells_of_columns(name: str) -> Repeated:
     return Repeated(code, data, np.tile(columns, data["I"]), many, code)
 
 
+def cells_of_ragged_rows(name: str) -> Repeated:
+    """Rows that end earlier, by the data that say where."""
+    code = read(name)
+    data = make_data(code)
+    last = np.minimum(data["last"], [4, 2, 0, 3, 1])
+    left = np.arange(1, data["J"] + 1) <= last[:, None]
+    return Repeated(code, data, left.ravel().astype(int), {**data, "last": last}, code)
+
+
+def cells_of_a_triangle(name: str) -> Repeated:
+    """The first rows and columns alone."""
+    code = read(name)
+    data = make_data(code)
+    left = np.arange(data["K"]) < 3
+    many = {**data, "upto": 3}
+    return Repeated(code, data, np.outer(left, left).ravel().astype(int), many, code)
+
+
 #: The newest ways to weave, each by a fixture.
 REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_sparse_design": sparse,
@@ -318,6 +336,8 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "segments_series": whole_segments("NM", s="y", m="z"),
     "wide_items": cells_left_out,
     "wide_growth": cells_of_columns,
+    "wide_autoregression": cells_of_ragged_rows,
+    "wide_triangle": cells_of_a_triangle,
     "cjs_capture_recapture": by_rows("I"),
     "hmm_of_lengths": by_rows("N"),
     "reduce_sum": by_rows("N"),

@@ -13,23 +13,30 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from stancoreset.stan.syntax import (
     Names,
     assigned_names,
     bare,
     body_of,
-    counted_to,
     has_own_break,
     increments,
     names_in,
+    rewritten,
     substituted,
+    unchained,
 )
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
+from stancoreset.stan.weave.numbers import outcome, over_all, within
+from stancoreset.stan.weave.switches import negated
 
 __all__ = ["in_long_form", "sizes_of_cells"]
+
+Part = TypeVar("Part", n.Stmt, n.Expr)
 
 
 def in_long_form(draft: Draft) -> Draft:
@@ -74,7 +81,7 @@ def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
     found: dict[tuple[str, str], dict[str, n.Decl]] = {}
     for d in program.data:
         sizes = [s.name for s in map(bare, d.size.dims) if isinstance(s, n.Var)]
-        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= counts and sizes[0] != sizes[1]:
+        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= counts:
             found.setdefault((sizes[0], sizes[1]), {})[d.name] = d
     return found
 
@@ -97,7 +104,12 @@ class _Cells:
             )
             for name, d in tables.items()
         }
+        self.counters = tuple(n.integer(names.fresh(f"{v.name}_")) for v in self.numbers)
+        self.known = {d.name for d in program.known}
+        self.names = names
         self.used: set[str] = set()
+        self.others: dict[tuple[str, str], tuple[n.Var, n.Index]] = {}  # other cells' values
+        self.guards: list[n.Expr] = []  # conditions around a statement
         self.terms = 0
 
     def statements(self, body: Sequence[n.Stmt], loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -115,20 +127,56 @@ class _Cells:
             case n.If(yes=yes, no=no) if not loops:
                 branches = [n.Block(self.statement(x, loops)) for x in (yes, no) if x is not None]
                 return (replace(s, yes=branches[0], no=branches[1] if no else None),)
-            case n.For(name=name, body=body) if (axis := self.axis(s)) not in (
-                None,
-                *loops.values(),
-            ):
-                assert axis is not None
-                within = {**loops, name: axis}
-                if len(within) == 2:
-                    if has_own_break(body):  # which ends a row or column, not all cells
-                        raise NotSplitError
-                    return (self.loop(self.of_cell(body, within), s),)
-                return self.outer(s, within)
+            case n.If(condition=condition, yes=yes, no=no):
+                if not all(map(self.outcome, increments(s))):
+                    raise NotSplitError
+                return (
+                    *self.under(condition, yes, loops),
+                    *(self.under(negated(condition), no, loops) if no is not None else ()),
+                )
+            case n.For(name=name) if (axis := self.axis(s, loops)) is not None:
+                s, inside = over_all(s, self.sizes[axis]), {**loops, name: axis}
+                if not loops:
+                    return self.outer(s, inside)
+                if has_own_break(s.body):  # which ends a row or column, not all cells
+                    raise NotSplitError
+                guarded = s.body
+                for test in self.guards:
+                    guarded = n.If(test, guarded, line=s.line)
+                return (self.loop(self.of_cell(guarded, inside), s),)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
-                return (self.loop(self.entry(s, loops), s),)
+                one = self.of_one_column(s, loops)
+                if one is not None:
+                    return self.statement(one, loops)
+                term = self.entry(s, loops)
+                for test in self.guards:
+                    term = n.If(self.of_cell(test, loops), term, line=s.line)
+                return (self.loop(term, s),)
         raise NotSplitError
+
+    def under(self, test: n.Expr, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        """A branch, each of whose terms has the condition."""
+        self.guards.append(test)
+        found = self.statements(body_of(s), loops)
+        self.guards.pop()
+        return found
+
+    def of_one_column(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.For | None:
+        """``y[i, 1] ~ …`` as a loop over columns from 1 to 1; None for all else."""
+        y = outcome(s)
+        cell = unchained(y) if isinstance(y, n.Index) else y
+        (axis,) = loops.values()
+        if not (isinstance(cell, n.Index) and len(cell.indices) == 2):
+            return None
+        own, other = cell.indices[axis], cell.indices[1 - axis]
+        if not (_is(own, axis, loops) and isinstance(other, n.Single)):
+            return None
+        if not names_in(other) <= self.known | loops.keys():
+            return None
+        j = n.integer(self.names.fresh("j"))
+        indices = (own, n.Single(j)) if axis == 0 else (n.Single(j), own)
+        new = rewritten(s, lambda e: replace(cell, indices=indices) if e == y else None)
+        return n.For(j.name, other.index, other.index, new, line=s.line)
 
     def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
@@ -141,10 +189,18 @@ class _Cells:
             cells = [_with_own(own, body, x) for x in cells]
         return (*kept, *self.statements(cells, loops))
 
-    def axis(self, s: n.For) -> int | None:
+    def axis(self, s: n.For, loops: dict[str, int]) -> int | None:
         """Which dimension of the tables a loop is over."""
-        count = counted_to(s)
-        return self.sizes.index(count) if count in self.sizes else None
+        found = {
+            axis
+            for x in increments(s)
+            for e in n.walk(outcome(x) or x)
+            if isinstance(e, n.Index) and text(unchained(e).base) in self.tables
+            for axis, i in enumerate(unchained(e).indices)
+            if _is(i, axis, {s.name: axis})
+        } - {*loops.values()}
+        given = names_in(s.lower) | names_in(s.upper) <= self.known | loops.keys()
+        return found.pop() if len(found) == 1 and given else None
 
     def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
         """Whether a density is of a table, or of a part of it."""
@@ -163,14 +219,14 @@ class _Cells:
         self.used.add(table)
         return n.entry(self.values[table], self.cell)
 
-    def of_cell(self, s: n.Stmt, loops: dict[str, int]) -> n.Stmt:
-        """The body of both loops, for a cell."""
+    def of_cell(self, s: Part, loops: dict[str, int]) -> Part:
+        """A part of the body of both loops, for a cell."""
         names = {name: self.number(axis) for name, axis in loops.items()}
 
         def change(node: n.Node) -> n.Node | None:
-            table = self.is_cell(node, loops)
-            if table is not None:
-                return self.value(table)
+            found = self.of_table(node, loops)
+            if found is not None:
+                return found
             if isinstance(node, n.Tilde | n.TargetAdd):
                 new = replace(node, origin=node.as_written)
                 return n.transform(new, lambda x: None if x is new else change(x))  # type: ignore[no-any-return]
@@ -178,18 +234,27 @@ class _Cells:
 
         return n.transform(s, change)  # type: ignore[no-any-return]
 
-    def is_cell(self, e: n.Node, loops: dict[str, int]) -> str | None:
-        """The table of ``y[i, j]`` or ``y[i][j]``."""
-        if not isinstance(e, n.Index):
+    def of_table(self, e: n.Node, loops: dict[str, int]) -> n.Expr | None:
+        """The value of the cell, of ``y[i, j]``, or of another cell, of ``y[i, j - 1]``.
+
+        What data of another cell are read is data of this one, as a predictor is.
+        """
+        e = unchained(e) if isinstance(e, n.Index) else e
+        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
             return None
-        base: n.Expr = e.base
-        indices = e.indices
-        if isinstance(base, n.Index) and len(indices) == len(base.indices) == 1:
-            indices = (*base.indices, *indices)
-            base = base.base
-        if not isinstance(base, n.Var) or base.name not in self.tables or len(indices) != 2:
+        table, indices = e.base.name, e.indices
+        if table not in self.tables or len(indices) != 2:
             return None
-        return base.name if all(_is(i, k, loops) for k, i in enumerate(indices)) else None
+        if all(_is(i, k, loops) for k, i in enumerate(indices)):
+            return self.value(table)
+        if not all(_one(i) and names_in(i) <= self.known | loops.keys() for i in indices):
+            return None
+        place = substituted(e, {name: self.counters[axis] for name, axis in loops.items()})
+        key = (table, text(place))
+        if key not in self.others:
+            other = replace(self.values[table], name=self.names.fresh(f"{table}_other_cell"))
+            self.others[key] = (other, place)
+        return n.entry(self.others[key][0], self.cell)
 
     def entry(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.Stmt:
         """The cell's term, of a density of a row or column of a table."""
@@ -261,26 +326,31 @@ class _Cells:
 
     def declarations(self, count: n.Expr) -> list[n.Stmt]:
         sized = n.SizedType("int", array=(count,))
-        found: list[n.Stmt] = [n.Decl(number.name, sized) for number in self.numbers]
-        for name in sorted(self.used):
-            whole = self.values[name].type == n.INTS
-            size = sized if whole else n.SizedType("vector", sizes=(count,))
-            found.append(n.Decl(self.values[name].name, size))
-        return found
+        values = [self.values[name] for name in sorted(self.used)]
+        return [
+            n.Decl(v.name, n.SizedType("vector", sizes=(count,)) if v.type == n.VECTOR else sized)
+            for v in (*self.numbers, *values, *(other for other, _ in self.others.values()))
+        ]
 
     def filling(self, first: n.Var, second: n.Var) -> n.Stmt:
         """Loops over rows and columns that give each cell its numbers and values."""
-        i, j = (n.integer(f"{number.name}_") for number in self.numbers)
-        values: list[n.Expr] = [i, j]
-        targets = list(self.numbers)
-        for name in sorted(self.used):
-            table = n.Var(name, type=self.tables[name].type)
-            values.append(n.Index(table, (n.Single(i), n.Single(j)), type=n.INT))
-            targets.append(self.values[name])
-        filled: list[n.Stmt] = [
-            n.Assign(n.entry(target, self.cell), "=", value)
-            for target, value in zip(targets, values, strict=True)
-        ]
+        i, j = self.counters
+
+        def own(table: str) -> n.Expr:
+            base = n.Var(table, type=self.tables[table].type)
+            return n.Index(base, (n.Single(i), n.Single(j)), type=n.INT)
+
+        def put(target: n.Var, value: n.Expr) -> n.Stmt:
+            return n.Assign(n.entry(target, self.cell), "=", value)
+
+        filled = [put(v, k) for v, k in zip(self.numbers, self.counters, strict=True)]
+        filled += [put(self.values[name], own(name)) for name in sorted(self.used)]
+        for (table, _), (other, place) in self.others.items():
+            there = put(other, place)  # its own value, where there is no such cell
+            for size, index in zip((first, second), place.indices, strict=True):
+                assert isinstance(index, n.Single)
+                there = within(index.index, size, there)
+            filled += [put(other, own(table)), there]
         body = n.loop(j.name, second, *filled, n.Assign(self.cell, "+=", n.ONE))
         start = n.Decl(self.cell.name, n.SizedType("int"), value=n.ONE)
         return n.Block((start, n.loop(i.name, first, body)))

@@ -35,7 +35,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["over_all", "with_numbers_as_data"]
+__all__ = ["outcome", "over_all", "with_numbers_as_data", "within"]
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -65,6 +65,13 @@ def over_all(s: n.For, size: str) -> n.For:
     for test in tests:
         body = n.If(test, body, line=s.line)
     return replace(s, lower=n.ONE, upper=n.integer(size), body=body) if tests else s
+
+
+def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
+    """A statement that runs where `place` is one of ``1:size``."""
+    for low, high in ((place, size), (n.ONE, place)):
+        s = n.If(n.Binary(low, "<=", high, type=n.INT), s)
+    return s
 
 
 def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
@@ -153,11 +160,10 @@ class _Carry:
             d, size = self.known[base.name], n.integer(self.sizes[base.name])
             which = "before" if isinstance(place, n.Binary) and place.op == "-" else "elsewhere"
             carried = replace(base, name=self.names.fresh(f"{base.name}_{which}"))
-            put: n.Stmt = n.Assign(n.entry(carried, self.row), "=", n.entry(base, place))
-            for low, high in ((place, size), (n.ONE, place)):
-                put = n.If(n.Binary(low, "<=", high, type=n.INT), put)
+            put = n.Assign(n.entry(carried, self.row), "=", n.entry(base, place))
+            fill = n.loop(self.row.name, size, within(place, size, put))
             declared = n.Decl(carried.name, d.size, value=base)
-            self.found += [declared, n.loop(self.row.name, size, put)]
+            self.found += [declared, fill]
             self.made[key] = carried
         return self.made[key]
 
