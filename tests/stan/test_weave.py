@@ -639,6 +639,23 @@ ADVISED = {
         ("trend(vector x,", "trend(vector x, vector time,"),
         ("trend(x,", "trend(x, time,"),
     ),
+    "refuse_autoregression_of_residuals": (
+        "if `mu[n - 1]` is computed from data of that row alone, write that in its place",
+        ("- mu[n - 1]", "- (a + b * x[n - 1])"),
+    ),
+    "refuse_autoregression_of_order": (
+        "compute what `y[n - k]` reads in transformed data, with an entry for each row",
+        (
+            "parameters",
+            "transformed data { matrix[N, P] y_ago = rep_matrix(0, N, P); "
+            "for (n in (P + 1):N) for (k in 1:P) y_ago[n, k] = y[n - k]; } parameters",
+        ),
+        ("y[n - k];\n", "y_ago[n, k];\n"),
+    ),
+    "refuse_unread_sum_in_tp": (
+        "compute it in generated quantities",
+        ("transformed parameters { real total = 0; for (n in 1:N) total += a + b * x[n]; }", ""),
+    ),
     "refuse_same_vec": (
         "pick the row's by data, `theta[g[n]]`",
         ("vector[N] y;", "vector[N] y; array[N] int<lower=1, upper=J> g;"),

@@ -27,6 +27,8 @@ model {
 
 #: Likelihoods in `BODY`, and whole programs.
 WOVEN = {
+    "acc_never": BODY
+    % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);""",
     "acc_entries": BODY
     % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += lp[j];""",
@@ -107,8 +109,10 @@ in 1:2) target += lp[j];""",
   target += k * lp;""",
         r"exactly once",
     ),
-    "acc_never": (
-        BODY % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);""",
+    "acc_twice": (
+        BODY
+        % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);
+target += lp + square(lp);""",
         r"exactly once",
     ),
     "acc_int": (
@@ -181,7 +185,7 @@ normal(a, 1); }""",
     "td_relates": (
         """data { int N; vector[N] y; } transformed data { matrix[N, N] D; for (i in 1:N) for (j in
 1:N) D[i, j] = y[i] - y[j]; } parameters { real a; } model { matrix[N, N] E = D; y ~
-normal(a, 1); }""",
+normal(a + 0 * E[1, 1], 1); }""",
         r"relates every pair",
     ),
     "seg_outside": (

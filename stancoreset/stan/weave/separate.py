@@ -18,6 +18,7 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     body_of,
+    declarations,
     has_own_break,
     increments,
     names_in,
@@ -706,18 +707,19 @@ class Flow:
             return FREE  # to max(g), of the full data
         if not dep.stat and dep.kind not in ("coupled", "sum", "rowwise"):
             return dep
-        other = _neighbour(s.body, s.name)
+        other = _neighbour(s.body, s.name, self.data)
         if other:
-            known = other.partition("[")[0]
-            before = (
-                f"; or declare what comes before as data of the row, `{known}_before[n]` in a loop "
-                f"over all rows in place of `{other}`, without the row that has none"
+            known = other.partition("[")[0] in self.data
+            instead = (
+                f"; or compute what `{other}` reads in transformed data, with an entry for each row"
+                if known
+                else f"; or, if `{other}` is computed from data of that row alone, write that in "
+                "its place"
             )
             return coupled(
                 f"`{other}` is read in the loop over `{s.name}`: each observation depends on "
                 "those next to it, as in a time series, a hidden Markov or a state-space "
-                "model; if there are many such series, make each series one row"
-                + (before if known in self.data else ""),
+                f"model; if there are many such series, make each series one row{instead}",
                 advice="",
             )
         return coupled(
@@ -995,9 +997,16 @@ def _check_accumulators(program: n.Program, names: Iterable[str]) -> None:
         everywhere = (*program.transformed_parameters, *program.model)
         uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
         use = only_use(name, program)
+        if not uses:
+            where = next(d for d in declarations(everywhere) if d.name == name)
+            raise WeaveError(
+                where.line,
+                f"`{name}` adds up observations, and no term of the log density reads it",
+                name,
+                advice="compute it in generated quantities",
+            )
         if use is None or len(uses) != 1 or uses[0] is not use.statement:
-            first = uses[0] if uses else program.model[0]
-            raise WeaveError(first.line, must_be_added(name))
+            raise WeaveError(uses[0].line, must_be_added(name))
 
 
 def _new_coupling(
@@ -1017,14 +1026,18 @@ def _is_zero(e: n.Expr) -> bool:
     return isinstance(e, n.IntLit | n.RealLit) and float(e.text.replace("_", "")) == 0
 
 
-def _neighbour(body: n.Node, loop: str) -> str:
-    """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty."""
+def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
+    """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty.
+
+    What data and the loop's variable alone decide is told last.
+    """
+    found: list[tuple[bool, str]] = []
     for e in n.walk(body):
         for index in e.indices if isinstance(e, n.Index) else ():
             inner = bare(index.index) if isinstance(index, n.Single) else None
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
-                return text(e)  # type: ignore[arg-type]
-    return ""
+                found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
+    return min(found, default=(False, ""))[1]
 
 
 def _as_block(body: Statements, like: n.Stmt) -> Statements:

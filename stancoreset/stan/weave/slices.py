@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assignments, names_in, sources, target_vars
+from stancoreset.stan.syntax import (
+    assigned_names,
+    assignments,
+    declarations,
+    names_in,
+    sources,
+    target_vars,
+)
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["around", "needed", "unread", "without"]
+__all__ = ["around", "needed", "unread", "without", "without_unread"]
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
@@ -80,10 +88,27 @@ def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
             case n.Assign():
                 if not {v.name for v in target_vars(s.target)} <= names:
                     out.append(s)
+            case n.Message(kind="print") if names_in(s) & names:
+                continue
             case _:
                 left = around(s, lambda body: without(body, names))
                 out += [s] if left is None else left
     return out
+
+
+def without_unread(draft: Draft) -> Draft:
+    """The program without local variables of the model that nothing reads, or only a print."""
+    program = draft.program
+    model = program.model
+    names = {d.name for d in declarations(model) if d.constraint.kind == "none"}
+    for s in (s for b in model for s in n.walk(b) if isinstance(s, n.Decl | n.Assign)):
+        if any(isinstance(e, n.Call) and e.name.endswith("_lp") for e in n.walk(s)):
+            names -= {s.name} if isinstance(s, n.Decl) else assigned_names(s)  # adds to the target
+    while (left := tuple(unread(model, names))) != model:
+        model = left
+    return (
+        draft if model is program.model else replace(draft, program=replace(program, model=model))
+    )
 
 
 def unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
@@ -93,9 +118,22 @@ def unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
     for b in body:
         for s in n.walk(b):
             if isinstance(s, n.Assign):
-                whole = isinstance(s.target, n.Var)
-                read |= names_in(s.value) | (set() if whole else names_in(s.target))
+                read |= names_in(s.value) | _indices(s.target)
             elif isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile):
                 inner = [c for c in n.children(s) if not isinstance(c, n.Statement)]
-                read |= set().union(*(names_in(c) for c in inner))
+                if not _prints(s):
+                    read |= set().union(*(names_in(c) for c in inner))
     return without(body, names - read)
+
+
+def _indices(target: n.Expr) -> set[str]:
+    """Names in the indices of what is assigned to."""
+    if isinstance(target, n.TupleLit):
+        return names_in(target)  # all or none
+    if not isinstance(target, n.Index):
+        return set()
+    return _indices(target.base).union(*map(names_in, target.indices))
+
+
+def _prints(s: n.Stmt) -> bool:
+    return isinstance(s, n.Message) and s.kind == "print"

@@ -42,6 +42,7 @@ from stancoreset.stan.weave.reach import reach
 from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
+from stancoreset.stan.weave.slices import without_unread
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 
@@ -69,6 +70,7 @@ def _with_counts_of_their_own(draft: Draft) -> Draft:
 PLAIN: tuple[Pass, ...] = (
     in_one_spelling,
     without_partial_sums,
+    without_unread,
     with_values_hoisted,
     with_products_by_row,
     with_count,
