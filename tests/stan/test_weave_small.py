@@ -109,7 +109,7 @@ in 1:2) target += lp[j];""",
   target += k * lp;""",
         r"exactly once",
     ),
-    "acc_twice": (
+    "acc_squared_too": (
         BODY
         % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);
 target += lp + square(lp);""",
