@@ -317,7 +317,7 @@ def cells_of_a_triangle(name: str) -> Repeated:
     """The first rows and columns alone."""
     code = read(name)
     data = make_data(code)
-    left = np.arange(data["K"]) < 3
+    left = np.arange(data["upto"]) < 3
     many = {**data, "upto": 3}
     return Repeated(code, data, np.outer(left, left).ravel().astype(int), many, code)
 
@@ -338,6 +338,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "wide_growth": cells_of_columns,
     "wide_autoregression": cells_of_ragged_rows,
     "wide_triangle": cells_of_a_triangle,
+    "wide_pairs_both_ways": cells_of_a_triangle,
     "cjs_capture_recapture": by_rows("I"),
     "hmm_of_lengths": by_rows("N"),
     "reduce_sum": by_rows("N"),

@@ -144,6 +144,8 @@ class _Cells:
                 for test in self.guards:
                     guarded = n.If(test, guarded, line=s.line)
                 return (self.loop(self.of_cell(guarded, inside), s),)
+            case n.For() if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
+                return self.statements(parts, loops)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
                 one = self.of_one_column(s, loops)
                 if one is not None:
@@ -354,6 +356,16 @@ class _Cells:
         body = n.loop(j.name, second, *filled, n.Assign(self.cell, "+=", n.ONE))
         start = n.Decl(self.cell.name, n.SizedType("int"), value=n.ONE)
         return n.Block((start, n.loop(i.name, first, body)))
+
+
+def _one_by_one(s: n.For) -> list[n.Stmt]:
+    """A loop that only adds terms, as a loop for each of them."""
+    parts: list[n.Stmt] = []
+    for x in body_of(s.body):
+        if not isinstance(x, n.Tilde | n.TargetAdd | n.For):
+            return [s]
+        parts += _one_by_one(x) if isinstance(x, n.For) else [x]
+    return [replace(s, body=x) for x in parts]
 
 
 def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:

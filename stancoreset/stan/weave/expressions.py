@@ -410,8 +410,8 @@ class Rows:
             return coupled(
                 f"`{where}` reads a neighbouring observation, as in a time series: rows depend on "
                 "each other",
-                "if there are many such series, make each series one row; what comes before can "
-                "also be data of the row, `vector[N] y_before;`",
+                "if there are many such series, make each series one row; data of other rows alone "
+                "can be read by their places, `y[n - 1]`, in the model block",
             )
         if dep.kind == "coupled":
             return dep
