@@ -346,6 +346,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "autoregression_guarded": last_rows(5),
     "trend_by_row_number": last_rows(4),
     "first_row_of_its_own": rows_behind(1),
+    "filled_before_the_loop": last_rows(6),
     "autoregression_by_person": whole_persons,
     "rows_by_their_numbers": rows_behind(5),
 }

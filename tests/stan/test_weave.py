@@ -684,6 +684,19 @@ def test_programs_rewritten_as_advised_are_woven(name):
     assert max(identities(code, make_data(code), woven=woven).values()) < 1e-9
 
 
+def test_what_one_row_has_before_the_loop_stays_with_it():
+    """The first row, left in the middle of a coreset."""
+    code = read("filled_before_the_loop")
+    data = make_data(code)
+    with CoresetModel(stan_code=code, engine="stanli") as checked:
+        full = checked.read(data)
+        program = checked.program
+        few = model(program.code, program.subset(full, [5, 0, 2], np.array([1.0, 2.0, 0.5])))
+    weights = np.zeros(12)
+    weights[[5, 0, 2]] = 1.0, 2.0, 0.5
+    assert_same_density(model(program.code, program.with_weights(full, weights)), few)
+
+
 def test_the_size_of_the_outcome_is_diagnosed_and_not_that_of_the_predictors():
     code = """data { int N; int K; matrix[2 * N, K] X; vector[2 * N] y; }
 parameters { vector[K] b; } model { y ~ normal(X * b, 1); }"""

@@ -138,7 +138,7 @@ target += lp + square(lp);""",
         r"picks observations by `g\[n\]`",
     ),
     "elem_write": (
-        BODY % """vector[N] m = a + x; m[1] = 0; y ~ normal(m, s);""",
+        BODY % """int k = 1; vector[N] m = a + x; m[k] = 0; y ~ normal(m, s);""",
         r"writes into single observations",
     ),
     "rep_two": (

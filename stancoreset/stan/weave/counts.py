@@ -36,6 +36,7 @@ __all__ = [
     "candidates",
     "data_dependences",
     "declared",
+    "first_sizes",
     "growing_parameters",
     "merged",
     "optional",
@@ -156,7 +157,7 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     """
     integers = program.integers
     found: dict[str, set[str]] = {}
-    sizes = _first_sizes(program)
+    sizes = first_sizes(program)
     for block in (program.transformed_data, program.transformed_parameters, program.model):
         for s in block:
             for loop in n.walk(s):
@@ -199,7 +200,7 @@ def merged(draft: Draft, count: str, others: frozenset[str]) -> Draft:
     return replace(draft, program=result, counts=(count,), merged=tuple(sorted(others)))
 
 
-def _first_sizes(program: n.Program) -> dict[str, str]:
+def first_sizes(program: n.Program) -> dict[str, str]:
     """Variables that are declared with a data integer as first size."""
     integers = program.integers
     blocks = (

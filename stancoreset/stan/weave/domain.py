@@ -5,8 +5,9 @@ Every expression and variable gets a `Dep`:
 ========  =================================================================================
 kind      meaning
 ========  =================================================================================
-unset     declared, not yet assigned
-free      the same whatever the rows are (parameters, priors' constants, group-level data)
+unset     declared, not yet assigned; `axis` is its dimension that counts observations, if any
+free      the same whatever the rows are (parameters, priors' constants, group-level data);
+          `axis` counts observations where elements of single ones were assigned by their places
 count     the number of observations itself
 rowwise   a container whose dimension `axis` counts observations; entry n looks at row n only
 row       inside the loop over observations: looks at the current row only

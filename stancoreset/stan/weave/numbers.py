@@ -33,6 +33,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 
 __all__ = ["outcome", "over_all", "with_numbers_as_data", "within"]
@@ -93,16 +94,13 @@ class _Carry:
 
     def __post_init__(self) -> None:
         self.known = {d.name: d for d in self.program.known}
-        firsts = {k: bare(d.size.dims[0]) for k, d in self.known.items() if d.size.dims}
         self.row = n.integer(self.names.fresh("n"))
-        counts = self.program.integers
-        self.sizes = {
-            k: e.name for k, e in firsts.items() if isinstance(e, n.Var) and e.name in counts
-        }
+        self.counted = first_sizes(self.program)
+        self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows with data in place of numbers; None for all else."""
-        if isinstance(s, n.Tilde | n.TargetAdd):
+        if isinstance(s, n.Tilde | n.TargetAdd | n.Assign):
             s = self.of_one_row(s)
         size = self.size(s) if isinstance(s, n.For) else ""
         if not size:
@@ -112,10 +110,12 @@ class _Carry:
         row = _Row(self, n.integer(s.name), size)
         return replace(whole, body=rewritten(whole.body, row.change))
 
-    def of_one_row(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
-        """``y[1] ~ …`` as a loop over rows from 1 to 1."""
-        y = outcome(s)
-        if not (isinstance(y, n.Index) and self.sizes.get(text(y.base))):
+    def of_one_row(self, s: n.Tilde | n.TargetAdd | n.Assign) -> n.Stmt:
+        """``y[1] ~ …`` or ``mu[1] = …`` as a loop over rows from 1 to 1."""
+        y, counted = (
+            (s.target, self.counted) if isinstance(s, n.Assign) else (outcome(s), self.sizes)
+        )
+        if not (isinstance(y, n.Index) and counted.get(text(y.base))):
             return s
         first = y.indices[0]
         if not isinstance(first, n.Single) or first.index.type.rank:
@@ -125,21 +125,21 @@ class _Carry:
         own = n.integer(self.names.fresh("n"))
 
         def change(e: n.Node) -> n.Node | None:
-            if isinstance(e, n.Index) and text(e.base) in self.sizes and e.indices[0] == first:
+            if isinstance(e, n.Index) and text(e.base) in self.counted and e.indices[0] == first:
                 return replace(e, indices=(n.Single(own), *e.indices[1:]))
             return None
 
         return n.For(own.name, first.index, first.index, rewritten(s, change), line=s.line)
 
     def size(self, s: n.For) -> str:
-        """The count of the data of which each pass of a loop reads its own entry; or empty."""
+        """The count of that of which each pass of a loop has its own entry; or empty."""
         own = {
-            self.sizes[e.base.name]
+            self.counted[e.base.name]
             for e in n.walk(s.body)
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in self.sizes
+            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in self.counted
             if _is(e.indices[0], s.name)
         }
-        sizes = own or {counted_to(s)} & {*self.sizes.values()}
+        sizes = (own or {counted_to(s)}) & {*self.sizes.values()}
         fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()
         return sizes.pop() if len(sizes) == 1 and fixed and not has_own_break(s.body) else ""
 

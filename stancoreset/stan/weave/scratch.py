@@ -51,7 +51,7 @@ def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> F
         writes = [s for s in n.walk(body) if isinstance(s, n.Assign) and _assigns(s, name)]
         axes = [_row_axis(s, env) for s in writes]
         if None not in axes:  # each row has its entry, and must not read those of others
-            if env[name].kind in ("unset", "free"):
+            if env[name].kind == "unset" or (env[name].kind == "free" and env[name].axis < 0):
                 found[name] = rowwise(axes[0] or 0)
             continue
         # `lp += f(row)` only adds up, unless what it adds up is read in the loop too.

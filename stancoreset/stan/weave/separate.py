@@ -427,7 +427,8 @@ class Flow:
     def declaration(self, s: n.Decl) -> Both:
         s = self.sized(s) if self.density_block else s
         if s.value is None:
-            self.env[s.name] = UNSET
+            counted = [k for k, e in enumerate(s.size.dims) if self.rows.of(e).kind == "count"]
+            self.env[s.name] = replace(UNSET, axis=counted[0]) if counted else UNSET
             return [s], [s]
         dep = self.guarded(self.rows.of(s.value), s.value)
         if dep.kind == "free" and _is_zero(s.value):

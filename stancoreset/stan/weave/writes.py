@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -69,6 +69,13 @@ def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep
         return old
     if old.kind == "row" and not old.stale:
         return coupled(f"`{text(target)}` mixes observations")
+    if old.kind == "free" and old.axis >= 0:
+        return coupled(
+            f"`{text(target.base)}` has elements of single observations from before, as the first "
+            "of a series has: rows depend on each other",
+            "if there are many such series, make each series one row; if data alone decide which "
+            "observations have them, give them in the loop over rows, `if (n == 1)`",
+        )
     if old.kind == "rowwise" and old.axis != axis:
         return coupled(f"`{text(target)}` has two dimensions of observations")
     return rowwise(axis, max(value.stat, old.stat if old.kind == "rowwise" else 0))
@@ -106,7 +113,9 @@ def _part(rows: Rows, target: n.Index, old: Dep, value: Dep) -> _Part | Dep:
 def _outside_rows(target: n.Index, old: Dep, value: Dep, picked: Dep) -> Dep:
     """Dependence after a value went to a part that no index of a row has picked."""
     if old.kind != "rowwise":
-        return join(UNSET if old.stale else old, value, picked)
+        new = join(UNSET if old.stale else old, value, picked)
+        by_place = new.kind == "free" and 0 <= old.axis < len(target.indices)
+        return replace(new, axis=old.axis) if by_place else new
     if any(isinstance(i, n.Single) and p == old.axis for p, i in enumerate(target.indices)):
         return coupled(
             f"`{text(target)}` writes into single observations, and which value goes where "

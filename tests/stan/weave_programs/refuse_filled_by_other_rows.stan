@@ -1,10 +1,12 @@
-// refuse: 9 `e\[before\[n\]\]` picks observations by `before\[n\]`
-// The element of another row has been written by the loop that reads it, from the first on.
+// refuse: 10 `e\[before\[n\]\]` picks observations by `before\[n\]`
+// The element of another row has been written by the loop that reads it.
 data { int N; array[N] int before; vector[N] y; }
-parameters { real mu; real theta; real<lower=0> sigma; vector[2] first; }
+parameters { real mu; real theta; real<lower=0> sigma; }
 model {
   vector[N] e;
-  e[1:2] = first;
-  for (n in 1:N) e[n] = y[n] - mu - theta * e[before[n]];
-  y ~ normal(mu + e, sigma);
+  for (n in 1:N) {
+    e[n] = y[n] - mu;
+    if (before[n] > 0) e[n] -= theta * e[before[n]];
+    y[n] ~ normal(e[n], sigma);
+  }
 }

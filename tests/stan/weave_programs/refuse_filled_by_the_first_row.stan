@@ -1,4 +1,4 @@
-// refuse: 8 `e\[1\]` picks observations by `1`
+// refuse: 8 `e` has elements of single observations from before
 // The second row reads what the first has written.
 data { int N; vector[N] y; }
 parameters { real mu; real theta; real<lower=0> sigma; }
