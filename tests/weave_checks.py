@@ -133,7 +133,7 @@ def identities(
     thetas = points(original, count, rng)
 
     random = np.where(rng.random(size) < 0.4, 0.0, rng.exponential(2.0, size))
-    random[0], random[-1] = 0.0, 1.7
+    random[0], random[1], random[-1] = 0.8, 0.0, 1.7  # the first row may be special
     kept = np.flatnonzero(random)
     kept = kept[rng.permutation(len(kept))]
     ones = model(woven.code, cut(woven, full, every, np.ones(size)))
