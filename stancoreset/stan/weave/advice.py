@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
+from stancoreset.stan.weave.elements import outcome
 
 __all__ = [
     "ALL_ROWS",
@@ -45,11 +45,10 @@ def lagged(s: n.Stmt) -> str:
 
     Empty for statements about other slices.
     """
-    e = s.arg if isinstance(s, n.Tilde) else bare(s.value) if isinstance(s, n.TargetAdd) else None
-    outcome = e.args[0] if isinstance(e, n.Call) and e.args else e
-    if not (isinstance(outcome, n.Index) and isinstance(outcome.base, n.Var)):
+    slice_ = outcome(s) if isinstance(s, n.Tilde | n.TargetAdd) else None
+    if not (isinstance(slice_, n.Index) and isinstance(slice_.base, n.Var)):
         return ""
-    y, own, others = outcome.base, outcome.indices, set[str]()
+    y, own, others = slice_.base, slice_.indices, set[str]()
 
     def change(x: n.Node) -> n.Node | None:
         if not (isinstance(x, n.Index) and isinstance(x.base, n.Var)):

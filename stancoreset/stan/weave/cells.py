@@ -30,8 +30,8 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
-from stancoreset.stan.weave.numbers import outcome, over_all, within
+from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
+from stancoreset.stan.weave.numbers import over_all, within
 from stancoreset.stan.weave.switches import negated
 
 __all__ = ["in_long_form", "sizes_of_cells"]

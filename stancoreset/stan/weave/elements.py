@@ -9,7 +9,7 @@ from stancoreset.stan.syntax import bare, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import UNARY, density, suffix
 
-__all__ = ["Element", "NotSplitError", "arguments", "entry_of"]
+__all__ = ["Element", "NotSplitError", "arguments", "entry_of", "outcome"]
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
@@ -36,6 +36,14 @@ def arguments(s: n.Tilde | n.TargetAdd) -> tuple[n.Expr, ...]:
     if known is None or known.glm is not None or known.rank(0):
         raise NotSplitError
     return found
+
+
+def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
+    """What a density is of; None for other terms."""
+    if isinstance(s, n.Tilde):
+        return bare(s.arg)
+    call = bare(s.value)
+    return bare(call.args[0]) if isinstance(call, n.Call) and call.args else None
 
 
 @dataclass(frozen=True)

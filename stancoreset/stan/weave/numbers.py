@@ -35,8 +35,9 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.elements import outcome
 
-__all__ = ["outcome", "over_all", "with_numbers_as_data", "within"]
+__all__ = ["over_all", "with_numbers_as_data", "within"]
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -73,14 +74,6 @@ def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
     for low, high in ((place, size), (n.ONE, place)):
         s = n.If(n.Binary(low, "<=", high, type=n.INT), s)
     return s
-
-
-def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
-    """What a density is of; None for other terms."""
-    if isinstance(s, n.Tilde):
-        return bare(s.arg)
-    call = bare(s.value)
-    return bare(call.args[0]) if isinstance(call, n.Call) and call.args else None
 
 
 @dataclass
