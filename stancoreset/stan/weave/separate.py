@@ -16,6 +16,7 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import (
     Names,
     assigned_names,
+    assignments,
     bare,
     body_of,
     declarations,
@@ -23,6 +24,7 @@ from stancoreset.stan.syntax import (
     increments,
     names_in,
     rewritten,
+    sources,
     target_vars,
 )
 from stancoreset.stan.syntax import expression as text
@@ -286,11 +288,10 @@ class Flow:
         if dep.kind == "rowwise":
             dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
         start = dict(self.env)
-        by_parameters, constants = self.place.by_parameters, self.place.constants
-        if not self.rows.of_data(s.condition):
-            by_parameters = True
-            if self.left_out(s.yes) != self.left_out(s.no):
-                constants = text(s.condition)
+        by_parameters = self.place.by_parameters or not self.rows.of_data(s.condition)
+        constants = self.place.constants
+        if self.left_out(s.yes) != self.left_out(s.no) and self.of_parameters(s.condition):
+            constants = text(s.condition)
         condition = self.statistics.hoist(s.condition)
         by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
         if self.drops and by_data:
@@ -301,6 +302,16 @@ class Flow:
             m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
         self.either(after_yes)
         return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
+
+    def of_parameters(self, e: n.Expr) -> bool:
+        """Whether the value of `e` depends on parameters, those of other variables included."""
+        program = self.program
+        pairs = (
+            pair
+            for s in (*program.transformed_parameters, *program.model)
+            for pair in assignments(s)
+        )
+        return not sources(pairs, names_in(e)).isdisjoint(d.name for d in program.parameters)
 
     def left_out(self, s: n.Stmt | None) -> Counter[tuple[str, ...]]:
         """Densities of `s` from which Stan leaves out terms without parameters; with their data."""
