@@ -463,6 +463,17 @@ def test_step_by_step_where_rows_see_effects():
     assert core.heldout_error < 0.05
 
 
+def test_a_gaussian_without_spread_is_told(model, data, reference):
+    session, checked = model._session, model.read(data)
+    full = session.full_data(checked)
+    expansion = session.expand(full, reference)
+    flat = expansion.factor * (np.arange(len(expansion.columns)) > 0)
+    with pytest.raises(
+        ControlError, match=r"hardly any spread along \w+(\.\d)? \(sd .*another ref"
+    ):
+        session.quadratic_alone(checked, full, replace(expansion, factor=flat))
+
+
 def test_negative_directions_are_bent_back(model, data, reference):
     core = sc.select(model.project(data, reference, seed=1), 15)
     heavy = replace(core, weights=3 * core.weights)  # bends more than all the data
