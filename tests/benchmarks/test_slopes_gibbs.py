@@ -10,6 +10,7 @@ from agreement import assert_agree, of_draws
 from pairs.cases import GROUPS
 from pairs.simulated import centred_logistic_slopes, centred_slopes
 from scipy import stats
+from seeds import reseeded
 from slopes_gibbs import Given, slopes_gibbs
 
 import stancoreset as sc
@@ -36,13 +37,14 @@ def test_coefficients_integrate_out_as_in_the_normal_distribution_of_all_rows():
     np.testing.assert_allclose(apart, apart[0], atol=1e-8)
 
 
+@pytest.mark.fit
 @pytest.mark.slow
 @pytest.mark.parametrize("simulated", [centred_slopes, centred_logistic_slopes])
 def test_draws_are_those_of_nuts_on_few_rows(simulated):
     pytest.importorskip("polyagamma")
     data = simulated(600, 3, 15)
     with sc.CoresetModel(GROUPS[f"groups_{simulated.__name__}"].program, engine="stanli") as model:
-        full = model.sample(data, chains=2, iter_warmup=500, iter_sampling=2_000, seed=4)
-    found = slopes_gibbs(data, 8_000, seed=5)
+        full = model.sample(data, chains=2, iter_warmup=500, iter_sampling=2_000, seed=reseeded(4))
+    found = slopes_gibbs(data, 8_000, seed=reseeded(5))
     drawn = dict(sc.posterior.arviz.variables_of(full))
     assert_agree(of_draws(found), of_draws(drawn | {"Omega": drawn["Omega"][..., 0, 1]}, *found))

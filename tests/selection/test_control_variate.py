@@ -420,6 +420,7 @@ model { mu ~ normal(0, 1); a ~ normal(mu, 0.5); y ~ poisson_log(a[g]); }
 """
 
 
+@pytest.mark.fit
 @pytest.mark.parametrize("lie", [0.0, 1.0], ids=["better", "worse"])
 def test_held_out_draws_decide_what_enters_the_quadratic(lie, monkeypatch):
     """With false log likelihoods of the draws that it is learnt from, it is left out."""
@@ -451,6 +452,7 @@ def test_held_out_draws_decide_what_enters_the_quadratic(lie, monkeypatch):
     np.testing.assert_array_equal(found.control.gradient, best.control.gradient)
 
 
+@pytest.mark.fit
 def test_step_by_step_where_rows_see_effects():
     """The quadratic is one of effects and slopes; the program's parameters are z and log sd."""
     data, _ = grouped_data(12, 3_000)
