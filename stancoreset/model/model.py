@@ -82,11 +82,11 @@ from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
+from stancoreset.model.view import View, view_of
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
 from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
-from stancoreset.rows import FullData
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import (
     Coreset,
@@ -621,22 +621,29 @@ class CoresetModel(Closing):
         check_whole("heldout", heldout, 2)
         check_seed(seed)
         checked = self.read(data)
-        full = self._session.full_data(checked)
-        expansion = self._expand(full, reference, projection) if projection in BEYOND else None
+        if projection in BEYOND:
+            view, expansion = self._expanded(checked, reference, projection)
+        else:
+            view, expansion = View(self._session, self._session.full_data(checked), reference), None
         series = None
         if projection == HERMITE and expansion is not None:
-            series = series_of(full, expansion)
-        rows, pool = self._session.pool(checked, candidates, seed)
+            series = series_of(view.full, expansion)
+        rows, pool = view.session.pool(checked, candidates, seed)
         with pool:
-            made = Projector(projection, full, rows, pool, reference, expansion, seed, series)
+            made = Projector(
+                projection, view.full, rows, pool, view.reference, expansion, seed, series
+            )
             return made.first(heldout)
 
-    def _expand(self, full: FullData, reference: Reference, projection: str) -> Expansion:
-        """The quadratic that leaves to the rows what this projection matches."""
+    def _expanded(
+        self, checked: StanData, reference: Reference, projection: str
+    ) -> tuple[View, Expansion]:
+        """What the rows see, and the quadratic that leaves to them what this projection matches."""
+        view = view_of(self._session, checked, self._session.full_data(checked), reference)
         exact = projection == HERMITE
         if exact:
-            require_series(self._session.no_series(full))
-        return self._session.expand(full, reference, exact=exact)
+            require_series(view.no_series())
+        return view, view.expansion(exact=exact)
 
     def add_control_variate(
         self,
@@ -676,10 +683,9 @@ class CoresetModel(Closing):
         _check_reference(reference)
         check_choice("projection", projection, BEYOND)
         checked = self.read(data)
-        full = self._session.full_data(checked)
-        expansion = self._expand(full, reference, projection)
-        selection = ControlledSelection(self._session, checked, full, expansion)
-        return selection.completed(replace(coreset, control=None), reference)
+        view, expansion = self._expanded(checked, reference, projection)
+        selection = ControlledSelection(view.session, checked, view.full, expansion)
+        return selection.completed(replace(coreset, control=None), view.reference)
 
     def sample(
         self,

@@ -379,22 +379,16 @@ class Settling:
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged)
 
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
-        """Whether climbs from the starts, whitened by the draws, end where rows see other values.
+        """Whether climbs end where rows see other values.
 
-        They climb with effects centred halfway, where a mode is near its mass: that of raw effects
-        is where their scale is far too large. Such an end counts if the full density is no lower
+        Such an end counts if the full density is no lower
         there than at the draws, the quadratic, which NUTS has followed, does not know it, and
         chains that start there stay. Ends may differ in funnels of scales and raw effects, whose
         product the rows see as one, and along ridges of an intercept and the mean of effects, on
         which the quadratic is as flat as the log likelihood.
         """
         full, draws = self.full, settled.draws
-        with self.session.halfway(self._few) as half:
-            gaussian = moments(half.of(draws), full.blocks)
-            density = gaussian.whitened(self._counted(half).log_density_gradient)
-            away = gaussian.standardised(half.of(starts)).T
-            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
-            ends = half.back(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+        ends = self._tops(draws, starts)
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.
@@ -407,6 +401,22 @@ class Settling:
         return len(suspects) > 0 and self._stays(
             suspects[:_SUSPECTS], draws, low - margin, high + margin
         )
+
+    def _tops(self, draws: Float, starts: Float) -> Float:
+        """Ends of climbs from the starts, whitened by the draws.
+
+        They climb with effects centred halfway, where a mode is near its mass: that of raw effects
+        is where their scale is far too large. Where effects are parameters, the starts are ends
+        with their scale held: further climbs go to the pole at zero, which is no mode.
+        """
+        if self._unseen.any():
+            return starts
+        with self.session.halfway(self._few) as half:
+            gaussian = moments(half.of(draws), self.full.blocks)
+            density = gaussian.whitened(self._counted(half).log_density_gradient)
+            away = gaussian.standardised(half.of(starts)).T
+            tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
+            return half.back(gaussian.mean + np.array(tops) @ gaussian.chol.T)
 
     def _stays(self, starts: Float, draws: Float, low: Float, high: Float) -> bool:
         """Whether a chain from one of the starts stays where the rows see other values.

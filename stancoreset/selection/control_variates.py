@@ -248,7 +248,16 @@ def control_variate(
         diagonal, arrow = positive.diagonal(), Arrow.of(positive, blocks)
     elif len(columns) <= MAX_DENSE:
         curvature = _dense(curvature)
-        axes, values, least = _diagonal(curvature, expansion.factor)
+        try:
+            axes, values, least = _diagonal(curvature, expansion.factor)
+        except np.linalg.LinAlgError:
+            narrow = expansion.param_names[columns[np.argmin(scale)]]
+            raise ControlError(
+                f"the reference's Gaussian has hardly any spread along {narrow} (sd "
+                f"{scale.min():.2g}); expected a proper posterior: where effects can pass through "
+                "all outcomes, the density may have a pole. Group more rows together, or give "
+                "another reference="
+            ) from None
     else:
         curvature = _dense(curvature)
         least = _lowest_under(curvature, expansion.factor)

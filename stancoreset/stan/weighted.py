@@ -44,6 +44,8 @@ __all__ = [
 Rows = slice | ArrayLike
 # Up to so many rows, groups may have one each by chance.
 _FEW = 5
+# Rows without another of their group: the share beyond which a parameter is one of a row.
+_ALONE = 0.9
 
 
 @runtime_checkable
@@ -180,7 +182,7 @@ class WeightedProgram:
                 )
 
     def require_groups(self, data: Mapping[str, Any]) -> None:
-        """Refuse groups that do not exist, and those of one row each.
+        """Refuse groups that do not exist, and those of one row each, or nearly so.
 
         A DataError names the groups. Where every row has a group of its own, it has a parameter of
         its own; rows with weights are not all of the data, and may be of different groups.
@@ -190,14 +192,17 @@ class WeightedProgram:
         if np.any(np.asarray(data[self.weights]) != 1):
             return
         for name, count in self.levels.items():
-            as_many = n_obs > _FEW and data.get(count) == n_obs == len(np.unique(data[name]))
-            if as_many:
+            if n_obs <= _FEW or data[count] <= _ALONE * n_obs:
+                continue
+            alone = int(np.sum(np.unique(data[name], return_counts=True)[1] == 1))
+            if alone > _ALONE * n_obs:
+                rows = "each of the" if alone == n_obs else f"{alone} of the"
                 raise DataError(
-                    f"{name} gives each of the {n_obs} rows a group of its own ({count} = {n_obs}):"
-                    " there is a parameter for every row, which leaving out the row would leave "
-                    "without data; integrate the effect out of the density of its row (a normal "
-                    "effect of a normal outcome adds its variance; counts become negative "
-                    "binomial or beta binomial), or group several rows"
+                    f"{name} gives {rows} {n_obs} rows a group of its own ({count} = "
+                    f"{data[count]}): there is a parameter for every row, which leaving out the "
+                    "row would leave without data; integrate the effect out of the density of its "
+                    "row (a normal effect of a normal outcome adds its variance; counts become "
+                    "negative binomial or beta binomial), or group several rows"
                 )
 
     def told_little(self, data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -228,9 +233,13 @@ class WeightedProgram:
                 )
             wrong = np.flatnonzero((given < 1) | (given > most))
             if len(wrong) and name not in self.looked_at:
+                low, high = int(np.min(given)), int(np.max(given))
+                larger = f", or make {count} {high}" if low > 0 else ""
+                from_0 = f"add 1 to all of {name}: Stan counts from 1"
                 raise DataError(
                     f"{name} has {given[wrong[0]]} at [{wrong[0]}] (counting from 0), but picks "
-                    f"one of {count} = {most} groups; expected whole numbers from 1 to {most}"
+                    f"one of {count} = {most} groups; expected whole numbers from 1 to {most}: "
+                    + (from_0 if low == 0 and high < most else f"correct {name}{larger}")
                 )
 
     def n_obs(self, data: Mapping[str, Any]) -> int:

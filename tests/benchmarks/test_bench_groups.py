@@ -11,7 +11,7 @@ on average. Stages are given in processor seconds, which the machine's other loa
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k by_gibbs
 
 compares every mean and standard deviation with those of a Gibbs sampler on all rows, for which
-``polyagamma`` must be installed; it takes the first of the sizes, and a centred program.
+``polyagamma`` must be installed; it takes the first of the sizes, and centred programs.
 
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k "disk or alone or insteval"
 
@@ -45,9 +45,10 @@ from crossed_normal import exact
 from pairs.cases import GROUPS
 from pairs.design import groups as of_groups
 from pairs.design import population
-from polya_gamma import gibbs
+from polya_gamma import Moments, gibbs
 from problems import GROUPED_CODE, grouped_data
 from scipy import sparse
+from slopes_gibbs import slopes_gibbs
 
 import stancoreset as sc
 from stancoreset.posterior import arviz
@@ -224,6 +225,28 @@ def test_centred_by_gibbs(benchmark):
     print(f"\n{fit.certificate}")
     assert fit.certificate.verdict == "certified"
     assert_as_gibbs_says(draws, truth)
+
+
+@pytest.mark.parametrize("name", ["groups_centred_slopes", "groups_centred_logistic_slopes"])
+def test_centred_slopes_by_gibbs(benchmark, name):
+    """The same of groups' coefficient vectors; standard deviations agree, too."""
+    pytest.importorskip("polyagamma")
+    case = GROUPS[name]
+    data = case.data()
+    with sc.CoresetModel(case.program, engine="stanli") as model:
+        fit = model.fit(data, seed=1, show_progress=False)
+    truth = benchmark.pedantic(lambda: slopes_gibbs(data, 6_000, seed=5), rounds=1)
+    drawn = dict(arviz.variables_of(fit.posterior))
+    drawn["Omega"] = drawn["Omega"][..., 0, 1]
+    print(f"\n{name}, {fit.coreset.size} rows: {fit.certificate}")
+    for kind in ([each for each in truth if each != "beta"], ["beta"]):
+        one, two = of_draws(drawn, *kind), of_draws(truth, *kind)
+        print(f"| {', '.join(kind)} | {differences(one, two)} |")
+        assert_agree(one, two, within=CERTIFIED)
+    draws = [drawn[each].reshape(*drawn["Omega"].shape, -1) for each in truth]
+    two = of_draws(truth)
+    assert fit.certificate.verdict == "certified"
+    assert_as_gibbs_says(np.dstack(draws), Moments(two.mean, two.sd, two.mcse_mean))
 
 
 def assert_as_gibbs_says(draws, truth):

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
-from pairs.cases import CASES
+from pairs.cases import CASES, GROUPS
+from pairs.simulated import centred_slopes
 from seeds import reseeded
 from tiers import some
 
@@ -614,3 +615,16 @@ def test_rough_modes_are_near_the_mass():
     spread = np.sqrt(np.mean((effects - effects.mean()) ** 2))
     assert own > 5 * spread
     np.testing.assert_allclose(rough, np.sqrt(2) * spread, rtol=0.05)
+
+
+@pytest.mark.fit
+@pytest.mark.slow
+def test_a_scale_of_zero_is_no_other_mode():
+    """Climbs of centred slopes along all parameters end there, and chains stay in the funnel."""
+    case, data = GROUPS["groups_centred_slopes"], centred_slopes(2_400, 2, 80)
+    with sc.CoresetModel(case.program, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        full = session.full_data(checked)
+        found = Settling(session, checked, full, NUTS(), 1, 500).from_rough_modes()
+    tau = [name.startswith("tau") for name in found.param_names]
+    np.testing.assert_allclose(np.exp(np.median(found.draws[:, tau], axis=0)), [0.8, 0.3], rtol=0.3)

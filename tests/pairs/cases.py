@@ -94,6 +94,11 @@ GROUPS: Mapping[str, Case] = {
         ("rstanarm", _HAND / "rstanarm_sparse_effects.stan", simulated.poisson_by_rstanarm),
         ("centred", _CENTRED, simulated.centred_logistic),
         ("centred_slopes", _HAND / "varying_slopes_multi_normal.stan", simulated.centred_slopes),
+        (
+            "centred_logistic_slopes",
+            _HAND / "varying_slopes_logistic.stan",
+            simulated.centred_logistic_slopes,
+        ),
     )
 }
 CASES: Mapping[str, Case] = {**PAIRS, **_OTHERS, **GROUPS}

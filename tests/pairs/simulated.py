@@ -12,6 +12,7 @@ from pairs.design import correlated, groups, population, spline
 __all__ = [
     "beta_precision",
     "centred_logistic",
+    "centred_logistic_slopes",
     "centred_slopes",
     "crossed_logistic",
     "gaussian_slopes",
@@ -80,10 +81,22 @@ def logistic_slopes(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
 def centred_slopes(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
     """Normal, for a program by hand whose groups' coefficients are the parameters."""
     rng = np.random.default_rng(seed)
+    data, mean = _centred(rng, n, number)
+    return {**data, "y": 1 + mean + rng.normal(size=n)}
+
+
+def centred_logistic_slopes(n: int = 12_500, seed: Seed = 0, number: int = 500) -> Data:
+    """The same with a binary outcome."""
+    rng = np.random.default_rng(seed)
+    data, mean = _centred(rng, n, number)
+    return {**data, "y": _yes(rng, mean)}
+
+
+def _centred(rng: np.random.Generator, n: int, number: int) -> tuple[Data, Float]:
+    """Data without an outcome, and means, which the second predictor leaves alone."""
     x, g, mean = _with_slopes(rng, n, number)
     design = np.column_stack([np.ones(n), x[:, 0]])
-    y = 1 + mean + 0.3 * x[:, 1] + rng.normal(size=n)  # without the second predictor
-    return {"N": n, "J": number, "K": 2, "jj": g + 1, "x": design, "y": y}
+    return {"N": n, "J": number, "K": 2, "jj": g + 1, "x": design}, mean + 0.3 * x[:, 1]
 
 
 def _with_slopes(

@@ -2,10 +2,12 @@
 
 import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from agreement import assert_agree, independent, of_draws
+from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
 
 import stancoreset as sc
@@ -13,9 +15,10 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
+from stancoreset.model.controlled import ControlledSelection
 from stancoreset.model.rounds import influential_rows
 from stancoreset.rows import Blocks, Matrix
-from stancoreset.selection import Expansion, control_variates
+from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan.control import add_control
@@ -408,6 +411,69 @@ def test_nothing_is_learnt_of_too_few_draws_or_of_values_that_are_not_finite(dra
     if draws > 100:
         left[3] = -np.inf
     assert expansion.mended(left, points, blocks) is expansion
+
+
+POISSON_GROUPS = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; array[N] int<lower=0> y; }
+parameters { vector[J] a; real mu; }
+model { mu ~ normal(0, 1); a ~ normal(mu, 0.5); y ~ poisson_log(a[g]); }
+"""
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize("lie", [0.0, 1.0], ids=["better", "worse"])
+def test_held_out_draws_decide_what_enters_the_quadratic(lie, monkeypatch):
+    """With false log likelihoods of the draws that it is learnt from, it is left out."""
+    rng, g = np.random.default_rng(0), np.arange(800) % 160
+    y = rng.poisson(np.exp(0.5 + 0.5 * rng.normal(size=160))[g])
+    data = {"N": 800, "J": 160, "g": g + 1, "y": y}
+    bare = Coreset(np.arange(5), np.ones(5), 800, "pursuit", 1.0, 1.0)
+    with sc.CoresetModel(stan_code=POISSON_GROUPS, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        reference = model.reference(data, draws=400, seed=reseeded(1))
+        false = reference.log_likelihood + lie * reference.draws.sum(axis=1)
+        fresh = model.reference(data, draws=2_000, seed=reseeded(99))
+        told = replace(reference, log_likelihood=false)
+        found = model.add_control_variate(data, bare, told)
+        with monkeypatch.context() as always:
+            always.setattr(ControlledSelection, "_error", Mock(side_effect=[1.0, 0.0]))
+            mended = model.add_control_variate(data, bare, told)
+        monkeypatch.setattr(Expansion, "mended", lambda self, *_: self)
+        plain = model.add_control_variate(data, bare, told)
+
+        def error(coreset):
+            return np.std(
+                fresh.log_likelihood - session.coreset_log_likelihood(checked, coreset, fresh.draws)
+            )
+
+        assert (error(mended) < 0.8 * error(plain)) == (not lie)
+        assert (error(mended) > 1.2 * error(plain)) == bool(lie)
+    best = plain if lie else mended
+    np.testing.assert_array_equal(found.control.gradient, best.control.gradient)
+
+
+@pytest.mark.fit
+def test_step_by_step_where_rows_see_effects():
+    """The quadratic is one of effects and slopes; the program's parameters are z and log sd."""
+    data, _ = grouped_data(12, 3_000)
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
+        reference = model.reference(data, seed=reseeded(1))
+        bare = sc.select(model.project(data, reference, projection="taylor"), 40)
+        core = model.add_control_variate(data, bare, reference)
+    owners = {name.split(".")[0] for name in core.control.param_names}
+    assert owners == {"b", "Intercept", "r_1_1"}
+    assert core.heldout_error < 0.05
+
+
+def test_a_gaussian_without_spread_is_told(model, data, reference):
+    session, checked = model._session, model.read(data)
+    full = session.full_data(checked)
+    expansion = session.expand(full, reference)
+    flat = expansion.factor * (np.arange(len(expansion.columns)) > 0)
+    with pytest.raises(
+        ControlError, match=r"hardly any spread along \w+(\.\d)? \(sd .*another ref"
+    ):
+        session.quadratic_alone(checked, full, replace(expansion, factor=flat))
 
 
 def test_negative_directions_are_bent_back(model, data, reference):

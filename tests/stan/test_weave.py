@@ -517,6 +517,11 @@ model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
     with CoresetModel(stan_code=code, engine="stanli") as grouped:
         with pytest.raises(DataError, match="g gives each of the 12 rows a group of its own"):
             grouped.read(data)
+        with pytest.raises(DataError, match=r"each of the 12 rows a group .* \(J = 20\)"):
+            grouped.read({**data, "J": 20})
+        twice = {**data, "N": 24, "g": np.append(np.arange(1, 24), 1), "J": 23}
+        with pytest.raises(DataError, match="g gives 22 of the 24 rows a group of its own"):
+            grouped.read(twice | {"y": np.zeros(24)})
         shared = {**data, "g": np.minimum(data["g"], 11)}
         assert grouped.read(shared)["J"] == 12
         few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "J": 6}
@@ -541,7 +546,9 @@ model {{ vector[N] mu = rep_vector(0, N); z ~ normal(0, 1); tau ~ exponential(1)
         if not refused:
             assert grouped.program.looked_at == {"g", "i"}
             return
-        wanted = rf"g has {number} at \[7\] .* one of J = 5 groups; expected .* from 1 to 5"
+        advice = "correct g, or make J 6" if number else "add 1 to all of g: Stan counts from 1"
+        data["g"] = np.minimum(data["g"], max(4, number))  # with 0: all are counted from there
+        wanted = rf"g has {number} at \[7\] .* one of J = 5 groups; expected .* 1 to 5: {advice}"
         with pytest.raises(DataError, match=wanted):
             grouped.read(data)
 
