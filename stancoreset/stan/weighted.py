@@ -27,7 +27,13 @@ from stancoreset.stan.contract import (
     observation_count,
 )
 from stancoreset.stan.data import DataSource, Value, check_data, raw_data
-from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path, without_comments
+from stancoreset.stan.syntax import (
+    StanProgram,
+    names_in,
+    stan_model_names,
+    stan_model_path,
+    without_comments,
+)
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
 
@@ -46,6 +52,8 @@ Rows = slice | ArrayLike
 _FEW = 5
 # Rows without another of their group: the share beyond which a parameter is one of a row.
 _ALONE = 0.9
+# Groups beside each row beyond which the rows are taken for a part of the data.
+_PART = 2
 
 
 @runtime_checkable
@@ -191,8 +199,11 @@ class WeightedProgram:
         n_obs = self.n_obs(data)
         if np.any(np.asarray(data[self.weights]) != 1):
             return
+        sizes = set().union(*(names_in(d.size) for d in self.program.tree.parameters))
         for name, count in self.levels.items():
-            if n_obs <= _FEW or data[count] <= _ALONE * n_obs:
+            if count not in sizes or n_obs <= _FEW:
+                continue
+            if not _ALONE * n_obs < data[count] <= _PART * n_obs:
                 continue
             alone = int(np.sum(np.unique(data[name], return_counts=True)[1] == 1))
             if alone > _ALONE * n_obs:

@@ -315,14 +315,15 @@ def test_refusals_name_line_and_reason(tmp_path, capsys):
     code = (
         "data { int<lower=1> N; vector[N] y; }\n"
         "parameters { real<lower=-1, upper=1> phi; }\n"
-        "model { for (t in 2:N) y[t] ~ normal(phi * y[t - 1], 1); }\n"
+        "model { vector[N] e; e[1] = y[1]; for (t in 2:N) e[t] = y[t] - phi * e[t - 1]; "
+        "e ~ normal(0, 1); }\n"
     )
     with pytest.raises(WeaveError) as refused:
         sc.CoresetModel(stan_code=code, engine="stanli")
     assert refused.value.line == 3
     assert refused.value.reason
-    (tmp_path / "ar.stan").write_text(code)
-    assert main(["weave", str(tmp_path / "ar.stan"), "--engine", "stanli"]) == 2
+    (tmp_path / "ma.stan").write_text(code)
+    assert main(["weave", str(tmp_path / "ma.stan"), "--engine", "stanli"]) == 2
     assert "line 3" in capsys.readouterr().err
 
 

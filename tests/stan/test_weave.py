@@ -527,6 +527,16 @@ model { z ~ normal(0, 1); tau ~ exponential(1); y ~ normal(tau * z[g], 1); }"""
         few = {**data, "N": 6, "g": data["g"][:6], "y": data["y"][:6], "J": 6}
         few |= {"g": np.arange(1, 7), "weights": np.full(6, 2.0)}
         assert grouped.read(few)["N"] == 6
+        part = {**data, "J": 200}
+        assert grouped.read(part)["N"] == 12
+
+
+def test_an_element_that_is_computed_for_each_row_is_no_parameter():
+    """Outcomes that are missing leave its number out."""
+    code = (FOLDER / "missing_index.stan").read_text()
+    with CoresetModel(stan_code=code, obs="N_obs", engine="stanli") as missing:
+        data = {**make_data(code), "N_obs": 19, "y_obs": np.zeros(19), "ii_obs": np.arange(2, 21)}
+        assert missing.read(data)["N_obs"] == 19
 
 
 @pytest.mark.parametrize(("guard", "refused"), [("", True), ("if (g[i] > 0) ", False)])
