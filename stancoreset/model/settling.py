@@ -381,11 +381,11 @@ class Settling:
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs end where rows see other values.
 
-        Such an end counts if the full density is no lower
-        there than at the draws, the quadratic, which NUTS has followed, does not know it, and
-        chains that start there stay. Ends may differ in funnels of scales and raw effects, whose
-        product the rows see as one, and along ridges of an intercept and the mean of effects, on
-        which the quadratic is as flat as the log likelihood.
+        Such an end counts if the full density is no lower there than at the draws, the quadratic,
+        which NUTS has followed, does not know it, and chains that start there stay. Ends may differ
+        in funnels of scales and raw effects, whose product the rows see as one, and along ridges of
+        an intercept and the mean of effects, on which the quadratic is as flat as the log
+        likelihood.
         """
         full, draws = self.full, settled.draws
         ends = self._tops(draws, starts)

@@ -55,6 +55,7 @@ def test_the_program_and_its_data_are_written(table, tmp_path, capsys):
 def test_a_fit_has_the_program_and_the_labels(table, tmp_path, capsys):
     out = tmp_path / "run"
     options = ("--out", out, "--engine", "stanli", "--no-plots", "--seed", reseeded(1))
+    options += ("--chains", 2, "--iter-warmup", 300, "--iter-sampling", 300)
     assert run(FORMULA, table, "--family", "bernoulli", *options) == 0
     assert "Certificate: c" in capsys.readouterr().out
     assert "Y ~ bernoulli_logit(mu);" in (out / "model.stan").read_text()

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from problems import BRMS, BRMS_VECTOR, brms_data, logistic_data
-from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
@@ -525,7 +524,8 @@ def test_a_handwritten_program_is_compiled_once(cmdstan, compiled, passes):
         assert compiled == {model.stan_code}
 
 
-@pytest.mark.parametrize("passes", some(["auto", "engine"], 2))
+@pytest.mark.slow  # three programs
+@pytest.mark.parametrize("passes", ["auto", "engine"])
 def test_a_woven_program_is_compiled_twice(cmdstan, compiled, passes):
     """Once as its author wrote it, which also computes the means of all rows.
 

@@ -48,6 +48,7 @@ def drawn(error):
     return moving_in.exponents, again, alone
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_effects_that_are_known_well_are_centred():
     """Ten times fewer steps, and the posterior of the scale is the integral's."""

@@ -167,6 +167,7 @@ def test_metric_and_step_size_reach_the_sampler(model):
     assert attrs_of(posterior)["metric"] == "dense_e"
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_any_seed_is_kept_and_gives_the_same_again(model, tmp_path):
     fit = model.fit(DATA, size=20, output_dir=tmp_path / "run", **QUICK | {"seed": None})

@@ -158,7 +158,7 @@ def uniform(model):
             ("coreset_mcmc", {"updates": 120, "draws": 6}),
         ],
         4,
-        first=3,
+        first=1,
     ),
 )
 def test_the_certificate_is_far_better_than_of_uniform_rows(model, uniform, method, options):

@@ -286,6 +286,7 @@ def test_rows_on_disk_are_worth_what_they_are_in_memory(tmp_path, memory, glm):
             model.information(replace(table, columns={"X": ["a", "d"]}), draws)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_levels_keep_their_codes(tmp_path):
     rng = np.random.default_rng(0)

@@ -9,7 +9,6 @@ import pytest
 from problems import logistic_data
 from seeds import reseeded
 from test_merge import LOGISTIC, QUICK, cut, draws_of
-from tiers import some
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
@@ -58,8 +57,9 @@ def stamps(folder):
     return {name: (status.st_ino, status.st_mtime_ns) for name, status in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.fit
-@pytest.mark.parametrize("whole", some([True, False], 2, first=1))
+@pytest.mark.parametrize("whole", [True, False])
 def test_finished_stages_are_kept_and_the_result_is_that_of_one_go(
     model, parts, kept, whole, tmp_path
 ):

@@ -176,6 +176,7 @@ def test_predictive_checks_say_what_is_wrong(model, data, fit):
         model.posterior_predictive(data, fit, {"X": "y_rep"})
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_generated_quantities_are_a_posterior_with_chains(model, data, fit, monkeypatch):
     made = model.generate_quantities(data, fit, draws=61, seed=reseeded(2))

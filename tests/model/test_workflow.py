@@ -345,6 +345,7 @@ def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_
         model.fit(data, **again)
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkeypatch):
     data, where = logistic_data(3_000), tmp_path / "run"
@@ -377,6 +378,7 @@ def test_folders_that_are_not_ours_are_left_alone(model, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_an_earlier_run_is_neither_replaced_nor_mixed_up_by_accident(model, tmp_path):
     data = logistic_data(3_000)

@@ -378,6 +378,7 @@ model {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fit
 def test_where_laplace_fails_pathfinder_serves(tmp_path):
     """Groups that hardly differ, centred: the joint density has no mode, τ → 0."""

@@ -312,6 +312,7 @@ class TestWitness:
         again = sc.load_fit(tmp_path / "run")  # type: ignore[operator]
         assert again.certificate.witness == fit.certificate.witness
 
+    @pytest.mark.slow
     @pytest.mark.fit
     def test_parts_each_have_theirs(self) -> None:
         model = sc.CoresetModel(stan_code=NORMAL, engine="stanli")
