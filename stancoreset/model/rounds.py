@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Float, StanData, show_covariance
+from stancoreset.engines import DENSE_PARAMETERS, Float, StanData
 from stancoreset.errors import (
     CertificateError,
     ControlError,
@@ -253,7 +253,7 @@ class Rounds:
         if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
             return False
         near = self.pipeline.near(attempt.reference, attempt.known)
-        return near is not None and show_covariance(near)
+        return near is not None and near.shape[1] <= DENSE_PARAMETERS
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

@@ -220,13 +220,16 @@ class Settling:
     def _rough_modes(self) -> Float:
         """Ends of short optimisations on a subsample, the highest first, (chains, P).
 
-        With effects centred halfway they end near the mass, or at a pole where the scale is zero;
-        in a program's own coordinates where the scale is far too large.
+        With effects centred halfway they end near the mass, in a program's own coordinates where
+        the scale is far too large.
         """
-        if not self._unseen.any():
-            with suppress(ReferenceFitError), self.session.halfway(self._few) as half:
-                if half.centring is not None:
-                    return half.back(self._ends(self._counted(half)))
+        if self.session.has_scaled_effects and not self._unseen.any():
+            with suppress(ReferenceFitError):
+                half, ends = self.session.halfway(
+                    self._few, lambda some: self._ends(self._counted(some))
+                )
+                with half:
+                    return half.back(ends)
         with self._some_rows() as small:
             if self._unseen.any():
                 start = np.zeros(small.n_params)
@@ -411,12 +414,17 @@ class Settling:
         """
         if self._unseen.any():
             return starts
-        with self.session.halfway(self._few) as half:
+
+        def rise(half: Coordinates) -> Float:
             gaussian = moments(half.of(draws), self.full.blocks)
             density = gaussian.whitened(self._counted(half).log_density_gradient)
             away = gaussian.standardised(half.of(starts)).T
             tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
-            return half.back(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+            return np.asarray(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+
+        half, tops = self.session.halfway(self._few, rise)
+        with half:
+            return half.back(tops)
 
     def _stays(self, starts: Float, draws: Float, low: Float, high: Float) -> bool:
         """Whether a chain from one of the starts stays where the rows see other values.

@@ -637,7 +637,7 @@ class Pipeline:
         """Run NUTS on the coreset, of which draws may be `known`."""
         plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
-        if reference.diverged and near is not None and show_covariance(near):
+        if reference.diverged and near is not None and near.shape[1] <= DENSE_PARAMETERS:
             nuts = careful(nuts)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
             dense = near.shape[1] <= DENSE_PARAMETERS
