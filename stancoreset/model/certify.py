@@ -19,6 +19,7 @@ from stancoreset.posterior import (
     leaves_no_doubt,
     moment_match,
     moved_by,
+    too_many_divergences,
     too_short,
     unseen_mass,
     unvisited_mass,
@@ -62,6 +63,11 @@ class Chains:
     def diagnostics(self) -> Mapping[str, Any]:
         """Divergent transitions and R̂, see `nuts_diagnostics`."""
         return nuts_diagnostics(self.posterior, self.quantities)
+
+    @property
+    def diverge(self) -> bool:
+        """Whether too many transitions diverged for any certificate."""
+        return too_many_divergences(**{k: v for k, v in self.diagnostics.items() if k != "rhat"})
 
     @property
     def longer(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -681,9 +681,7 @@ class Session:
 
         See `stancoreset.engines.coordinates.halfway`.
         """
-        return halfway(
-            self.density().bind(data), self._centring, partial(self._moved, data), rise
-        )
+        return halfway(self.density().bind(data), self._centring, partial(self._moved, data), rise)
 
     @property
     def has_scaled_effects(self) -> bool:
@@ -953,8 +951,9 @@ def _top(half: Coordinates, point: Float) -> Float:
     density = around.whitened(half.bound.log_density_gradient)
     top = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
     for _ in range(_CLIMBS):
-        values = half.own.constrain(half.back(top[None]))
-        if half.centring is None or not half.centring.one_sided(values):
+        if half.centring is None:
+            break
+        if not half.centring.one_sided(half.own.constrain(half.back(top[None]))):
             break
         top = ascend(half.bound, top)
     return top[None]

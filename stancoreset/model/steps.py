@@ -24,7 +24,6 @@ from stancoreset.engines import (
     RowModel,
     SampleResult,
     StanData,
-    show_covariance,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
@@ -120,16 +119,15 @@ _MANY = 0.7
 # Steps of a trajectory in so many dimensions, beyond which they grow as the root of these: 15 were
 # seen with 500 and with 2,000 groups, 31 with 5,000 and 63 with 10,000.
 _STEPS, _STEPS_AT = 15, 1_000
-# How many times chains may become longer before rows are read.
-_PROLONGED = 3
+# How many times chains may run again before rows are read.
+_AGAIN = 4
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
 
 def careful(nuts: NUTS) -> NUTS:
-    """The options with small steps for a dense metric that is known, unless the user says more."""
-    asked = nuts.iter_warmup is not None or nuts.adapt_delta is not None or nuts.metric
-    return nuts if asked else replace(nuts, adapt_delta=_CAREFUL)
+    """The options with small steps, for a dense metric that is known."""
+    return replace(nuts, adapt_delta=_CAREFUL)
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,9 @@ class Pipeline:
             else:
                 result = self.sample(reference, coreset, None if like is None else like.known)
                 if like is None:
-                    result = self._long_enough(result, judge, reference, coreset)
+                    result, sounder = self._sound(result, judge, reference, coreset)
+                    if sounder is not reference:
+                        self._keep("reference", reference := sounder)
             native = result.native
             posterior = self._container(result, coreset)
             self._keep("posterior", posterior)
@@ -637,7 +637,7 @@ class Pipeline:
         """Run NUTS on the coreset, of which draws may be `known`."""
         plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
-        if reference.diverged and near is not None and near.shape[1] <= DENSE_PARAMETERS:
+        if reference.diverged and self.may_be_careful(near):
             nuts = careful(nuts)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
             dense = near.shape[1] <= DENSE_PARAMETERS
@@ -654,29 +654,49 @@ class Pipeline:
                 near=near,
             )
 
-    def _long_enough(
-        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
-    ) -> SampleResult:
-        """The same chains, or longer ones while no certificate could accept their length.
+    def may_be_careful(self, near: Float | None) -> bool:
+        """Whether a dense metric is known, and the user leaves the chains' steps open."""
+        asked = self.plan.nuts
+        fixed = asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric
+        return not fixed and near is not None and near.shape[1] <= DENSE_PARAMETERS
 
-        No row is read for chains whose Monte-Carlo errors alone exceed what is promised.
+    def _sound(
+        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
+    ) -> tuple[SampleResult, Reference]:
+        """Chains that a certificate may accept, as far as further ones help.
+
+        No row is read for chains that diverge, or whose Monte-Carlo errors alone exceed what is
+        promised: they are followed by chains of smaller steps, where that costs little, and by
+        longer ones. The reference remembers that its chains diverge.
         """
         plan, nuts, longer = self.plan, self.plan.nuts, 1.0
-        for turn in range(_PROLONGED * plan.refines):
+        for turn in range(_AGAIN * plan.refines):
             chains = judge.chains(self._container(result, coreset))
             more = factor(chains.longer, room(longer * nuts.chains * nuts.iter_sampling))
-            if more == 1:
+            if (
+                chains.diverge
+                and not reference.diverged
+                and self.may_be_careful(self.near(reference, chains.known))
+            ):
+                reference = replace(reference, diverged=True)
+                self.stages.note("Chains again with smaller steps, for divergent transitions")
+            elif more == 1:
                 break
+            else:
+                self.stages.note(
+                    f"Chains {longer * more:.2g} times as long, for their Monte-Carlo error"
+                )
+                ahead = (
+                    "fewer chains or max_rounds=1 take less, and leave a larger Monte-Carlo error"
+                )
+                self.stages.foresee("Longer chains", more * result.seconds, ahead)
             longer *= more
-            self.stages.note(f"Chains {longer:.2g} times as long, for their Monte-Carlo error")
-            ahead = "fewer chains or max_rounds=1 take less, and leave a larger Monte-Carlo error"
-            self.stages.foresee("Longer chains", more * result.seconds, ahead)
             warmer = not self.keeps_metric(reference, chains.known)
             changed = lengthened(nuts, longer, chains.posterior, warmer=warmer)
             below = plan.engine_output_dir and Path(plan.engine_output_dir) / f"longer_{turn + 1}"
             here = replace(self, plan=replace(plan, nuts=changed, engine_output_dir=below))
             result = here.sample(reference, coreset, chains.known)
-        return result
+        return result, reference
 
     def keeps_metric(self, reference: Reference, known: Known) -> bool:
         """Whether chains know their metric from those that are `known`: no warm-up finds it."""

@@ -17,6 +17,7 @@ from stancoreset.posterior.certificate import (
     certify,
     leaves_no_doubt,
     percent,
+    too_many_divergences,
     too_short,
 )
 from stancoreset.posterior.comparison import compare, summarise, weighted_quantiles
@@ -63,6 +64,7 @@ __all__ = [
     "summarise",
     "systematic_resample",
     "taken_draws",
+    "too_many_divergences",
     "too_short",
     "unseen_mass",
     "unvisited_mass",

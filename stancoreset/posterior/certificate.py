@@ -83,6 +83,7 @@ __all__ = [
     "certify",
     "leaves_no_doubt",
     "percent",
+    "too_many_divergences",
     "too_short",
 ]
 
@@ -273,7 +274,7 @@ class Certificate:
         Chains that diverge and disagree are not draws of the coreset posterior, so that their
         weights say nothing about a coreset whose held-out error is small.
         """
-        if not _too_many(self.divergences, self.n_transitions):
+        if not too_many_divergences(self.divergences, self.n_transitions):
             return False
         unmixed, unseen = self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN
         astray = unmixed and self.heldout_error <= HELDOUT_CERTIFIED and not unseen
@@ -532,13 +533,18 @@ def too_short(
     >>> too_short(MonteCarlo(mean=0.02, sd=0.1), rhat=1.2)
     1.0
     """
-    if _too_many(divergences, n_transitions) or rhat > RHAT_MIXED:
+    if too_many_divergences(divergences, n_transitions) or rhat > RHAT_MIXED:
         return 1.0
     return max(1.0, float(np.nan_to_num(_longer((0.0, 0.0), (monte_carlo.mean, monte_carlo.sd)))))
 
 
-def _too_many(divergences: int, transitions: int) -> bool:
-    return divergences > max(_STRAY, _DIVERGENT * transitions)
+def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
+    """Whether so many transitions diverged that NUTS may have missed a part of its target.
+
+    >>> too_many_divergences(2, 4_000), too_many_divergences(3, 4_000)
+    (False, True)
+    """
+    return divergences > max(_STRAY, _DIVERGENT * n_transitions)
 
 
 def _missed(
@@ -546,7 +552,7 @@ def _missed(
 ) -> tuple[str, ...]:
     """Reasons to reject that importance weights cannot show."""
     reasons = []
-    if _too_many(divergences, transitions):
+    if too_many_divergences(divergences, transitions):
         reasons.append(
             f"{divergences} of {transitions} transitions diverged: NUTS may have missed part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"

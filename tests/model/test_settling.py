@@ -16,12 +16,12 @@ from seeds import reseeded
 from tiers import some
 
 import stancoreset as sc
-from stancoreset.engines import NUTS, halfway
+from stancoreset.engines import NUTS, Coordinates, halfway
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
-from stancoreset.model.session import Session, _both_sides, _top
+from stancoreset.model.session import Session, _squared_widths, _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
 from stancoreset.progress import Stages
@@ -149,11 +149,12 @@ def test_the_top_of_a_density_of_many_groups_takes_few_gradients():
 
     names = ("mu", *(f"z.{j}" for j in range(1, groups + 1)))
     bound = SimpleNamespace(param_names=names, n_params=len(names), log_density_gradient=gradient)
-    tops, squared = _top(bound, rng.normal(size=(3, groups + 1)))
+    (top,) = _top(Coordinates(bound, bound), rng.normal(size=(1, groups + 1)))
+    squared = _squared_widths(bound, top)
     spent = sum(asked)
-    np.testing.assert_allclose(tops, np.tile(mean, (3, 1)), atol=1e-5)
+    np.testing.assert_allclose(top, mean, atol=1e-5)
     np.testing.assert_allclose(squared, 1 / np.array([50.0, *own]), rtol=1e-5)
-    np.testing.assert_allclose(curvature_width(gradient, tops[0]) ** 2, squared, rtol=1e-6)
+    np.testing.assert_allclose(curvature_width(gradient, top) ** 2, squared, rtol=1e-6)
     assert spent < 150
 
 
@@ -577,18 +578,22 @@ def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error)
     data = {"K": count, "y": 1_000 + effects, "error": error}
     moving = centring(StanProgram.from_code(FAR).tree)
     own, moved = (StanliEngine().compile(code) for code in (FAR, moving.code))
-    with halfway(
-        own.bind(data), moving, lambda some: moved.bind({**data, **moving.data(some)})
-    ) as half:
+    near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
+    half, _ = halfway(
+        own.bind(data),
+        moving,
+        lambda some: moved.bind({**data, **moving.data(some)}),
+        lambda some: some.of(near),
+    )
+    with half:
         far = np.concatenate([[50.0], np.full(count, 1.0), [np.log(950.0)]])[None]
-        near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
         for point in (far, near):
             np.testing.assert_allclose(half.back(half.of(point)), point, rtol=1e-12)
             less = half.bound.log_density(half.of(point)) - half.own.log_density(point)
             assert less[0] == pytest.approx(-0.5 * count * point[0, -1])
         assert moving.one_sided(half.own.constrain(far))
         assert not moving.one_sided(half.own.constrain(near))
-        top = _both_sides(half, far)[0]
+        top = half.back(_top(half, far))[0]
         raw = ascend(half.own, far[0])
     assert top[0] == pytest.approx(1_000, abs=2)
     assert np.exp(top[-1]) == pytest.approx(np.sqrt(2 * np.mean(effects**2)), rel=0.15)
