@@ -438,6 +438,7 @@ class Settling:
 
         With hundreds of effects the top of a density is far from its mass: there scales are larger
         and effects are hardly shrunk. Chains leave it within a few trajectories, but no other mode.
+        Where they stay, the density must be no lower than at the draws, on the rows that they read.
         """
         inv_metric = inverse_metric(draws)
         nuts = NUTS(
@@ -451,9 +452,11 @@ class Settling:
         with self.full.subsample(self._climbed, np.random.default_rng(self.seed)) as small:
             found = small.sample(
                 seed=self.seed, inits=starts, inv_metric=inv_metric, **options
-            ).unconstrained
-        psi = self.session.seen(self.checked, found[:, -1])
-        stays = np.any((psi < low) | (psi > high), axis=1)
+            ).unconstrained[:, -1]
+            there = small.log_density(found)
+            here = small.log_density(draws[:_LOOKED_AT])
+        psi = self.session.seen(self.checked, found)
+        stays = np.any((psi < low) | (psi > high), axis=1) & (there >= np.min(here))
         _log.debug("%d of %d chains stay at another mode", stays.sum(), len(stays))
         return bool(np.any(stays))
 

@@ -179,6 +179,46 @@ def test_averaged_gradients_are_those_of_quadrature(model, counts):
     np.testing.assert_allclose(found.gradient, expected, rtol=0.02, atol=0.02 * abs(expected[0]))
 
 
+OUTLIERS = """
+data { int N; int J; array[N] int g; vector[N] y; }
+parameters { real mu; real<lower=0> tau; vector[J] z; }
+transformed parameters { vector[J] r = tau * z; }
+model { mu ~ normal(0, 2); tau ~ normal(0, 1); z ~ std_normal(); y ~ student_t(2, mu + r[g], 0.3); }
+"""
+
+
+@pytest.mark.fit
+def test_averaged_hessians_are_those_of_quadrature_and_leave_less():
+    """E_q[∇²L] of Student-t outcomes, whose log likelihood has no constant curvature."""
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(1, 6), 6)
+    data = {"N": 30, "J": 5, "g": g, "y": rng.standard_t(2, 30)}
+    with sc.CoresetModel(stan_code=OUTLIERS, engine="stanli") as one:
+        session, checked = one._session, one.read(data)
+        seen = session.seen_data(checked)
+        wide = np.full(seen.n_params, 1e-9)
+        wide[0] = 0.8  # only the mean varies
+        psi = rng.normal(size=(400, seen.n_params)) * wide
+        values = seen.log_likelihood(psi)
+        gaussian = GaussianFit(np.zeros(seen.n_params), np.diag(wide))
+        here = Reference("draws", psi, seen.param_names, 1, gaussian, values, values)
+        columns = np.arange(seen.n_params)
+        found, plain = expand(seen, here, columns, 32), expand(seen, here, columns)
+        assert found.bent is not None
+        assert found.gap(here) < plain.gap(here)
+
+        def second(at):  # ν = 2, s = 0.3: ∂² log t / ∂μ² = −(ν + 1)(ν s² − e²)/(ν s² + e²)²
+            e2, c = (data["y"] - at) ** 2, 2 * 0.3**2
+            return np.sum(-3 * (c - e2) / (c + e2) ** 2)
+
+        few = [second(at) for at in found.bent[:, 0]]
+        assert found.hessian[0, 0] == pytest.approx(np.mean(few), rel=1e-4)
+        with session.likelihood.bind(seen._data, None) as all_rows:
+            np.testing.assert_allclose(
+                found.of_rows(all_rows, seen.prior, None)[1], found.hessian, rtol=1e-5, atol=1e-5
+            )
+
+
 @pytest.mark.fit
 @pytest.mark.slow
 def test_settled_draws_are_draws_of_the_posterior(model, counts):
