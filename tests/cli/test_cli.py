@@ -88,7 +88,7 @@ def test_weave_explains_within_the_width_of_the_terminal(width, capsys, monkeypa
 def test_a_refusal_is_told_within_the_width_of_the_terminal(terminal, capsys, monkeypatch):
     """All its words, and the statement on a line of its own; in a file, one line for `grep`."""
     monkeypatch.setenv("COLUMNS", "60")
-    name = "refuse_ar1.stan"
+    name = "refuse_filled_by_the_first_row.stan"
     program = Path(__file__).parents[1] / "stan" / "weave_programs" / name
     with pytest.raises(WeaveError) as caught:
         weave(program.read_text())

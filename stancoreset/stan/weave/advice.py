@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from stancoreset.stan.syntax import expression as text
-from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.elements import outcome
-
 __all__ = [
     "ALL_ROWS",
     "BY_GROUP",
@@ -14,7 +9,6 @@ __all__ = [
     "GROUP_BY_GROUP",
     "IN_A_LOOP",
     "LONG_FORM",
-    "lagged",
 ]
 
 #: Where nothing more is known.
@@ -38,32 +32,3 @@ GROUP_BY_GROUP = (
     "own = Jtime[i, 1:nobs[i]]; lp += multi_normal_cholesky_lpdf(y[begin[i]:end[i]] | "
     "mu[begin[i]:end[i]], cholesky_decompose(Cov[own, own])); }`; each group is then a row"
 )
-
-
-def lagged(s: n.Stmt) -> str:
-    """How to write ``y[2:T] ~ normal(a + b * y[1:(T - 1)], s)``, with what comes before as data.
-
-    Empty for statements about other slices.
-    """
-    slice_ = outcome(s) if isinstance(s, n.Tilde | n.TargetAdd) else None
-    if not (isinstance(slice_, n.Index) and isinstance(slice_.base, n.Var)):
-        return ""
-    y, own, others = slice_.base, slice_.indices, set[str]()
-
-    def change(x: n.Node) -> n.Node | None:
-        if not (isinstance(x, n.Index) and isinstance(x.base, n.Var)):
-            return None
-        if x.indices == own:
-            return x.base
-        if x.base.name == y.name:
-            others.add(text(x))
-            return n.Var(f"{y.name}_before", type=y.type)
-        return None
-
-    written = statement_text(n.transform(s, change))
-    if len(others) != 1 or not isinstance(own[0], n.Between | n.From):
-        return ""
-    return (
-        f"if each row's predecessor is known, declare it as data of the row, `{y.name}_before`, "
-        f"leave out the row that has none, and write `{written}`"
-    )

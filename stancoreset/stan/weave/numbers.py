@@ -13,13 +13,16 @@ when rows are left out; transformed data therefore find it once from the full da
       if (row_number[n] >= 2) { if (id[n] == id_before[n]) y[n] ~ normal(a + b * y_before[n], s); }
     }
 
+Of several rows before, ``for (k in 1:K) mu += b[k] * y[n - k];``, each row has an array,
+``y_before[n, k]``.
+
 Only data are carried along. A row that reads what is computed from parameters for another row
 stays coupled with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
@@ -83,7 +86,7 @@ class _Carry:
     program: n.Program
     names: Names
     found: list[n.Stmt] = field(default_factory=list)
-    made: dict[tuple[str, str], n.Var] = field(default_factory=dict)
+    made: dict[tuple[str, ...], n.Var] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.known = {d.name: d for d in self.program.known}
@@ -146,19 +149,40 @@ class _Carry:
             self.made[size, ""] = numbers
         return self.made[size, ""]
 
-    def other(self, base: n.Var, place: n.Expr) -> n.Var:
-        """Data of the row at `place`, for each row; its own, where there is no such row."""
-        key = (base.name, text(place))
+    def other(self, base: n.Var, place: n.Expr, loops: Sequence[n.For]) -> n.Var:
+        """Data of the row at `place`, for each row; its own, where there is no such row.
+
+        With an entry for each pass of the `loops` whose numbers are in `place`.
+        """
+        key = (base.name, text(place), *(counted_to(x) for x in loops))
         if key not in self.made:
             d, size = self.known[base.name], n.integer(self.sizes[base.name])
             which = "before" if isinstance(place, n.Binary) and place.op == "-" else "elsewhere"
-            carried = replace(base, name=self.names.fresh(f"{base.name}_{which}"))
-            put = n.Assign(n.entry(carried, self.row), "=", n.entry(base, place))
-            fill = n.loop(self.row.name, size, within(place, size, put))
-            declared = n.Decl(carried.name, d.size, value=base)
-            self.found += [declared, fill]
+            name = self.names.fresh(f"{base.name}_{which}")
+            carried = replace(base, name=name)
+            declared = n.Decl(name, d.size, value=base)
+            if loops:
+                sizes = _of_each(d.size, [size, *(x.upper for x in loops)])
+                carried = n.Var(name, type=sizes.type)
+                declared = n.Decl(name, sizes)
+            at = tuple(n.Single(n.integer(x.name)) for x in loops)
+            own = n.Index(carried, (n.Single(self.row), *at), type=base.type.element())
+            put: n.Stmt = within(place, size, n.Assign(own, "=", n.entry(base, place)))
+            if loops:
+                put = n.Block((n.Assign(own, "=", n.entry(base, self.row)), put))
+            for x in reversed(loops):
+                put = n.loop(x.name, x.upper, put)
+            self.found += [declared, n.loop(self.row.name, size, put)]
             self.made[key] = carried
         return self.made[key]
+
+
+def _of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
+    """The size of an array of what an element of `size` is."""
+    if size.array:
+        return replace(size, array=(*dims, *size.array[1:]))
+    base = "row_vector" if size.base == "matrix" else "real"
+    return n.SizedType(base, array=(*dims,), sizes=size.sizes[1:])
 
 
 @dataclass(frozen=True)
@@ -168,9 +192,12 @@ class _Row:
     carry: _Carry
     loop: n.Var
     size: str
+    inner: tuple[n.For, ...] = ()  # loops within a pass, over as many numbers for each row
 
     def change(self, e: n.Node) -> n.Node | None:
         """Data of the row in place of its number, and of other rows."""
+        if isinstance(e, n.For) and counted_to(e) in self.carry.known:
+            return replace(e, body=rewritten(e.body, replace(self, inner=(*self.inner, e)).change))
         if isinstance(e, n.Var) and e.name == self.loop.name:
             return n.entry(self.carry.number(self.size), self.loop)
         return self.read(e, self.change)
@@ -189,8 +216,11 @@ class _Row:
         ):
             place = n.transform(bare(first.index), self.place)
             if self.by_data(place):
-                data = self.carry.other(base, substituted(place, {self.loop.name: self.carry.row}))
-                return replace(e, base=data, indices=(n.Single(self.loop), *indices[1:]))
+                loops = [x for x in self.inner if x.name in names_in(place)]
+                at = [n.Single(n.integer(x.name)) for x in loops]
+                place = substituted(place, {self.loop.name: self.carry.row})
+                data = self.carry.other(base, place, loops)
+                return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))
         return replace(e, base=n.transform(e.base, change), indices=indices)
 
     def place(self, e: n.Node) -> n.Node | None:
@@ -200,6 +230,7 @@ class _Row:
     def by_data(self, place: n.Expr) -> bool:
         """Whether the row's number and data decide which row is read."""
         given = {*self.carry.known, *(v.name for v in self.carry.made.values())}
+        given |= {x.name for x in self.inner}
         return not place.type.rank and self.loop.name in names_in(place) <= given | {self.loop.name}
 
 

@@ -250,6 +250,7 @@ class Flow:
             return self.block(body)
 
     def statement(self, s: n.Stmt) -> Both:
+        self.require_no_rows_in_increments(s)
         match s:
             case n.Decl():
                 return self.declaration(s)
@@ -389,15 +390,24 @@ class Flow:
         self.log(s, "jacobian", "a change of variables, the same for every row")
         return [s], []
 
+    def require_no_rows_in_increments(self, s: n.Stmt) -> None:
+        """Refuse a call, for its value too, that would add something for the rows unweighted."""
+        if not any(name.endswith("_lp") for name in self.functions):
+            return
+        own = (x for c in n.children(s) if not isinstance(c, n.Statement) for x in n.walk(c))
+        for call in (s, *own):
+            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith("_lp"):
+                continue
+            dep = join(self.context, *(self.rows.of(a) for a in call.args))
+            if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
+                refuse(
+                    s,
+                    f"`{call.name}` changes the target and is given data rows; write its "
+                    "increments in the model block",
+                    advice="",
+                )
+
     def void_call(self, s: n.VoidCall) -> Both:
-        dep = join(self.context, *(self.rows.of(a) for a in s.args))
-        if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
-            refuse(
-                s,
-                f"`{s.name}` changes the target and is given data rows; write its increments in "
-                "the model block",
-                advice="",
-            )
         self.log(s, "prior", "a function of parameters and constants only")
         return [s], []
 

@@ -33,6 +33,7 @@ from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
+from stancoreset.stan.weave.local_integers import without_local_integers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
@@ -43,6 +44,7 @@ from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
 from stancoreset.stan.weave.slices import without_unread
+from stancoreset.stan.weave.slices_as_loops import with_slices_as_loops
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 
@@ -66,6 +68,12 @@ def _with_counts_of_their_own(draft: Draft) -> Draft:
     return draft if own is draft else _with_switches(own)
 
 
+def _with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """And without what functions return that nothing reads."""
+    out = without_densities(draft, in_loops=in_loops)
+    return draft if out is draft else without_unread(out)
+
+
 #: What is written in several ways, in one way; and a written number of rows as data.
 PLAIN: tuple[Pass, ...] = (
     in_one_spelling,
@@ -83,6 +91,12 @@ READINGS: tuple[Pass, ...] = (
     with_numbers_as_data,
     _with_counts_of_their_own,
     _with_switches,
+)
+#: Spellings of a program that other readings may need, in the order they are tried.
+SPELLINGS: tuple[Pass, ...] = (
+    _with_densities_written_out,
+    without_local_integers,
+    with_slices_as_loops,
 )
 #: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
 PASSES: tuple[Pass, ...] = (spread, freeze, separate, reach)
@@ -159,8 +173,9 @@ def _named(draft: Draft, obs: str | None) -> Draft:
         return draft
     sizes = sizes_of_cells(program, obs)
     if sizes:
-        cells = in_long_form(replace(without_densities(draft), counts=sizes))
-        if cells.counts == sizes:
+        spelled = (replace(d, counts=sizes) for d in _spelled(draft))
+        cells = next((d for d in map(in_long_form, spelled) if d.counts != sizes), None)
+        if cells is None:
             raise WeaveError(
                 0,
                 f"obs={obs!r} means the cells of {' × '.join(sizes)}, but no term of the log "
@@ -169,7 +184,7 @@ def _named(draft: Draft, obs: str | None) -> Draft:
             )
         return cells
     if obs in ("segment", "segments") and obs not in {d.name for d in program.data}:
-        parts = segmented(without_densities(draft).program)
+        parts = segmented(_with_densities_written_out(draft).program)
         if len(parts) != 1:
             raise WeaveError(
                 0,
@@ -196,15 +211,26 @@ def _named(draft: Draft, obs: str | None) -> Draft:
 
 def _readings(draft: Draft) -> Iterator[Draft]:
     """The program as it may be read, as it stands among others."""
-    whole = without_densities(draft, in_loops=False)
+    whole = _with_densities_written_out(draft, in_loops=False)
     if whole is not draft:  # written out, a density of all rows stays one expression
         yield whole
     yield draft
-    plain = without_densities(draft)
-    for rewrite in READINGS:
-        reading = rewrite(plain)
-        if reading is not plain:
-            yield reading
+    for spelled in _spelled(draft):
+        for rewrite in READINGS:
+            reading = rewrite(spelled)
+            if reading is not spelled:
+                yield reading
+
+
+def _spelled(draft: Draft) -> Iterator[Draft]:
+    """The program with its densities written out, and then in further spellings."""
+    first, *others = SPELLINGS
+    draft = first(draft)
+    yield draft
+    for respell in others:
+        given, draft = draft, respell(draft)
+        if draft is not given:
+            yield draft
 
 
 def _woven(draft: Draft) -> Woven:
