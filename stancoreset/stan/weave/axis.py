@@ -105,7 +105,7 @@ def _within(program: n.Program, inner: Draft, outer: Draft) -> bool:
     the score of one person. They are not observations, unless their data are outcomes that the
     rows of `outer` lack.
     """
-    adding = set(_increments(program))
+    adding = {s.as_written for s in _increments(program)}
     entries = inner.entries.items()
     touched = adding & {s for s, e in entries if e.role in ("likelihood", "mixed")}
     modelled = set().union(*map(outcomes, program.model))
@@ -134,7 +134,7 @@ def _refuse_if_another_is_meant(
         sized = set(axes)
         _refuse_columns(program, chosen, name, axes, error)
         modelled = {s for s in _increments(program) if outcomes(s) & sized}
-        left = modelled - chosen.weighted
+        left = {s.as_written for s in modelled} - chosen.weighted
         # ``Y[which] ~ normal(latent[which], noise[which])`` has a parameter for each row of Y
         latent = modelled and any(name in names_in(d.size) for d in program.parameters)
         only_indexes = _only_indexes(program, chosen)
@@ -157,9 +157,10 @@ def _refuse_columns(
     weighted; but an observation is a row, or a single entry, and never silently a column.
     """
     for s in _increments(program):
-        if s not in chosen.weighted or _of_vectors(s):
+        if s.as_written not in chosen.weighted or _of_vectors(s.as_written):
             continue
-        for y in sorted(outcomes(s) & axes.keys() & chosen.rows.keys()):
+        of = outcomes(s) or names_in(s)  # as `y` in ``target += log(p[y[n, t]])``
+        for y in sorted(of & axes.keys() & chosen.rows.keys()):
             if axes[y] < chosen.rows[y]:
                 raise WeaveError(
                     error.line,
@@ -176,7 +177,7 @@ def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
     return [s for b in program.model for s in increments(b)]
 
 
-def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
+def _of_vectors(s: n.Stmt) -> bool:
     """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
     if isinstance(s, n.Tilde):
         names = [s.distribution]

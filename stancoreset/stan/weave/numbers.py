@@ -40,7 +40,7 @@ from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import outcome
 
-__all__ = ["over_all", "with_numbers_as_data", "within"]
+__all__ = ["of_each", "over_all", "with_numbers_as_data", "within"]
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -162,7 +162,7 @@ class _Carry:
             carried = replace(base, name=name)
             declared = n.Decl(name, d.size, value=base)
             if loops:
-                sizes = _of_each(d.size, [size, *(x.upper for x in loops)])
+                sizes = of_each(d.size, [size, *(x.upper for x in loops)])
                 carried = n.Var(name, type=sizes.type)
                 declared = n.Decl(name, sizes)
             at = tuple(n.Single(n.integer(x.name)) for x in loops)
@@ -177,7 +177,7 @@ class _Carry:
         return self.made[key]
 
 
-def _of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
+def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
     """The size of an array of what an element of `size` is."""
     if size.array:
         return replace(size, array=(*dims, *size.array[1:]))

@@ -22,7 +22,7 @@ from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 from stancoreset.stan.weave.library import UNARY
 
-__all__ = ["with_slices_as_loops"]
+__all__ = ["Entry", "with_slices_as_loops"]
 
 
 def with_slices_as_loops(draft: Draft) -> Draft:
@@ -92,7 +92,7 @@ class _Split:
             return None
         lower, upper = _bounds(y.indices[ranges[0]], declared.size.dims[ranges[0]])
         row = n.integer(self.names.fresh("n"))
-        term = Element(_Entry(row, lower).of, {}, lambda e: False).statement(s)
+        term = Element(Entry(row, lower).of, {}, lambda e: False).statement(s)
         return n.For(row.name, lower, upper, term, line=s.line)
 
     # ---- tables ---------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def _bounds(index: n.Indexing, size: n.Expr) -> tuple[n.Expr, n.Expr]:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     """Entries of vectors, where entry 1 is at `lower` of the loop over `row`."""
 
-    row: n.Var
-    lower: n.Expr
+    row: n.Expr
+    lower: n.Expr = n.ONE
 
     def at(self, start: n.Expr) -> n.Expr:
         """The place of the entry in what starts at `start`: ``n``, ``n - 1``, …"""

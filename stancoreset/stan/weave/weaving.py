@@ -59,6 +59,11 @@ def _with_own_states(draft: Draft) -> Draft:
     return with_own_scratch(with_positions_found(draft))
 
 
+def _cells_with_own_states(draft: Draft) -> Draft:
+    cells = in_long_form(draft)
+    return draft if cells is draft else _with_own_states(cells)
+
+
 def _with_switches(draft: Draft) -> Draft:
     return replace(without_sparse_products(draft), switches=True)
 
@@ -87,6 +92,7 @@ PLAIN: tuple[Pass, ...] = (
 READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
     in_long_form,
+    _cells_with_own_states,
     _with_own_states,
     with_numbers_as_data,
     _with_counts_of_their_own,
@@ -156,9 +162,9 @@ def weave(
         try:
             return _woven(reading)
         except CountsError as error:
+            with suppress(WeaveError):
+                return _woven(replace(reading, counts=error.counts))
             if reading is draft:
-                with suppress(WeaveError):
-                    return _woven(replace(draft, counts=error.counts))
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
             telling = error if reading is draft else telling
