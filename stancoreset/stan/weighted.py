@@ -327,9 +327,22 @@ class WeightedProgram:
         if self.table is not None:
             return tuple(column.given for column in self.table.columns)
         if self.counted:
-            tables = {d.name for d in self.program.tree.data if len(d.size.dims) == 2}
-            return tuple(y for row in self.rows if (y := row.rpartition("_cell")[0]) in tables)
+            return tuple(y for row in self.rows if (y := _of_cell(row)) in self._tables)
         return tuple(name for name in self.rows if name not in self.frozen)
+
+    def carried(self, written: Set[str]) -> tuple[str, ...]:
+        """Data that weaving has found once for each observation, such as those of the row before.
+
+        `written` are the variables of the user's own data blocks.
+        """
+        cell = {"i", "j", *self._tables} if self.counted else set()
+        found = (name for name in self.rows if name in self.frozen - written)
+        return () if self.table is not None else tuple(k for k in found if _of_cell(k) not in cell)
+
+    @property
+    def _tables(self) -> set[str]:
+        """Data that may be tables of cells."""
+        return {d.name for d in self.program.tree.data if len(d.size.dims) > 1}
 
     def observations(self, data: Mapping[str, Any]) -> str:
         """The number of observations and what they are: ``4,000 cells of 200 I × 20 J``."""
@@ -382,6 +395,11 @@ class _Given:
     @property
     def data(self) -> tuple[n.Decl, ...]:
         return tuple(d for d in self.declarations if d.name not in self.computed)
+
+
+def _of_cell(name: str) -> str:
+    """The table of ``y_cell``; empty for other names."""
+    return name.rpartition("_cell")[0]
 
 
 def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:

@@ -620,6 +620,8 @@ def test_observations_have_a_name():
         ("refuse_ode", "solve it for each row, inside the loop over rows$"),
         ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
+        ("refuse_wide_break", r"in long form, .* its group: `y\[n\] ~ …a\[g\[n\]\]…`$"),
+        ("refuse_suff_td", r"as a sum over observations, `for \(n in 1:N\) y\[n\] ~ …;`$"),
         ("refuse_same_vec", r"pick the row's by data, `theta\[g\[n\]\]`$"),
         ("refuse_state_space", "make each series one row$"),
         ("refuse_sum_that_a_pass_changes", "in which row n reads only its own data$"),
@@ -659,6 +661,15 @@ ADVISED = {
     "refuse_autoregression_of_residuals": (
         "if `mu[n - 1]` is computed from data of that row alone, write that in its place",
         ("- mu[n - 1]", "- (a + b * x[n - 1])"),
+    ),
+    "refuse_mixture_whole": (
+        "a component of its own, write `for (n in 1:N) target += log_mix(p, "
+        "normal_lpdf(y[n] | mu[1], 1), normal_lpdf(y[n] | mu[2], 1));`",
+        (
+            "target += log_mix(p, normal_lpdf(y | mu[1], 1), normal_lpdf(y | mu[2], 1));",
+            "for (n in 1:N) target += log_mix(p, normal_lpdf(y[n] | mu[1], 1), "
+            "normal_lpdf(y[n] | mu[2], 1));",
+        ),
     ),
     "refuse_unread_sum_in_tp": (
         "compute it in generated quantities",

@@ -214,11 +214,19 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
     """
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
-    def weight(name: str) -> tuple[bool, bool, int]:
+    grown = {d.name for d in program.parameters}
+
+    def weight(name: str) -> tuple[int, ...]:
         deps = data_dependences(program, name)
-        sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
+        sized = {k: d.axis for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
         error = refused[name]
-        return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
+        return (
+            any(sized[y] < 1 for y in sized.keys() & modelled),  # before columns of a table
+            bool(sized.keys() & modelled),
+            not isinstance(error, NoLikelihoodError),
+            error.statement not in grown,
+            len(sized),
+        )
 
     best = max(refused, key=weight)
     unsized = [d for d in program.data if d.name in modelled and d.size.dims]
@@ -232,4 +240,17 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
             "each row",
             d.name,
         )
-    return refused[best]
+    error = refused[best]
+    tables = [
+        d.name
+        for d in program.data
+        if d.name in modelled and len(d.size.dims) > 1 and best in names_in(d.size)
+    ]
+    if tables and error.statement in grown:
+        advice = (
+            f"or, if the entries of `{tables[0]}` do not depend on each other, declare them in "
+            "long form, one row for each, with the number of its group: "
+            f"`{tables[0]}[n] ~ …{error.statement}[g[n]]…`"
+        )
+        return WeaveError(error.line, error.why, error.statement, advice=advice)
+    return error

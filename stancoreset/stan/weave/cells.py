@@ -183,7 +183,9 @@ class _Cells:
 
     def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
-        body = _without_vectors(body_of(s.body))
+        body = body_of(s.body)
+        terms = [x for x in body if isinstance(x, n.Tilde | n.TargetAdd)]
+        body = _without_vectors(body, whole=any(map(self.outcome, terms)))
         cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
         own = [x for x in body if isinstance(x, n.Decl | n.Assign)]
         rest = tuple(x for x in body if x not in cells)
@@ -387,13 +389,12 @@ def _one_by_one(s: n.For) -> list[n.Stmt]:
     return [replace(s, body=x) for x in parts]
 
 
-def _without_vectors(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ...]:
     """The body of a loop with the vectors that it declares written where they are read.
 
     ``vector[J] eta = a[i] - b; y[i] ~ bernoulli_logit(eta);`` has an entry for each cell. So it is
-    with numbers, if a term is of a whole row.
+    with numbers, if a term is of a `whole` row.
     """
-    whole = any(isinstance(s, n.Tilde | n.TargetAdd) for s in body)
     changed = set().union(*map(assigned_names, body))
     values: dict[str, n.Expr] = {}
     out: list[n.Stmt] = []

@@ -399,12 +399,17 @@ class Flow:
             if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith("_lp"):
                 continue
             dep = join(self.context, *(self.rows.of(a) for a in call.args))
-            if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
+            if self.place.loop or self.place.repeats or dep.looks_at_rows:
                 refuse(
                     s,
                     f"`{call.name}` changes the target and is given data rows; write its "
                     "increments in the model block",
                     advice="",
+                )
+            if dep.stat:
+                refuse(
+                    s,
+                    f"`{call.name}` changes the target by what is computed from all observations",
                 )
 
     def void_call(self, s: n.VoidCall) -> Both:

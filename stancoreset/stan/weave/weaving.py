@@ -23,6 +23,7 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import expression, parse
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.advice import AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
@@ -167,9 +168,16 @@ def weave(
             if reading is draft:
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
-            telling = error if reading is draft else telling
+            if reading is draft or _tells_more(error, telling, reading):
+                telling = error
     assert telling is not None
     raise telling
+
+
+def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> bool:
+    """Whether rows depend on each other, where only their numbers had been in the way."""
+    numbers = told is not None and told.advice == AS_DATA
+    return numbers and bool(reading.added) and error.advice != AS_DATA
 
 
 def _named(draft: Draft, obs: str | None) -> Draft:
