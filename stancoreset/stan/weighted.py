@@ -327,8 +327,27 @@ class WeightedProgram:
         if self.table is not None:
             return tuple(column.given for column in self.table.columns)
         if self.counted:
-            return tuple(y for row in self.rows if (y := _of_cell(row)) in self._tables)
+            return tuple(self.values_of_cells)
         return tuple(name for name in self.rows if name not in self.frozen)
+
+    @property
+    def values_of_cells(self) -> dict[str, str]:
+        """Tables of the user's, each with the data of their cells, where these are observations."""
+        cells = {_of_cell(name): name for name in self.rows} if self.counted else {}
+        return {table: name for table, name in cells.items() if table in self._tables}
+
+    def numbers_of_cells(
+        self, data: Mapping[str, Any], indices: NDArray[np.integer]
+    ) -> dict[str, NDArray[np.integer]]:
+        """The row and the column of each cell, counted from 1, by what counts rows and columns."""
+        if not self.counted:
+            return {}
+        (sizes,) = self.counted.values()
+        names = (
+            sizes if len({*sizes}) == len(sizes) else [f"{s}[{k}]" for k, s in enumerate(sizes, 1)]
+        )
+        numbers = np.unravel_index(indices, [int(data[size]) for size in sizes])
+        return {name: number + 1 for name, number in zip(names, numbers, strict=True)}
 
     def carried(self, written: Set[str]) -> tuple[str, ...]:
         """Data that weaving has found once for each observation, such as those of the row before.

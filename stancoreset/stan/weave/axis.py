@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import expression, increments, names_in
+from stancoreset.stan.syntax import bare, increments, names_in
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.counts import data_dependences
 from stancoreset.stan.weave.draft import Draft
@@ -214,14 +216,14 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
     """
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
-    grown = {d.name for d in program.parameters}
+    grown = {statement_text(d): d.name for d in program.parameters}
 
     def weight(name: str) -> tuple[int, ...]:
         deps = data_dependences(program, name)
         sized = {k: d.axis for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
         error = refused[name]
         return (
-            any(sized[y] < 1 for y in sized.keys() & modelled),  # before columns of a table
+            any(sized[y] == 0 for y in sized.keys() & modelled),  # before columns of a table
             bool(sized.keys() & modelled),
             not isinstance(error, NoLikelihoodError),
             error.statement not in grown,
@@ -229,16 +231,17 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
         )
 
     best = max(refused, key=weight)
-    unsized = [d for d in program.data if d.name in modelled and d.size.dims]
-    if not weight(best)[1] and unsized:
+    found = [d for d in program.data if d.name in modelled and d.size.dims]
+    unsized = [d for d in found if text(bare(d.size.dims[0])) not in refused]
+    if not weight(best)[0] and unsized:
         d = unsized[0]
-        size = expression(d.size.dims[0])
+        size = text(d.size.dims[0])
         return WeaveError(
             d.line,
             f"the outcome `{d.name}` has the size {size}, and rows must be counted by a data "
             f"integer; declare one, `int N;`, and use it as the size of all that has an entry for "
             "each row",
-            d.name,
+            statement_text(d),
         )
     error = refused[best]
     tables = [
@@ -250,7 +253,7 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
         advice = (
             f"or, if the entries of `{tables[0]}` do not depend on each other, declare them in "
             "long form, one row for each, with the number of its group: "
-            f"`{tables[0]}[n] ~ …{error.statement}[g[n]]…`"
+            f"`{tables[0]}[n] ~ …{grown[error.statement]}[g[n]]…`"
         )
         return WeaveError(error.line, error.why, error.statement, advice=advice)
     return error
