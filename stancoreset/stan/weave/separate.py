@@ -68,6 +68,10 @@ __all__ = ["Flow", "NoLikelihoodError", "separate"]
 Both = tuple[Statements, Statements]
 
 
+#: How the names of functions end that add to the target.
+_ADDING = ("_lp", "_jacobian")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the walk is: what the conditions and loops around a statement say.
@@ -392,11 +396,11 @@ class Flow:
 
     def require_no_rows_in_increments(self, s: n.Stmt) -> None:
         """Refuse a call, for its value too, that would add something for the rows unweighted."""
-        if not any(name.endswith("_lp") for name in self.functions):
+        if not any(name.endswith(_ADDING) for name in self.functions):
             return
         own = (x for c in n.children(s) if not isinstance(c, n.Statement) for x in n.walk(c))
         for call in (s, *own):
-            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith("_lp"):
+            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith(_ADDING):
                 continue
             dep = join(self.context, *(self.rows.of(a) for a in call.args))
             if self.place.loop or self.place.repeats or dep.looks_at_rows:
