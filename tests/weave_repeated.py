@@ -354,6 +354,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "brms_gp_by_levels": selected_on_the_left,
     "segments": segments,
     "segments_row_by_row": beginnings_of_segments,
+    "segments_with_numbers_of_their_own": beginnings_of_segments,
     "segments_correlated": whole_segments("N", s="yt"),
     "segments_series": whole_segments("NM", s="y", m="z"),
     "wide_items": cells_left_out,

@@ -91,7 +91,7 @@ model { for (n in 2:N) y[n] ~ normal(a + n * y[n - 1], 1); }""",
         "for (n in 1 : N) { if (row_number[n] >= 2) { "
         "y[n] ~ normal(a + row_number[n] * y_before[n], 1); } }",
     ),
-    "without_local_integers": (
+    "without_local_numbers": (
         """// data: {"N": 6}
 data { int N; vector[N] y; } parameters { real a; }
 model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",

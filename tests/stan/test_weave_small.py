@@ -29,6 +29,9 @@ model {
 WOVEN = {
     "acc_never": BODY
     % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);""",
+    "acc_factor_later": BODY
+    % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
+  target += k * lp;""",
     "acc_entries": BODY
     % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += lp[j];""",
@@ -101,12 +104,6 @@ in 1:2) target += lp[j];""",
     ),
     "acc_twice": (
         BODY % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
-        r"exactly once",
-    ),
-    "acc_factor_later": (
-        BODY
-        % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
-  target += k * lp;""",
         r"exactly once",
     ),
     "acc_squared_too": (

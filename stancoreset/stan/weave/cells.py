@@ -410,8 +410,9 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
 
     for s in body:
         s = rewritten(s, read)
-        if isinstance(s, n.Decl) and (s.type.rank or whole) and s.name not in changed and s.value:
-            values[s.name] = s.value
+        value = s.value if isinstance(s, n.Decl) and (s.type.rank or whole) else None
+        if isinstance(s, n.Decl) and value and not changed & {s.name, *names_in(value)}:
+            values[s.name] = value
         else:
             out.append(s)
     return tuple(out)

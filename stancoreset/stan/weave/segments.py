@@ -183,7 +183,8 @@ class _Loop:
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
-        self.local = {d.name for d in declarations([s])} - self.counting
+        # What the loop computes as it goes, inside or outside of it, stays in it.
+        self.local = ({d.name for d in declarations([s])} | assigned_names(s)) - self.counting
         if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
             raise NotSplitError
         start = needed(before, self.counting)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import expression, parse
+from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.advice import AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
@@ -34,7 +34,7 @@ from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
-from stancoreset.stan.weave.local_integers import without_local_integers
+from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
@@ -54,6 +54,12 @@ __all__ = ["PASSES", "PLAIN", "READINGS", "Entry", "Woven", "weave"]
 
 def _with_rows_numbered(draft: Draft) -> Draft:
     return without_left_selections(without_segments(draft))
+
+
+def _with_rows_before(draft: Draft) -> Draft:
+    """Rows of segments, which read those before them."""
+    rows = _with_rows_numbered(draft)
+    return draft if rows is draft else with_numbers_as_data(rows)
 
 
 def _with_own_states(draft: Draft) -> Draft:
@@ -92,6 +98,7 @@ PLAIN: tuple[Pass, ...] = (
 #: Other readings of a program whose densities are written out, in the order they are tried.
 READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
+    _with_rows_before,
     in_long_form,
     _cells_with_own_states,
     _with_own_states,
@@ -102,7 +109,7 @@ READINGS: tuple[Pass, ...] = (
 #: Spellings of a program that other readings may need, in the order they are tried.
 SPELLINGS: tuple[Pass, ...] = (
     _with_densities_written_out,
-    without_local_integers,
+    without_local_numbers,
     with_slices_as_loops,
 )
 #: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
@@ -175,9 +182,14 @@ def weave(
 
 
 def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> bool:
-    """Whether rows depend on each other, where only their numbers had been in the way."""
-    numbers = told is not None and told.advice == AS_DATA
-    return numbers and bool(reading.added) and error.advice != AS_DATA
+    """Whether rows depend on each other where only their numbers, or a position, had been told."""
+    if told is None or not reading.added or error.advice == AS_DATA:
+        return False
+    positions = (d.name for d in declarations(reading.program.model) if d.type == n.INT)
+    carried = any(
+        told.why.startswith(f"`{p}` keeps a value") and p not in error.why for p in positions
+    )
+    return told.advice == AS_DATA or carried
 
 
 def _named(draft: Draft, obs: str | None) -> Draft:
