@@ -127,6 +127,10 @@ class _Carry:
 
         return n.For(own.name, first.index, first.index, rewritten(s, change), line=s.line)
 
+    def fixed(self, s: n.For) -> bool:
+        """Whether a loop within a pass has the same numbers for each row, ``for (k in 1:K)``."""
+        return isinstance(bare(s.lower), n.IntLit) and names_in(s.upper) <= self.known.keys()
+
     def size(self, s: n.For) -> str:
         """The count of that of which each pass of a loop has its own entry; or empty."""
         own = {
@@ -154,7 +158,8 @@ class _Carry:
 
         With an entry for each pass of the `loops` whose numbers are in `place`.
         """
-        key = (base.name, text(place), *(counted_to(x) for x in loops))
+        bounds = (text(bound) for x in loops for bound in (x.lower, x.upper))
+        key = (base.name, text(place), *bounds)
         if key not in self.made:
             d, size = self.known[base.name], n.integer(self.sizes[base.name])
             which = "before" if isinstance(place, n.Binary) and place.op == "-" else "elsewhere"
@@ -162,19 +167,28 @@ class _Carry:
             carried = replace(base, name=name)
             declared = n.Decl(name, d.size, value=base)
             if loops:
-                sizes = of_each(d.size, [size, *(x.upper for x in loops)])
+                sizes = of_each(d.size, [size, *(_at(x, x.upper) for x in loops)])
                 carried = n.Var(name, type=sizes.type)
                 declared = n.Decl(name, sizes)
-            at = tuple(n.Single(n.integer(x.name)) for x in loops)
+            at = tuple(n.Single(_at(x, n.integer(x.name))) for x in loops)
             own = n.Index(carried, (n.Single(self.row), *at), type=base.type.element())
             put: n.Stmt = within(place, size, n.Assign(own, "=", n.entry(base, place)))
             if loops:
                 put = n.Block((n.Assign(own, "=", n.entry(base, self.row)), put))
             for x in reversed(loops):
-                put = n.loop(x.name, x.upper, put)
+                put = n.For(x.name, x.lower, x.upper, n.Block((put,)))
             self.found += [declared, n.loop(self.row.name, size, put)]
             self.made[key] = carried
         return self.made[key]
+
+
+def _at(s: n.For, number: n.Expr) -> n.Expr:
+    """The place of a loop's number, from 1 on."""
+    first = bare(s.lower)
+    assert isinstance(first, n.IntLit)
+    if first.text == "1":
+        return number
+    return n.Binary(number, "+", n.IntLit(str(1 - int(first.text)), type=n.INT), type=n.INT)
 
 
 def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
@@ -196,7 +210,7 @@ class _Row:
 
     def change(self, e: n.Node) -> n.Node | None:
         """Data of the row in place of its number, and of other rows."""
-        if isinstance(e, n.For) and counted_to(e) in self.carry.known:
+        if isinstance(e, n.For) and self.carry.fixed(e):
             return replace(e, body=rewritten(e.body, replace(self, inner=(*self.inner, e)).change))
         if isinstance(e, n.Var) and e.name == self.loop.name:
             return n.entry(self.carry.number(self.size), self.loop)
@@ -217,7 +231,7 @@ class _Row:
             place = n.transform(bare(first.index), self.place)
             if self.by_data(place):
                 loops = [x for x in self.inner if x.name in names_in(place)]
-                at = [n.Single(n.integer(x.name)) for x in loops]
+                at = [n.Single(_at(x, n.integer(x.name))) for x in loops]
                 place = substituted(place, {self.loop.name: self.carry.row})
                 data = self.carry.other(base, place, loops)
                 return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))

@@ -111,7 +111,8 @@ class _RowData:
         }
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
         counted = integers & set().union(*map(assigned_names, program.model))
-        self.positions = counted | {x.name for s in program.model for x in _parts(s)}
+        parts = (x for s in program.model for x in _parts(s))
+        self.positions = counted | {x.name for x in parts if text(bare(x.upper)) not in counts}
 
     def slice(self, e: n.Node) -> _Slice | None:
         match e:

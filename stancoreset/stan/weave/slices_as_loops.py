@@ -218,7 +218,7 @@ class _Cell:
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
                 if v.type.rank and text(sizes[0]) != other[1]:
                     raise NotSplitError
-                return n.entry(v, own[0]) if v.type.rank else v
+                return _entry(v, own[0]) if v.type.rank else v
             case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
                 return replace(e, args=(self.of(arg),), type=n.REAL)
             case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
@@ -249,6 +249,14 @@ class _Cell:
         """The declared size of a table along one axis must be the count of `k`."""
         if e.name not in self.declared or text(self.declared[e.name][axis]) != k[1]:
             raise NotSplitError
+
+
+def _entry(v: n.Expr, k: n.Var) -> n.Expr:
+    """The entry of a vector, or of one that is turned."""
+    v = bare(v)
+    if isinstance(v, n.Transpose):
+        return _entry(v.arg, k)
+    return n.entry(v if isinstance(v, n.Var | n.Index) else n.Paren(v, type=v.type), k)
 
 
 def _upright(e: n.Expr) -> bool:

@@ -15,6 +15,7 @@ count its rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.advice import AS_DATA
+from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
@@ -175,21 +176,24 @@ def weave(
             if reading is draft:
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
-            if reading is draft or _tells_more(error, telling, reading):
+            if reading is draft:
                 telling = error
+            elif _tells_more(error, telling, reading):
+                why = re.sub(r"row_number\w*\[(\w+)\]", r"\1", error.why)  # as users number rows
+                telling = WeaveError(error.line, why, error.statement, advice=error.advice)
     assert telling is not None
     raise telling
 
 
 def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> bool:
     """Whether rows depend on each other where only their numbers, or a position, had been told."""
-    if told is None or not reading.added or error.advice == AS_DATA:
+    if told is None or not reading.added or error.advice in (AS_DATA, ALL_ROWS):
         return False
     positions = (d.name for d in declarations(reading.program.model) if d.type == n.INT)
     carried = any(
         told.why.startswith(f"`{p}` keeps a value") and p not in error.why for p in positions
     )
-    return told.advice == AS_DATA or carried
+    return told.advice in (AS_DATA, ALL_ROWS) or carried
 
 
 def _named(draft: Draft, obs: str | None) -> Draft:

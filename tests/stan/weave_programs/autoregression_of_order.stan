@@ -11,6 +11,7 @@ model {
     real eta = a;
     for (k in 1:Q) for (m in 1:2) eta += c[k, m] * X[n - k, m];
     for (k in 1:P) eta += b[k] * X[n - k] * c[k]';
+    for (k in 0:P) eta += 0.2 * a * X[n - k, 2];
     for (k in 1:Q) eta += 0.1 * c[k, 1] * (y[n - k] + z[n - k]);
     z[n] ~ poisson_log(eta);
   }

@@ -7,7 +7,7 @@ parameters {
 model {
   a ~ normal(0, 1);
   to_vector(F) ~ normal(0, 1);
-  to_vector(y) ~ normal(to_vector(rep_matrix(a, J) + rep_matrix(b, I)), s);
+  to_vector(y) ~ normal(to_vector(rep_matrix(a, J) + rep_matrix(b, I) - rep_matrix(d', I)), s);
   to_vector(y) ~ normal(m + to_vector(F * L' - a * d' + exp(x) .* (a * b)), 2 * s);
   to_vector(y) ~ cauchy(to_vector((L * F')' + rep_matrix(m, I, J)), to_vector(exp(x / 3)));
   array[I, J] real e;
