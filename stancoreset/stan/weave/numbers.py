@@ -14,7 +14,7 @@ when rows are left out; transformed data therefore find it once from the full da
     }
 
 Of several rows before, ``for (k in 1:K) mu += b[k] * y[n - k];``, each row has an array,
-``y_before[n, k]``.
+``y_before[n, k]``; so it is of slices of as many for each row, ``y[(n - K):(n - 1)]``.
 
 Only data are carried along. A row that reads what is computed from parameters for another row
 stays coupled with it.
@@ -39,6 +39,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import outcome
+from stancoreset.stan.weave.integers import plain_sum, sum_of
 
 __all__ = ["of_each", "over_all", "with_numbers_as_data", "within"]
 
@@ -91,6 +92,7 @@ class _Carry:
     def __post_init__(self) -> None:
         self.known = {d.name: d for d in self.program.known}
         self.row = n.integer(self.names.fresh("n"))
+        self.step = n.integer(self.names.fresh("k"))
         self.counted = first_sizes(self.program)
         self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
 
@@ -235,7 +237,27 @@ class _Row:
                 place = substituted(place, {self.loop.name: self.carry.row})
                 data = self.carry.other(base, place, loops)
                 return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))
-        return replace(e, base=n.transform(e.base, change), indices=indices)
+        window = self.window(e, base, first) if len(indices) == 1 else None
+        return window or replace(e, base=n.transform(e.base, change), indices=indices)
+
+    def window(self, e: n.Index, base: n.Expr, first: n.Indexing) -> n.Expr | None:
+        """A slice of as many rows for each row, by the places of its first and its last."""
+        if not (isinstance(base, n.Var) and isinstance(first, n.Between)):
+            return None
+        if self.carry.sizes.get(base.name) != self.size or base.type.rank != 1:
+            return None
+        ends = [n.transform(bare(end), self.place) for end in (first.lower, first.upper)]
+        _, names = sum_of(n.minus(ends[1], ends[0]))
+        if not all(map(self.by_data, ends)) or self.loop.name in {name for name, _ in names}:
+            return None
+        length = n.Binary(n.minus(ends[1], ends[0]), "+", n.ONE, type=n.INT)
+        size = substituted(plain_sum(length) or length, {self.loop.name: n.ZERO})
+        steps = n.For(self.carry.step.name, n.ONE, size, n.Skip())
+        place = n.Binary(ends[0], "+", n.minus(self.carry.step, n.ONE), type=n.INT)
+        data = self.carry.other(base, substituted(place, {self.loop.name: self.carry.row}), [steps])
+        own = n.entry(data, self.loop)
+        flat = {"vector": "to_vector", "row_vector": "to_row_vector"}.get(base.type.base)
+        return n.call(flat, own, kind=e.type) if flat else own
 
     def place(self, e: n.Node) -> n.Node | None:
         """A number that picks another row, in which the row's own is left."""
