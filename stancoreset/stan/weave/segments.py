@@ -33,7 +33,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
+from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.slices import needed
 
@@ -111,11 +111,24 @@ class _RowData:
         }
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
         counted = integers & set().union(*map(assigned_names, program.model))
+        terms = [x for s in program.model for x in increments(s)]
+        self.picked = {text(y) for x in terms if (y := outcome(x)) and self.picks(y)}
         parts = (x for s in program.model for x in _parts(s))
         self.positions = counted | {x.name for x in parts if text(bare(x.upper)) not in counts}
 
+    def picks(self, e: n.Node) -> bool:
+        """Whether data pick a row, ``y[first[j]]``."""
+        match e:
+            case n.Index(base=n.Var(name=y), indices=(n.Single(n.Index(base=n.Var(name=i))), *_)):
+                return y in self.counts and i in self.known
+        return False
+
     def slice(self, e: n.Node) -> _Slice | None:
         match e:
+            case n.Index(base=n.Var() as base, indices=(n.Single(at), *further)) if (
+                text(e) in self.picked
+            ):
+                found = _Slice(base, at, at, tuple(further), single=True)
             case n.Index(base=n.Var() as base, indices=(n.Between(lower, upper), *further)):
                 found = _Slice(base, lower, upper, tuple(further))
             case n.Index(
@@ -196,6 +209,8 @@ class _Loop:
             raise NotSplitError
         # loops that go on where others have ended leave some rows to those
         self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
+        # and terms of some rows of a segment leave the others to other terms
+        self.conditional |= len({x.bounds for x in self.rows.slices(s)}) > 1
         numbering = self.numbering(s)
         rest = self.rest(s, after)
         found += [*self.numbers, n.Block((*start, numbering))]
@@ -267,7 +282,7 @@ class _Loop:
 
         def term(row: n.Var, own: dict[str, n.Expr]) -> n.Stmt:
             if cut.single:
-                return _of_row(s, {**own, text(cut.lower): row})
+                return _of_row(s, own, text(cut.lower), row)
 
             def of_row(e: n.Expr) -> n.Expr | None:
                 found = self.rows.slice(e)
@@ -290,7 +305,7 @@ class _Loop:
         slices = self.rows.slices(s.body)
 
         def term(row: n.Var, names: dict[str, n.Expr]) -> n.Stmt:
-            return _of_row(s.body, {**names, s.name: row})
+            return _of_row(s.body, names, s.name, row)
 
         return self.rows_from(s.lower, s.upper, slices, term, s.line)
 
@@ -327,9 +342,15 @@ class _Loop:
         return n.For(row.name, lower, upper, body, line=line)
 
 
-def _of_row(s: n.Stmt, names: dict[str, n.Expr]) -> n.Stmt:
-    """A statement of one row with expressions in place of variables."""
-    return rewritten(s, lambda e: names.get(e.name) if isinstance(e, n.Var) else None)
+def _of_row(s: n.Stmt, names: dict[str, n.Expr], position: str, row: n.Var) -> n.Stmt:
+    """A statement of one row, with its number in place of the position that picks it."""
+
+    def change(e: n.Node) -> n.Node | None:
+        if isinstance(e, n.Expression) and text(e) == position:
+            return row
+        return names.get(e.name) if isinstance(e, n.Var) else None
+
+    return rewritten(s, change)
 
 
 def _set_anew(s: n.Stmt) -> set[str]:
