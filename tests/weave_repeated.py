@@ -93,6 +93,7 @@ def _rows_of(name: str) -> tuple[str, ...]:
     return {
         "cjs_capture_recapture": ("y",),
         "hmm_of_lengths": ("L", "y"),
+        "scratch_read_in_a_ternary": ("L", "y"),
         "reduce_sum": ("y", "x"),
     }[name]
 
@@ -365,6 +366,7 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "wide_pairs_both_ways": cells_of_a_triangle,
     "cjs_capture_recapture": by_rows("I"),
     "hmm_of_lengths": by_rows("N"),
+    "scratch_read_in_a_ternary": by_rows("N"),
     "reduce_sum": by_rows("N"),
     "autoregression": last_rows(7),
     "autoregression_by_slices": last_rows(7),

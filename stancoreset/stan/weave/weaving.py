@@ -67,9 +67,9 @@ def _with_own_states(draft: Draft) -> Draft:
     return with_own_scratch(with_positions_found(draft))
 
 
-def _cells_with_own_states(draft: Draft) -> Draft:
+def _cells_with_own_scratch(draft: Draft) -> Draft:
     cells = in_long_form(draft)
-    return draft if cells is draft else _with_own_states(cells)
+    return draft if cells is draft else with_own_scratch(cells)
 
 
 def _with_switches(draft: Draft) -> Draft:
@@ -101,7 +101,7 @@ READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
     _with_rows_before,
     in_long_form,
-    _cells_with_own_states,
+    _cells_with_own_scratch,
     _with_own_states,
     with_numbers_as_data,
     _with_counts_of_their_own,
