@@ -70,13 +70,22 @@ class _Split:
             case n.Call(name="segment", args=(x, first, k)):
                 last: n.Expr = n.Binary(first, "+", n.minus(k, n.ONE), type=n.INT)
                 return n.Index(x, (n.Between(first, last),), type=e.type)
-            case n.Call(name="tail", args=(n.Var(name=name) | n.Index(base=n.Var(name=name)), k)):
-                size = self.declared[name][-1] if name in self.declared else None
-                if size is not None and e.args[0].type.rank == 1:
+            case n.Call(name="tail", args=(x, k)) if x.type.rank == 1:
+                size = self.size(x)
+                if size is not None:
                     start: n.Expr = n.Binary(n.minus(size, k), "+", n.ONE, type=n.INT)
-                    start = plain_sum(start) or start
-                    return n.Index(e.args[0], (n.Between(start, size),), type=e.type)
+                    between = n.Between(plain_sum(start) or start, size)
+                    return n.Index(x, (between,), type=e.type)
         return None
+
+    def size(self, x: n.Expr) -> n.Expr | None:
+        """The declared size of a variable, or of what single indices leave of it."""
+        base = unchained(x) if isinstance(x, n.Index) else x
+        if isinstance(base, n.Index) and all(map(_one, base.indices)):
+            base = base.base
+        if not isinstance(base, n.Var) or base.name not in self.declared:
+            return None
+        return self.declared[base.name][-1]
 
     # ---- slices ---------------------------------------------------------------------------
 
