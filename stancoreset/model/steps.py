@@ -354,10 +354,17 @@ class Pipeline:
                 self.folder.keep(step, value)
 
     def _described(self, coreset: Coreset) -> Coreset:
-        """The coreset with its rows' data: the variables that the user gave."""
+        """The coreset with its rows' data: the variables that the user gave, and cells' places."""
+        program = self.session.program
         given = {variable.name for variable in self.session.adopted.original.data}
-        rows = {name: axis for name, axis in self.session.program.rows.items() if name in given}
-        return replace(coreset, columns=row_columns(self.session.rows(self.checked, coreset), rows))
+        own = {name: name for name in program.rows if name in given} | program.values_of_cells
+        data = self.session.rows(self.checked, coreset)
+        columns = row_columns(
+            {name: data.get(row, ()) for name, row in own.items()},
+            {name: program.rows[row] for name, row in own.items()},
+        )
+        places = program.numbers_of_cells(self.checked, coreset.indices)
+        return replace(coreset, columns={**places, **columns})
 
     def _container(self, result: SampleResult, coreset: Coreset | None) -> arviz.Container:
         """A result of sampling as an ArviZ container."""

@@ -91,6 +91,22 @@ model { for (n in 2:N) y[n] ~ normal(a + n * y[n - 1], 1); }""",
         "for (n in 1 : N) { if (row_number[n] >= 2) { "
         "y[n] ~ normal(a + row_number[n] * y_before[n], 1); } }",
     ),
+    "without_local_numbers": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
+        "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
+    ),
+    "with_slices_as_loops": (
+        """// data: {"I": 3, "J": 4}
+data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
+model {
+  for (i in 1:I) y[i, 2:J] ~ normal(y[i, 1:(J - 1)] + b[:(J - 1)]', 1);
+  to_vector(y) ~ normal(to_vector(x * b'), 2);
+}""",
+        "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
+        "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
+    ),
     "with_counts_of_their_own": (
         """// data: {"N": [4, 2]}
 data { array[2] int N; vector[N[1]] y; vector[N[2]] z; } parameters { real a; }

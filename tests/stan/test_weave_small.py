@@ -29,6 +29,9 @@ model {
 WOVEN = {
     "acc_never": BODY
     % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);""",
+    "acc_factor_later": BODY
+    % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
+  target += k * lp;""",
     "acc_entries": BODY
     % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += lp[j];""",
@@ -103,12 +106,6 @@ in 1:2) target += lp[j];""",
         BODY % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
         r"exactly once",
     ),
-    "acc_factor_later": (
-        BODY
-        % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
-  target += k * lp;""",
-        r"exactly once",
-    ),
     "acc_squared_too": (
         BODY
         % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);
@@ -136,10 +133,6 @@ target += lp + square(lp);""",
     "filled_other": (
         BODY % """vector[N] mu; for (n in 1:N) { mu[n] = a + x[n]; y[n] ~ normal(mu[g[n]], s); }""",
         r"picks observations by `g\[n\]`",
-    ),
-    "elem_write": (
-        BODY % """int k = 1; vector[N] m = a + x; m[k] = 0; y ~ normal(m, s);""",
-        r"writes into single observations",
     ),
     "rep_two": (
         BODY % """matrix[N, N] D = rep_matrix(a, N, N); y ~ normal(D * x, s);""",

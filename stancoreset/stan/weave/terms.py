@@ -16,7 +16,7 @@ from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.advice import ALL_ROWS, IN_A_LOOP, lagged
+from stancoreset.stan.weave.advice import IN_A_LOOP, SUMS_ALONE, mixed_by_row
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
 from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
 from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
@@ -43,7 +43,7 @@ def refusal(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> WeaveError:
     """The error that names the user's statement."""
     s = s.as_written
     why = why or "it cannot be split into rows"
-    advice = (lagged(s) if advice == ALL_ROWS else "") or advice
+    advice = (mixed_by_row(s) if advice == SUMS_ALONE else "") or advice
     return WeaveError(s.line, why, statement_text(s), advice=advice)
 
 
@@ -218,9 +218,8 @@ class Terms:
         if summary:
             refuse(
                 s,
-                f"`{summary[0]}` sums several observations into one outcome; write the "
-                "likelihood as a sum over observations",
-                advice="",
+                f"`{summary[0]}` sums several observations into one outcome",
+                "write the likelihood as a sum over observations, `for (n in 1:N) y[n] ~ …;`",
             )
 
     def collect(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Iterator[n.Expr | Term]:

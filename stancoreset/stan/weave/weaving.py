@@ -15,14 +15,16 @@ count its rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import expression, parse
+from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
@@ -33,6 +35,7 @@ from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
+from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
@@ -43,6 +46,7 @@ from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
 from stancoreset.stan.weave.slices import without_unread
+from stancoreset.stan.weave.slices_as_loops import with_slices_as_loops
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 
@@ -53,8 +57,19 @@ def _with_rows_numbered(draft: Draft) -> Draft:
     return without_left_selections(without_segments(draft))
 
 
+def _with_rows_before(draft: Draft) -> Draft:
+    """Rows of segments, which read those before them."""
+    rows = _with_rows_numbered(draft)
+    return draft if rows is draft else with_numbers_as_data(rows)
+
+
 def _with_own_states(draft: Draft) -> Draft:
     return with_own_scratch(with_positions_found(draft))
+
+
+def _cells_with_own_scratch(draft: Draft) -> Draft:
+    cells = in_long_form(draft)
+    return draft if cells is draft else with_own_scratch(cells)
 
 
 def _with_switches(draft: Draft) -> Draft:
@@ -64,6 +79,12 @@ def _with_switches(draft: Draft) -> Draft:
 def _with_counts_of_their_own(draft: Draft) -> Draft:
     own = with_counts_of_their_own(draft)
     return draft if own is draft else _with_switches(own)
+
+
+def _with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """And without what functions return that nothing reads."""
+    out = without_densities(draft, in_loops=in_loops)
+    return draft if out is draft else without_unread(out)
 
 
 #: What is written in several ways, in one way; and a written number of rows as data.
@@ -78,11 +99,19 @@ PLAIN: tuple[Pass, ...] = (
 #: Other readings of a program whose densities are written out, in the order they are tried.
 READINGS: tuple[Pass, ...] = (
     _with_rows_numbered,
+    _with_rows_before,
     in_long_form,
+    _cells_with_own_scratch,
     _with_own_states,
     with_numbers_as_data,
     _with_counts_of_their_own,
     _with_switches,
+)
+#: Spellings of a program that other readings may need, in the order they are tried.
+SPELLINGS: tuple[Pass, ...] = (
+    _with_densities_written_out,
+    without_local_numbers,
+    with_slices_as_loops,
 )
 #: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
 PASSES: tuple[Pass, ...] = (spread, freeze, separate, reach)
@@ -142,14 +171,29 @@ def weave(
         try:
             return _woven(reading)
         except CountsError as error:
+            with suppress(WeaveError):
+                return _woven(replace(reading, counts=error.counts))
             if reading is draft:
-                with suppress(WeaveError):
-                    return _woven(replace(draft, counts=error.counts))
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
-            telling = error if reading is draft else telling
+            if reading is draft:
+                telling = error
+            elif _tells_more(error, telling, reading):
+                why = re.sub(r"row_number\w*\[(\w+)\]", r"\1", error.why)  # as users number rows
+                telling = WeaveError(error.line, why, error.statement, advice=error.advice)
     assert telling is not None
     raise telling
+
+
+def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> bool:
+    """Whether rows depend on each other where only their numbers, or a position, had been told."""
+    if told is None or not reading.added or error.advice in (AS_DATA, ALL_ROWS):
+        return False
+    positions = (d.name for d in declarations(reading.program.model) if d.type == n.INT)
+    carried = any(
+        told.why.startswith(f"`{p}` keeps a value") and p not in error.why for p in positions
+    )
+    return told.advice in (AS_DATA, ALL_ROWS) or carried
 
 
 def _named(draft: Draft, obs: str | None) -> Draft:
@@ -159,8 +203,9 @@ def _named(draft: Draft, obs: str | None) -> Draft:
         return draft
     sizes = sizes_of_cells(program, obs)
     if sizes:
-        cells = in_long_form(replace(without_densities(draft), counts=sizes))
-        if cells.counts == sizes:
+        spelled = (replace(d, counts=sizes) for d in _spelled(draft))
+        cells = next((d for d in map(in_long_form, spelled) if d.counts != sizes), None)
+        if cells is None:
             raise WeaveError(
                 0,
                 f"obs={obs!r} means the cells of {' × '.join(sizes)}, but no term of the log "
@@ -169,7 +214,7 @@ def _named(draft: Draft, obs: str | None) -> Draft:
             )
         return cells
     if obs in ("segment", "segments") and obs not in {d.name for d in program.data}:
-        parts = segmented(without_densities(draft).program)
+        parts = segmented(_with_densities_written_out(draft).program)
         if len(parts) != 1:
             raise WeaveError(
                 0,
@@ -196,15 +241,26 @@ def _named(draft: Draft, obs: str | None) -> Draft:
 
 def _readings(draft: Draft) -> Iterator[Draft]:
     """The program as it may be read, as it stands among others."""
-    whole = without_densities(draft, in_loops=False)
+    whole = _with_densities_written_out(draft, in_loops=False)
     if whole is not draft:  # written out, a density of all rows stays one expression
         yield whole
     yield draft
-    plain = without_densities(draft)
-    for rewrite in READINGS:
-        reading = rewrite(plain)
-        if reading is not plain:
-            yield reading
+    for spelled in _spelled(draft):
+        for rewrite in READINGS:
+            reading = rewrite(spelled)
+            if reading is not spelled:
+                yield reading
+
+
+def _spelled(draft: Draft) -> Iterator[Draft]:
+    """The program with its densities written out, and then in further spellings."""
+    first, *others = SPELLINGS
+    draft = first(draft)
+    yield draft
+    for respell in others:
+        given, draft = draft, respell(draft)
+        if draft is not given:
+            yield draft
 
 
 def _woven(draft: Draft) -> Woven:
