@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stancoreset.engines import Float, StanData
+from stancoreset.model.local_weights import are_equal, blocks_of, local_weights, most_draws
 from stancoreset.model.session import Session
 from stancoreset.posterior import (
     LEAST_DRAWS,
     Certificate,
+    Marginals,
     arviz,
     certify,
     leaves_no_doubt,
+    marginals_of,
     moment_match,
     moved_by,
     too_short,
@@ -24,6 +27,7 @@ from stancoreset.posterior import (
     unvisited_mass,
 )
 from stancoreset.reference import Reference
+from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
 
 __all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussian"]
@@ -114,7 +118,7 @@ class Judge:
         def look(at: np.ndarray) -> None:
             log_p[at] = density(draws[at], tick)
 
-        def judge(at: np.ndarray) -> Certificate:
+        def judge(at: np.ndarray, marginals: Marginals | None = None) -> Certificate:
             log_weights = log_p[at] - approximate[at]
             return certify(
                 log_weights,
@@ -126,8 +130,13 @@ class Judge:
                 against=self.session.against,
                 witness=density.told,
                 monte_carlo=chains.monte_carlo,
+                marginals=marginals,
                 **chains.diagnostics,
             )
+
+        def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:
+            found = self._marginals(draws[at], certificate, log_p[at])
+            return certificate if found is None else judge(at, found)
 
         everything = np.ones(len(draws), dtype=bool)
         if staged and len(draws) >= count:
@@ -135,11 +144,11 @@ class Judge:
             look(first)
             certificate = judge(first)
             if leaves_no_doubt(certificate):
-                return certificate
+                return with_marginals(first, certificate)
             look(~first)
         else:
             look(everything)
-        return judge(everything)
+        return with_marginals(everything, judge(everything))
 
     def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
         """Move certified draws to the full posterior by affine maps, and certify them.
@@ -161,6 +170,27 @@ class Judge:
             **{name: getattr(certificate, name) for name in _OF_THE_CHAINS},
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
+
+    def _marginals(self, draws: Float, certificate: Certificate, log_p: Float) -> Marginals | None:
+        """Marginals by local weights, if groups have such, that add up to those of all rows.
+
+        Rows on disk are read again for them only if they may change the verdict.
+        """
+        stored = isinstance(self.checked, StoredRows) and certificate.verdict == "certified"
+        if self.coreset is None or stored:
+            return None
+        blocks = blocks_of(self.session, self.checked)
+        if blocks is None:
+            return None
+        at = np.arange(len(draws))[:: -(-len(draws) // most_draws(blocks))]
+        if len(at) < LEAST_DRAWS:
+            return None
+        parts = local_weights(self.session, self.checked, self.coreset, draws[at], blocks)
+        size = float(np.max(np.abs(log_p)))
+        if parts is None or not are_equal(parts, certificate.log_weights[at], size):
+            return None
+        names = self.session.full_data(self.checked).param_names
+        return marginals_of(parts, draws[at], blocks, names)
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""

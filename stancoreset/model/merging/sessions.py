@@ -96,6 +96,11 @@ class PartsSession(_Derived):
         return all(part.full for part in self.parts)
 
     @property
+    def has_rows(self) -> bool:
+        """Each part has its own rows."""
+        return False
+
+    @property
     def against(self) -> str:
         """What the certificate compares with, if not all rows."""
         if self.whole:
