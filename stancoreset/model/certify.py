@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stancoreset.engines import Float, StanData
-from stancoreset.model.local_weights import are_equal, blocks_of, local_weights, most_draws
 from stancoreset.model.session import Session
 from stancoreset.posterior import (
     LEAST_DRAWS,
@@ -27,6 +26,7 @@ from stancoreset.posterior import (
     unvisited_mass,
 )
 from stancoreset.reference import Reference
+from stancoreset.rows import TOLERANCE
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
 
@@ -172,25 +172,25 @@ class Judge:
         return None if matched.verdict == "rejected" else (match.draws, matched)
 
     def _marginals(self, draws: Float, certificate: Certificate, log_p: Float) -> Marginals | None:
-        """Marginals by local weights, if groups have such, that add up to those of all rows.
+        """Marginals by gradients of the log weights, of many parameters in groups.
 
-        Rows on disk are read again for them only if they may change the verdict.
+        Rows on disk are read again for them only if they may change the verdict. There are none if
+        our evaluation of the gradients is not one of the log weights.
         """
         stored = isinstance(self.checked, StoredRows) and certificate.verdict == "certified"
-        if self.coreset is None or stored:
+        if self.coreset is None or stored or not self.session.has_gradients:
             return None
-        blocks = blocks_of(self.session, self.checked)
+        full = self.session.full_data(self.checked)
+        blocks = full.blocks
         if blocks is None:
             return None
-        at = np.arange(len(draws))[:: -(-len(draws) // most_draws(blocks))]
-        if len(at) < LEAST_DRAWS:
+        value, gradient = full.log_density_gradient(draws)
+        with self.session.bind(self.checked, self.coreset) as bound:
+            own, along = bound.log_density_gradient(draws)
+        if not _are_equal(value - own, certificate.log_weights, np.abs(log_p)):
             return None
-        parts = local_weights(self.session, self.checked, self.coreset, draws[at], blocks)
-        size = float(np.max(np.abs(log_p)))
-        if parts is None or not are_equal(parts, certificate.log_weights[at], size):
-            return None
-        names = self.session.full_data(self.checked).param_names
-        return marginals_of(parts, draws[at], blocks, names)
+        names = full.param_names
+        return marginals_of(certificate.log_weights, gradient - along, draws, blocks, names)
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
@@ -248,6 +248,12 @@ class Judge:
                 there = self.session.canonical(self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
+
+
+def _are_equal(ours: Float, theirs: Float, sizes: Float) -> bool:
+    """Whether log weights, differences of numbers of such sizes, are the same up to a constant."""
+    apart = ours - theirs
+    return bool(np.ptp(apart) <= TOLERANCE * (1.0 + np.max(sizes)))  # false if one is not finite
 
 
 def certificate_of_gaussian(reference: Reference) -> Certificate | None:

@@ -56,9 +56,7 @@ from stancoreset.rows import (
     FullData,
     FullDensity,
     Hessians,
-    RowLikelihood,
     StoredWitness,
-    SumsByGroup,
     Witness,
     WitnessedDensity,
     bind_rows,
@@ -66,7 +64,7 @@ from stancoreset.rows import (
     row_log_lik,
 )
 from stancoreset.rows.glm import GLM_ENOUGH, FoundGlm, find_glm, is_worth_finding, rows_of
-from stancoreset.rows.tables import LoadedRows, Source, StoredRows, Sums, content_hash
+from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
 from stancoreset.selection import (
     ControlVariate,
     Coreset,
@@ -152,6 +150,11 @@ class Session:
     def against(self) -> str:
         """What the certificate compares with, if not all rows; see `Certificate`."""
         return ""
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients of all rows can be evaluated."""
+        return True
 
     @property
     def in_process(self) -> bool:
@@ -548,34 +551,6 @@ class Session:
         return row_log_lik(
             self.with_log_lik(), self.program, checked, draws, processes=self.processes
         )
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether all rows are one data set."""
-        return True
-
-    def sums_by_group(
-        self, checked: StanData, coreset: Coreset | None, draws: Float, moved: Float, groups: int
-    ) -> Sums:
-        """Weighted log likelihoods of the coreset's rows, or all, by group; see `SumsByGroup`."""
-        full, found, program = self.full_data(checked), self.glm_of(checked), self.program
-        rows = {*program.rows, program.weights, program.obs}
-        stored = checked if isinstance(checked, StoredRows) else None
-        others = {name: value for name, value in checked.items() if name not in rows}
-        values = others if stored is None else stored.row_values
-        glm = None if found is None else found.kernel
-        log_lik = RowLikelihood(self.with_log_lik(), program, values, glm)
-        kernel = SumsByGroup(log_lik, program.weights, moved, groups)
-        if coreset is None:
-            full.passes.some += len(moved) + len(draws)
-            if stored is not None:
-                return stored.sums(kernel, "by_group", draws)
-            assert full.row_numbers is not None  # of rows in memory
-            some = program.subset(checked, full.row_numbers, full.row_weights)
-        else:
-            some = program.subset(checked, coreset.indices, coreset.weights)
-        threads = self.threads if glm is not None else 1
-        return kernel.of_memory(rows_of(program, some), draws, threads)
 
     def rows(self, checked: StanData, coreset: Coreset | None) -> StanData:
         """Data of the coreset's rows, or of all rows."""

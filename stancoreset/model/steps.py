@@ -60,7 +60,7 @@ from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
-from stancoreset.rows import MANY, FullData, groups_of_rows
+from stancoreset.rows import MANY, FullData
 from stancoreset.selection import (
     MAX_CANDIDATES,
     AllRows,
@@ -71,6 +71,7 @@ from stancoreset.selection import (
     Remainder,
     default_candidates,
     finite_log_lik,
+    groups_of_rows,
     remainders,
     row_columns,
     select,

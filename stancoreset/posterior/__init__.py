@@ -30,7 +30,7 @@ from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
-from stancoreset.posterior.marginals import LocalWeights, Marginals, marginals_of
+from stancoreset.posterior.marginals import Marginals, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
@@ -41,7 +41,6 @@ __all__ = [
     "VERDICT_COLORS",
     "Certificate",
     "Evidence",
-    "LocalWeights",
     "Loo",
     "Marginals",
     "NamedPosterior",

@@ -123,6 +123,9 @@ _ESS_ALONE = 0.99
 # Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
 _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
+# Largest variance of the log weights that marginals may leave out, beyond which terms of second
+# order matter; and largest root mean square of what is left out of means and standard deviations.
+_LEFT, _UNEXPLAINED = 1.0, 0.03
 # Share of divergent transitions above which NUTS may have missed part of its target: along
 # curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
 # while correct fits have hardly any (3 of 8,000 at most).
@@ -682,7 +685,8 @@ def _reasons(
 
 def _hold(marginals: Marginals, heldout: float) -> bool:
     """Whether marginals are right, but for the chains' Monte-Carlo error."""
-    return not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
+    seen = marginals.left <= _LEFT and marginals.unseen <= _UNEXPLAINED
+    return seen and not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
 
 
 def _verdict(reasons: tuple[str, ...], usable: bool, heldout: float) -> Verdict:

@@ -1,27 +1,39 @@
-"""Marginals by local weights: what thousands of groups leave of each single parameter.
+"""Marginals in high dimension: what thousands of groups leave of each single parameter.
 
-Where parameters θ_j of many groups meet only through shared ones γ, the log weight is a sum,
+The log weight r(θ) of thousands of groups is a sum of as many terms. Each may leave very little and
+all together enough to make importance weights useless: their efficiency is about exp(−Var r), and
+their noise, sd(r)/√S, hides what single parameters do. But a mean moves, to first order, by
 
-    log r(θ) = r_0(γ) + Σ_j r_j(θ_j, γ)
+    Cov(θ_k, r) = Σ_j V_kj E[∂_j r]
 
-and given γ groups are independent, under the full posterior and under the coreset's. Each may leave
-very little and all together enough to make the weights useless: their efficiency is about
-exp(−Σ_j Var r_j), whatever a single group does. But the marginal distribution of θ_j and γ is that
-of the coreset posterior with the weight
+where θ is normal with covariance V (Stein's identity), and gradients are local: ∂_k r has nothing
+of what groups leave that θ_k has no part in. So r is approximated by the quadratic
 
-    exp(r_0(γ) + r_j(θ_j, γ) + Σ_{h≠j} m_h(γ)),      m_h(γ) = log E[exp r_h | γ]
+    M(θ) = gᵀθ + ½ θᵀCθ,      ∂_k M ≈ ∂_k r   by least squares at the certificate's draws,
 
-since all other groups can be integrated out. With e_h = r_h − E[r_h | γ],
+with C block diagonal: squares and products of the coordinates of a group, and of those that all
+share. (Products of both would be as many as coordinates times shared ones, and fit these draws.)
+Its remainder e = r − M has gradients of mean zero, and so no part along any coordinate:
+thousands of products of three coordinates, and of levels of two factors, which cancel in every
+marginal. Where groups meet only through shared coordinates γ, M = M_0(γ) + Σ_j M_j(θ_j, γ), groups
+are independent given γ, and the marginal distribution of θ_j and γ has the weight
 
-    m_h(γ) = E[r_h | γ] + log E[exp e_h | γ]
+    exp(M_0(γ) + M_j(θ_j, γ) + Σ_{h≠j} m_h(γ) + ½ E[e² | γ]),      m_h(γ) = log E[exp M_h | γ]
 
-both conditional means are smooth functions of a few coordinates, estimated by least squares on
-these, their squares and products, at the certificate's draws. That is Rao-Blackwellisation: the
-noise of thousands of other groups is gone from each marginal, and only what they do to γ is left.
+with conditional means by least squares on γ. Where many coordinates are shared, as levels of a
+second factor are, it is exp(M(θ) + ½ E[e² | γ]) for all.
+
+What is left out is seen: of draws of different chains, 1 and 2, the mean over coordinates of
+Cov₁(θ_k, e) Cov₂(θ_k, e) is the mean square of what e still moves, whatever the noise of each.
 
 The mean of an average over groups is the average of their means, and is judged too, relative to the
 average's own standard deviation: what all groups are off by alike, be it too little to see in any,
 it would show √J times as much. Nothing is promised of other functions of many groups' parameters.
+
+References
+----------
+Stein (1981), "Estimation of the mean of a multivariate normal distribution", Annals of Statistics
+9(6).
 """
 
 from __future__ import annotations
@@ -42,60 +54,58 @@ from stancoreset.rows import Blocks
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LocalWeights", "Marginals", "marginals_of"]
+__all__ = ["Marginals", "marginals_of"]
 
-# Draws for each function of the shared coordinates: their noise is that share of the variance.
-_DRAWS = 12
+# Draws for each function of the shared coordinates, so that their noise is that share of the
+# variance; and for each where only what all groups leave together is a function of them.
+_DRAWS, _FEWER_DRAWS = 20, 4
 # Groups whose weights are held at a time.
 _AT_ONCE = 256
 # Efficiency below which weights are smoothed: above, no tail of theirs matters.
 _SMOOTHED = 0.99
-# Least estimate of E[exp e_h | γ] − 1, which least squares may put below what can be.
+# Least estimate of E[exp M_h | γ] − 1, which least squares may put below what can be.
 _LEAST = -0.5
+# Smallest number of elements of a parameter whose average is judged.
+_MANY = 20
+# A ridge of coordinates that are functions of others, as a share of the number of draws.
+_RIDGE = 1e-9
 # What holds of all coordinates.
-_SCALARS = ("average_shift", "efficiency", "khat", "least_efficiency", "largest_khat", "groups")
-
-
-@dataclass(frozen=True)
-class LocalWeights:
-    """A log weight as a sum over groups.
-
-    Attributes
-    ----------
-    shared : ndarray, shape (S,)
-        r_0, up to a constant.
-    local : ndarray, shape (S, J)
-        r_j.
-    """
-
-    shared: Float = field(repr=False)
-    local: Float = field(repr=False)
-
-    @property
-    def total(self) -> Float:
-        """log r, (S,), up to a constant."""
-        return np.asarray(self.shared + self.local.sum(axis=1))
+_SCALARS = (
+    "average_shift",
+    "efficiency",
+    "khat",
+    "least_efficiency",
+    "largest_khat",
+    "left",
+    "unseen_shift",
+    "unseen_change",
+    "groups",
+)
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """What local weights change of each parameter's marginal distribution.
+    """What the full data change of each parameter's marginal distribution.
 
     Attributes
     ----------
     mean_shift, sd_change : ndarray, shape (P,)
         Change of each unconstrained coordinate's mean, in standard deviations, and of its standard
         deviation, relative.
+    names : tuple of str
+        Of the coordinates.
     average_shift : float
         Largest change of the mean of an average over groups, in the average's standard deviations.
     efficiency, khat : float
-        Importance efficiency of the weights of the shared coordinates, and Pareto k̂ of them.
+        Importance efficiency, and Pareto k̂, of the weights of the shared coordinates.
     least_efficiency, largest_khat : float
         The smallest efficiency of a group's weights, and the largest k̂ of those below 99 %.
+    left : float
+        Variance of the log weights that marginals leave out.
+    unseen_shift, unseen_change : float
+        Root mean square of what they leave out of means, and of standard deviations.
     groups : int
         Number of groups.
-    names : tuple of str
-        Of the coordinates.
     """
 
     mean_shift: Float = field(repr=False)
@@ -106,6 +116,9 @@ class Marginals:
     khat: float
     least_efficiency: float
     largest_khat: float
+    left: float
+    unseen_shift: float
+    unseen_change: float
     groups: int
 
     @property
@@ -113,6 +126,11 @@ class Marginals:
         """The largest change of a mean, averages over groups included, and of an sd."""
         shift = max(float(np.max(np.abs(self.mean_shift))), self.average_shift)
         return shift, float(np.max(np.abs(self.sd_change)))
+
+    @property
+    def unseen(self) -> float:
+        """The larger of what is left out of means and of standard deviations."""
+        return max(self.unseen_shift, self.unseen_change)
 
     @property
     def ways(self) -> tuple[tuple[float, float], ...]:
@@ -123,9 +141,9 @@ class Marginals:
         shift, change = np.max(np.abs(self.mean_shift)), np.max(np.abs(self.sd_change))
         least = min(self.efficiency, self.least_efficiency)
         return (
-            f"marginals of {self.groups:,} groups (local weights: efficiency {percent(least)}, "
-            f"a mean moves by {shift:.2g} sd, an average over groups by {self.average_shift:.2g} "
-            f"sd, an sd by {100 * change:.2g} %)"
+            f"marginals of {self.groups:,} groups (efficiency {percent(least)}, a mean moves by "
+            f"{shift:.2g} sd, an average over groups by {self.average_shift:.2g} sd, an sd by "
+            f"{100 * change:.2g} %)"
         )
 
     def describe(self) -> dict[str, float]:
@@ -155,66 +173,83 @@ class Marginals:
 
 
 def marginals_of(
-    weights: LocalWeights, draws: Float, blocks: Blocks, names: Sequence[str]
+    log_weights: Float, gradients: Float, draws: Float, blocks: Blocks, names: Sequence[str]
 ) -> Marginals | None:
-    """The marginals of draws, (S, P); None if draws are too few for the shared coordinates.
+    """The marginals by log weights (S,), and their gradients (S, P), at draws (S, P).
 
-    Coordinates without a variance are judged by their normal scores, as in `moved_by`.
+    Draws are those of chains, one after the other. None if they are too few for the coordinates
+    that groups share. Coordinates without a variance are judged by their normal scores, as in
+    `moved_by`.
 
     >>> rng = np.random.default_rng(0)
     >>> theta = rng.standard_normal((1000, 401))
     >>> blocks, names = Blocks(np.arange(401) - 1), [f"z.{j}" for j in range(401)]
-    >>> weights = LocalWeights(np.zeros(1000), 0.05 * theta[:, 1:])
-    >>> found = marginals_of(weights, theta, blocks, names)
-    >>> bool(np.all(np.abs(found.mean_shift[1:] - 0.05) < 0.01))  # towards N(0.05, 1)
+    >>> slopes = np.where(np.arange(401) > 0, 0.05, 0.0)  # towards N(0.05, 1)
+    >>> found = marginals_of(theta @ slopes, np.tile(slopes, (1000, 1)), theta, blocks, names)
+    >>> bool(np.all(np.abs(found.mean_shift[1:] - 0.05) < 0.01))
     True
     >>> round(found.average_shift)  # of 400 groups alike: √400 · 0.05
     1
     """
-    basis = _functions(draws[:, blocks.shared])
-    if basis is None:
+    count, wide = len(draws), len(blocks.shared)
+    if count < _FEWER_DRAWS * (1 + wide) or not np.all(np.isfinite(gradients)):
         return None
+    centre, sd = draws.mean(axis=0), np.maximum(draws.std(axis=0), np.finfo(float).tiny)
+    scaled = (draws - centre) / sd
+    shared, local = _quadratic(gradients * sd, scaled, blocks)
+    total = shared + local.sum(axis=1)
+    beyond = log_weights - np.mean(log_weights) - (total - np.mean(total))
+    basis = _functions(scaled[:, blocks.shared])
+    shared = shared + 0.5 * basis @ (basis.T @ beyond**2)
     theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
-    centre, sd = theta.mean(axis=0), np.maximum(theta.std(axis=0), np.finfo(float).tiny)
-    scaled = (theta - centre) / sd
-    shift, change = np.zeros(len(sd)), np.zeros(len(sd))
-    pieces = list(_pieces(blocks))
-    common = weights.shared + sum(
-        (_given(weights.local[:, blocks.group[own[:, 0]]], basis).sum(axis=1) for own in pieces),
-        np.zeros(len(draws)),
-    )
-    best, khat = smoothed_weights(common)
-    if len(blocks.shared):
-        shift[blocks.shared], change[blocks.shared] = _changes(best, scaled[:, blocks.shared])
-    efficiencies, khats = [], [0.0]
-    for own in pieces:
-        local = weights.local[:, blocks.group[own[:, 0]]]
-        one, tails = _normalised(common[:, None] + local - _given(local, basis))
-        efficiencies.append(1 / np.sum(one**2, axis=0) / len(draws))
-        khats.extend(tails)
-        shift[own], change[own] = _changes(one[:, :, None], scaled[:, own])
+    spread = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
+    weighing = _Weighing((theta - theta.mean(axis=0)) / spread, blocks)
+    if count >= _DRAWS * (1 + wide):
+        found = weighing.by_group(shared, local, basis)
+    else:
+        found = weighing.alike(shared + local.sum(axis=1))
+    some = [scaled, scaled[:, blocks.shared]] if wide else [scaled]
     return Marginals(
-        mean_shift=shift,
-        sd_change=change,
+        mean_shift=found.shift,
+        sd_change=found.change,
         names=tuple(names),
-        average_shift=_of_averages(theta, shift * sd, blocks),
-        efficiency=1 / float(np.sum(best**2)) / len(draws),
-        khat=khat,
-        least_efficiency=float(np.min(np.concatenate(efficiencies))),
-        largest_khat=float(np.max(khats)),
-        groups=sum(len(own) for own in pieces),
+        average_shift=_of_averages(theta, found.shift * spread, names),
+        efficiency=found.efficiency,
+        khat=found.khat,
+        least_efficiency=found.least_efficiency,
+        largest_khat=found.largest_khat,
+        left=float(np.var(beyond)),
+        unseen_shift=max(_rms(beyond, x) for x in some),
+        unseen_change=max(0.5 * _rms(beyond, x**2 - 1.0) for x in some),
+        groups=sum(len(block) for block in blocks.members),
     )
 
 
-def _functions(shared: Float) -> Float | None:
-    """Orthonormal functions of the shared coordinates, (S, F): to second order, or to first."""
-    count, width = shared.shape
-    scaled = (shared - shared.mean(axis=0)) / np.maximum(shared.std(axis=0), np.finfo(float).tiny)
-    linear = np.column_stack([np.ones(count), scaled])
-    first, second = np.triu_indices(width)
-    if count >= _DRAWS * (linear.shape[1] + len(first)):
-        linear = np.column_stack([linear, scaled[:, first] * scaled[:, second]])
-    return None if count < _DRAWS * linear.shape[1] else np.linalg.qr(linear)[0]
+# --- the quadratic ---------------------------------------------------------------------------
+
+
+def _quadratic(gradients: Float, scaled: Float, blocks: Blocks) -> tuple[Float, Float]:
+    """M_0 (S,) and M_j (S, J), whose gradients are closest to these at draws of mean zero."""
+    slopes = gradients.mean(axis=0)
+    local = np.zeros((len(scaled), int(blocks.group.max()) + 1))
+    for own in _pieces(blocks):
+        along = scaled[:, own]
+        bent = np.einsum("sja,jab->sjb", along, _bends(along, gradients[:, own]))
+        local[:, blocks.group[own[:, 0]]] = np.sum(along * (slopes[own] + 0.5 * bent), axis=2)
+    together = blocks.shared
+    along, wanted = scaled[:, together], gradients[:, together]
+    if len(scaled) >= _DRAWS * len(together):
+        bent = along @ _bends(along[:, None], wanted[:, None])[0]
+    else:
+        bent = along * np.mean(along * wanted, axis=0)
+    return np.sum(along * (slopes[together] + 0.5 * bent), axis=1), local
+
+
+def _bends(along: Float, wanted: Float) -> Float:
+    """Second derivatives (J, b, b) of functions with these gradients, (S, J, b), in groups."""
+    gram = np.einsum("sja,sjb->jab", along, along) + _RIDGE * len(along) * np.eye(along.shape[2])
+    found = np.linalg.solve(gram, np.einsum("sja,sjb->jab", along, wanted))
+    return np.asarray(0.5 * (found + found.swapaxes(1, 2)))
 
 
 def _pieces(blocks: Blocks) -> Iterator[NDArray[np.intp]]:
@@ -223,8 +258,72 @@ def _pieces(blocks: Blocks) -> Iterator[NDArray[np.intp]]:
         yield from np.array_split(block, -(-len(block) // _AT_ONCE))
 
 
+def _functions(shared: Float) -> Float:
+    """Orthonormal functions of the shared coordinates, (S, F): to second order, or to first."""
+    count, width = shared.shape
+    linear = np.column_stack([np.ones(count), shared])
+    first, second = np.triu_indices(width)
+    if count >= _DRAWS * (linear.shape[1] + len(first)):
+        linear = np.column_stack([linear, shared[:, first] * shared[:, second]])
+    return np.asarray(np.linalg.qr(linear)[0])
+
+
+# --- weights ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What weights change, and how uneven they are."""
+
+    shift: Float
+    change: Float
+    efficiency: float
+    khat: float
+    least_efficiency: float
+    largest_khat: float
+
+
+@dataclass(frozen=True)
+class _Weighing:
+    """Weights of draws of mean zero and sd one, (S, P)."""
+
+    scaled: Float
+    blocks: Blocks
+
+    def alike(self, log_weights: Float) -> _Found:
+        """The same weights for every coordinate."""
+        weights, khat = smoothed_weights(log_weights)
+        efficiency = float(_efficiency(weights))
+        return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
+
+    def by_group(self, shared: Float, local: Float, basis: Float) -> _Found:
+        """Weights of shared coordinates, and of each group's, given what others do to these."""
+        scaled, blocks, pieces = self.scaled, self.blocks, list(_pieces(self.blocks))
+        shift, change = np.zeros(scaled.shape[1]), np.zeros(scaled.shape[1])
+        common = shared.copy()
+        for own in pieces:
+            common += _given(local[:, blocks.group[own[:, 0]]], basis).sum(axis=1)
+        best, khat = smoothed_weights(common)
+        together = blocks.shared
+        shift[together], change[together] = _changes(best, scaled[:, together])
+        efficiencies, khats = [], [0.0]
+        for own in pieces:
+            here = local[:, blocks.group[own[:, 0]]]
+            weights, tails = _normalised(common[:, None] + here - _given(here, basis))
+            efficiencies.append(_efficiency(weights))
+            khats.extend(tails)
+            shift[own], change[own] = _changes(weights[:, :, None], scaled[:, own])
+        least = float(np.min(np.concatenate(efficiencies)))
+        return _Found(shift, change, float(_efficiency(best)), khat, least, float(np.max(khats)))
+
+
+def _efficiency(weights: Float) -> Float:
+    """Importance efficiency of weights that sum to one over draws, the first axis."""
+    return np.asarray(1 / np.sum(weights**2, axis=0) / len(weights))
+
+
 def _given(local: Float, basis: Float) -> Float:
-    """m_j(γ) of some groups, (S, J): the log of E[exp r_j | γ], by least squares on γ."""
+    """m_j(γ) of some groups, (S, J): the log of E[exp M_j | γ], by least squares on γ."""
     mean = basis @ (basis.T @ local)
     excess = basis @ (basis.T @ np.expm1(local - mean))
     return np.asarray(mean + np.log1p(np.maximum(excess, _LEAST)))
@@ -235,7 +334,7 @@ def _normalised(log_weights: Float) -> tuple[Float, list[float]]:
     weights = np.exp(log_weights - log_weights.max(axis=0))
     weights /= weights.sum(axis=0)
     khats = []
-    for j in np.flatnonzero(np.sum(weights**2, axis=0) * len(weights) * _SMOOTHED > 1):
+    for j in np.flatnonzero(_efficiency(weights) < _SMOOTHED):
         weights[:, j], khat = smoothed_weights(log_weights[:, j])
         khats.append(khat)
     return weights, khats
@@ -251,10 +350,32 @@ def _changes(weights: Float, scaled: Float) -> tuple[Float, Float]:
     return mean, np.sqrt(np.sum(weights * (scaled - mean) ** 2, axis=0)) - 1.0
 
 
-def _of_averages(theta: Float, moved: Float, blocks: Blocks) -> float:
-    """Largest change of the mean of an average over groups of one size, in the average's sds."""
-    found = [0.0]
-    for block in blocks.members:
-        spread = np.maximum(theta[:, block].sum(axis=1).std(axis=0), np.finfo(float).tiny)
-        found.extend(np.abs(moved[block].sum(axis=0)) / spread)
-    return float(np.max(found))
+# --- averages, and what is left out ----------------------------------------------------------
+
+
+def _of_averages(theta: Float, moved: Float, names: Sequence[str]) -> float:
+    """Largest change of the mean of an average over a parameter's elements, in the average's sds.
+
+    Elements differ in one index of a coordinate's name, such as ``b.12.1``.
+    """
+    kinds: dict[tuple[str, ...], list[int]] = {}
+    for place, name in enumerate(names):
+        parts = name.split(".")
+        for k in range(1, len(parts)):
+            kinds.setdefault((*parts[:k], "", *parts[k + 1 :]), []).append(place)
+    largest = 0.0
+    for some in kinds.values():
+        if len(some) >= _MANY:
+            spread = max(float(theta[:, some].sum(axis=1).std()), np.finfo(float).tiny)
+            largest = max(largest, abs(float(moved[some].sum())) / spread)
+    return largest
+
+
+def _rms(beyond: Float, functions: Float) -> float:
+    """Root mean square of covariances with functions of draws, (S, K), by two halves of these."""
+    half = len(beyond) // 2
+    found = []
+    for some in (slice(0, half), slice(half, None)):
+        centred = beyond[some] - beyond[some].mean()
+        found.append(centred @ functions[some] / len(centred))
+    return float(np.sqrt(max(0.0, np.mean(found[0] * found[1]))))

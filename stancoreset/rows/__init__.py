@@ -7,14 +7,6 @@ evaluates the author's own program on all rows.
 from __future__ import annotations
 
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
-from stancoreset.rows.by_group import (
-    SEVERAL,
-    RowLikelihood,
-    SumsByGroup,
-    group_of,
-    groups_of_rows,
-    moved_groups,
-)
 from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
@@ -32,7 +24,6 @@ from stancoreset.rows.witness import (
 __all__ = [
     "MANY",
     "MAX_ROWS_PER_CHUNK",
-    "SEVERAL",
     "STEP",
     "TOLERANCE",
     "AnyMatrix",
@@ -46,18 +37,13 @@ __all__ = [
     "FullDensity",
     "Hessians",
     "Matrix",
-    "RowLikelihood",
     "StoredWitness",
-    "SumsByGroup",
     "Witness",
     "WitnessedDensity",
     "bind_rows",
     "central_hessian",
     "entries",
-    "group_of",
-    "groups_of_rows",
     "is_sparse",
-    "moved_groups",
     "repeats",
     "row_log_lik",
 ]

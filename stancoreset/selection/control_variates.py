@@ -47,7 +47,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.files import atomic_path, reading
-from stancoreset.rows import SEVERAL, AnyMatrix, Blocks, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.expansion import Expansion
@@ -135,40 +135,11 @@ class ControlVariate:
     def value(self, draws: Float) -> Float:
         """The quadratic at unconstrained draws: (S, P) → (S,)."""
         delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
-        beside = 0.0 if self.arrow is None else self.arrow.value(delta)
-        squares = self._along_axes(delta) + delta**2 @ self.diagonal
-        return np.asarray(delta @ self.gradient - 0.5 * squares - beside)
-
-    def by_group(self, draws: Float, group: NDArray[np.int64], groups: int) -> Float | None:
-        """The quadratic at unconstrained draws as a sum over groups, (S, P) → (S, J + 1).
-
-        `group` (P,) is that of each coordinate, see `stancoreset.rows.group_of`; terms of shared
-        ones are in the last column. None if two groups meet in a term.
-        """
-        own = group[self.columns]
-        dense = self.arrow is None and len(self.axes)
-        if dense or np.any(own == SEVERAL) or np.any(self.axes[:, own >= 0]):
-            return None
-        entries = sparse.coo_array(Matrix(self.matrix))
-        one, other = own[entries.row], own[entries.col]
-        if np.any((one >= 0) & (other >= 0) & (one != other)):
-            return None
-        # A term of a group's and a shared coordinate is the group's, and stands twice in R.
-        twice = np.where(one < 0, other < 0, 1 + (other < 0))
-        halves = Matrix((twice * entries.data, (entries.row, entries.col)), shape=entries.shape)
-        delta = np.atleast_2d(draws)[:, self.columns] - self.centre[self.columns]
-        terms = delta * (self.gradient - 0.5 * np.asarray((halves @ delta.T).T))
-        place = np.where(own >= 0, own, groups), np.arange(len(own))
-        by_group = Matrix((np.ones(len(own)), place), shape=(groups + 1, len(own)))
-        found = np.asarray((by_group @ terms.T).T)
-        found[:, -1] -= 0.5 * self._along_axes(delta)
-        return found
-
-    def _along_axes(self, delta: Float) -> Float:
-        """Σ_j r_j t_j², bounded where r_j < 0."""
         u = ((delta @ self.axes.T - self.offset) / self.width) ** 2
         bent = -(self.width**2) * np.expm1(-u * (1 + u * (0.5 + u / 3)))
-        return np.asarray(bent @ self.curvature)
+        beside = 0.0 if self.arrow is None else self.arrow.value(delta)
+        squares = bent @ self.curvature + delta**2 @ self.diagonal
+        return np.asarray(delta @ self.gradient - 0.5 * squares - beside)
 
     @property
     def matrix(self) -> AnyMatrix:

@@ -169,6 +169,11 @@ def _as_brms_writes(
     return Model(f"brms_{name}", program, generate, adapt_delta=adapt_delta, folder=WRITTEN_BY_BRMS)
 
 
+def _crossed(n: int, number: int, seed: Any) -> Data:
+    """Six hundred groups, and 120 that they are crossed with."""
+    return simulated.crossed_logistic(n=n, seed=seed, number=number, others=120)
+
+
 def _of_many_groups(name: str, program: str, draw: Callable[..., Data], folder: Path) -> Model:
     """Six hundred groups of ten rows on average."""
     return Model(f"many_{name}", program, _simulated(draw, n=6_000, number=600), folder=folder)
@@ -203,5 +208,7 @@ MODELS: dict[str, Model] = {
         _of_many_groups("centred", "hierarchical_centred", simulated.centred_logistic, PROGRAMS),
         _of_many_groups("counts", "murders_states", simulated.negative_binomial, WRITTEN_BY_BRMS),
         _of_many_groups("slopes", "star_slopes", simulated.gaussian_slopes, WRITTEN_BY_BRMS),
+        _of_many_groups("ordinal", "chem97_ordinal", simulated.ordinal_groups, WRITTEN_BY_BRMS),
+        _of_many_groups("crossed", "stops_crossed", _crossed, WRITTEN_BY_BRMS),
     )
 }

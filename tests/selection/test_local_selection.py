@@ -22,7 +22,6 @@ from stancoreset.posterior import arviz
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected import Expected, Placed, expected_rows, row_function
 from stancoreset.rows import blocks as blocks_room
-from stancoreset.rows import groups_of_rows
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
@@ -31,7 +30,7 @@ from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
 from stancoreset.selection.hermite.local import select_locally
-from stancoreset.selection.hermite.on_draws import select_on_draws
+from stancoreset.selection.hermite.on_draws import groups_of_rows, select_on_draws
 from stancoreset.selection.hermite.products import gram
 from stancoreset.selection.hermite.series import grouped_series, hermite_series
 from stancoreset.stan.control import add_control
@@ -286,6 +285,14 @@ def test_rows_selected_on_draws_leave_as_little_by_exact_inner_products(shape):
     assert left < max(0.02, 0.02 * alone)
     exact = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.005)
     assert len(found.rows) < 2 * len(exact.rows) + 50
+
+
+def test_rows_of_no_group_and_of_several_are_told_apart():
+    blocks = Blocks(np.array([-1, 0, 1, 1, 2, 5]))
+    reads = np.array([[1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0] * 5 + [1]])
+    reads = np.vstack([reads, [1, 0, 0, 1, 0, 0]])
+    found = groups_of_rows(lambda x: x @ reads.T, np.arange(6.0), np.ones(6), blocks)
+    assert found.tolist() == [0, -1, -1, 5, 1]
 
 
 def test_too_few_draws_select_nothing_by_group():

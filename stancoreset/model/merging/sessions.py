@@ -96,8 +96,8 @@ class PartsSession(_Derived):
         return all(part.full for part in self.parts)
 
     @property
-    def has_rows(self) -> bool:
-        """Each part has its own rows."""
+    def has_gradients(self) -> bool:
+        """A sum over parts has densities only."""
         return False
 
     @property

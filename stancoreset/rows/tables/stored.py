@@ -260,6 +260,5 @@ def stan_rows(program: WeightedProgram, values: Mapping[str, Any], rows: Rows) -
     length = row_count(rows)
     moved = _moved(program.rows, rows)
     weights = moved.pop(program.weights, None)
-    counts = dict.fromkeys((program.obs, *(program.shared & values.keys())), length)
-    data = {**values, **moved, **counts}
+    data = {**values, **moved, program.obs: length}
     return program.with_weights(data, np.ones(length) if weights is None else weights)

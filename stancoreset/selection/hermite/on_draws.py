@@ -5,9 +5,15 @@ to it among those of second order in its own group's coordinates and those that 
 many are shared, for the number of draws, second order along these alone is left out: all rows know
 them well. A group has few rows to choose among, and at most four are chosen, so that a few hundred
 draws tell them apart, whatever the number of groups.
+
+Which group a row belongs to is found numerically: coordinates of every group whose number has a
+bit set are moved, bit by bit, and then those of all others. A row whose value changes with exactly
+one of the two belongs to one group, with just these bits.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +31,32 @@ from stancoreset.selection.hermite.local import (
     shares_of_curvature,
 )
 
-__all__ = ["select_on_draws"]
+__all__ = ["groups_of_rows", "select_on_draws"]
 
 # Draws for each function that is subtracted.
 _DRAWS = 3
+# Step that tells whether a row reads a coordinate, in standard deviations.
+_STEP = 0.5
 # Size of a function that is zero, but for rounding.
 _NOTHING = 1e-10
+
+
+def groups_of_rows(
+    log_lik: Callable[[Float], Float], centre: Float, sd: Float, blocks: Blocks
+) -> NDArray[np.int64]:
+    """The group of each row, (N,); −1 for rows that read no group, or several.
+
+    `log_lik` evaluates all rows at points, (S, P) → (S, N).
+    """
+    code = blocks.group + 1
+    bits = int(code.max()).bit_length()
+    own = code > 0
+    moved = [own & ((code >> k) % 2 == bit) for bit in (1, 0) for k in range(bits)]
+    values = log_lik(np.stack([centre, *(centre + _STEP * sd * some for some in moved)]))
+    changed = values[1:] != values[0]
+    ahead, behind = changed[:bits], changed[bits:]
+    found = np.tensordot(1 << np.arange(bits), ahead, axes=1) - 1
+    return np.where(np.all(ahead != behind, axis=0), found, -1)
 
 
 def select_on_draws(
@@ -52,7 +78,7 @@ def select_on_draws(
         Log likelihoods of all rows at the draws.
     weights : ndarray, shape (N,)
     group : ndarray of int, shape (N,)
-        From `stancoreset.rows.groups_of_rows`; rows of no group are left to the quadratic.
+        From `groups_of_rows`; rows of no group are left to the quadratic.
     draws : ndarray, shape (S, P)
         Draws of q.
     blocks : Blocks
