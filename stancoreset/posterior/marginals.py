@@ -200,7 +200,7 @@ def marginals_of(
     total = shared + local.sum(axis=1)
     beyond = log_weights - np.mean(log_weights) - (total - np.mean(total))
     basis = _functions(scaled[:, blocks.shared])
-    shared = shared + 0.5 * basis @ (basis.T @ beyond**2)
+    shared = shared + 0.5 * _fitted(beyond**2, basis)
     theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
     spread = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
     weighing = _Weighing((theta - theta.mean(axis=0)) / spread, blocks)
@@ -266,6 +266,20 @@ def _functions(shared: Float) -> Float:
     if count >= _DRAWS * (linear.shape[1] + len(first)):
         linear = np.column_stack([linear, shared[:, first] * shared[:, second]])
     return np.asarray(np.linalg.qr(linear)[0])
+
+
+def _fitted(values: Float, basis: Float) -> Float:
+    """Least squares of values (S,) on an orthonormal basis, shrunk by what chance explains of them.
+
+    That is R² adjusted for the number of functions.
+    """
+    count, width = basis.shape
+    fitted = basis @ (basis.T @ values)
+    mean, spread = np.mean(values), float(np.var(values))
+    explained = float(np.var(fitted)) / max(spread, np.finfo(float).tiny)
+    adjusted = 1.0 - (1.0 - explained) * (count - 1) / (count - width)
+    share = max(0.0, adjusted) / max(explained, np.finfo(float).tiny)
+    return np.asarray(mean + share * (fitted - mean))
 
 
 # --- weights ---------------------------------------------------------------------------------

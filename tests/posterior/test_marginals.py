@@ -68,6 +68,37 @@ def test_normal_marginals_are_those_of_dense_linear_algebra(groups, width):
     assert np.max(np.abs(change[own])) > 0.1
 
 
+def test_marginals_of_crossed_levels_are_those_of_dense_linear_algebra():
+    """What is left of pairs of levels makes weights uneven, and moves no mean."""
+    rng = np.random.default_rng(7)
+    one, other = 300, 60
+    first, second = rng.integers(0, one, 3_000), rng.integers(0, other, 3_000)
+    size = 2 + other + one
+    rows = np.zeros((3_000, size))
+    rows[:, 0], rows[:, 1] = 1.0, rng.normal(size=3_000)
+    rows[np.arange(3_000), 2 + second] = rows[np.arange(3_000), 2 + other + first] = 1.0
+    some = rows.T @ rows + np.diag(np.where(np.arange(size) < 2, 0.1, 2.0))
+    pairs = np.zeros((size, size))
+    np.add.at(pairs, (2 + second, 2 + other + first), 0.25 * rng.choice([-1, 1], size=3_000))
+    every = some + pairs + pairs.T
+    covariance, true = np.linalg.inv(some), np.linalg.inv(every)
+    sd = np.sqrt(np.diag(covariance))
+    slopes = 0.015 * rng.normal(size=size) / sd
+    rng = np.random.default_rng(reseeded(8))
+    draws = rng.normal(size=(2_000, size)) @ np.linalg.cholesky(covariance).T
+    bent = draws @ (every - some)
+    ratio = draws @ slopes - 0.5 * np.sum(draws * bent, axis=1)
+    blocks = Blocks(np.concatenate([np.full(2 + other, -1), np.arange(one)]))
+    found = marginals_of(ratio, slopes - bent, draws, blocks, names(blocks))
+    shift, change = true @ slopes / sd, np.sqrt(np.diag(true)) / sd - 1
+    assert 0.3 < found.left < 0.6
+    assert np.max(np.abs(found.mean_shift - shift)) < 0.05
+    assert np.max(np.abs(found.sd_change - change)) < 0.05
+    assert found.unseen < 0.02
+    weights, _ = smoothed_weights(ratio)
+    assert np.max(np.abs(weights @ (draws / sd) - shift)) > 0.08
+
+
 # --- a posterior that is not normal, by quadrature -----------------------------------------
 
 
