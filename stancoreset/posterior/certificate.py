@@ -54,11 +54,12 @@ exceeds 0.05: squares have twice the k̂, and above 0.7 their means cannot be re
 by 0.1 makes the median the 46 % or the 54 % quantile.
 
 Of thousands of groups each may leave very little, and all together enough to make the weights
-useless. Where they alone withhold a certificate, and groups meet only through a few shared
-parameters, marginals by local weights are judged in their place by the same rule
-(`stancoreset.posterior.marginals`): the shared parameters, and those of each group with them.
-`Certificate.by_marginals` says so, since less is promised then: nothing of the joint distribution
-of many groups, but of the means of averages over all of them.
+uneven, and their noise larger than what is asked of a single mean. Where only that withholds a
+certificate, marginals are judged in place of the weights by the same rule, from gradients of the
+log weights (`stancoreset.posterior.marginals`). `Certificate.by_marginals` says so, since less is
+promised then: nothing of the joint distribution of many groups, but of the means of averages over
+all of them. The variance that marginals leave out must be at most 1, because terms of second order
+are neglected, and what it still moves at most 0.03.
 
 References
 ----------
@@ -214,15 +215,15 @@ class Certificate:
         elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
         of their normal scores, which are the same on every scale. Empty if there are none.
     marginals : Marginals, optional
-        What local weights say of each parameter, where groups meet only through a few shared ones
-        and all rows are available; otherwise None.
+        What the full data change of each parameter, where there are many, those of groups, and
+        all rows are available; otherwise None. `Marginals.to_frame` has all of them.
     by_marginals : bool
         Whether the verdict is that of the `marginals`, because `weights`, which are those of all
-        parameters together, would not certify. ``"certified"`` then means that the marginal
-        distribution of every parameter is right within the same bounds, also jointly for the
-        parameters of one group and the shared ones, and so are means of averages over all groups.
-        It does *not* mean that `weights` are even: the joint distribution of many groups, such as
-        which of them is the largest or how much they differ in one draw, may be off.
+        parameters together, would not certify. ``"certified"`` then means that mean and standard
+        deviation of every single parameter are right within the same bounds, and so are the means
+        of averages over all groups. It does *not* mean that `weights` are even: the joint
+        distribution of many groups, such as which of them is the largest, or how much they differ
+        in one draw, is not promised.
     """
 
     khat: float
