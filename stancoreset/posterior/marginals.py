@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from stancoreset.engines import Float
 from stancoreset.posterior.arviz import with_normal_scores
 from stancoreset.posterior.digits import percent
-from stancoreset.posterior.importance import smoothed_weights
+from stancoreset.posterior.importance import LEAST_DRAWS, smoothed_weights
 from stancoreset.rows import Blocks
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def marginals_of(
     1
     """
     count, wide = len(draws), len(blocks.shared)
-    if count < _FEWER_DRAWS * (1 + wide) or not np.all(np.isfinite(gradients)):
+    if count < max(LEAST_DRAWS, _FEWER_DRAWS * (1 + wide)) or not np.all(np.isfinite(gradients)):
         return None
     centre, sd = draws.mean(axis=0), np.maximum(draws.std(axis=0), np.finfo(float).tiny)
     scaled = (draws - centre) / sd

@@ -146,6 +146,15 @@ def _hierarchical_noncentred(rng: Generator) -> Data:
     return _groups(rng, 600, 10, 0.25, 1.0)
 
 
+def _pairs(rng: Generator) -> Data:
+    """Seven hundred groups of two rows each, or one: hardly more than their scale is known."""
+    g = np.concatenate([np.arange(700), np.arange(350)])
+    x = rng.normal(size=len(g))
+    eta = -0.5 + rng.normal(size=700)[g] + 0.6 * x
+    y = (rng.random(len(g)) < _inverse_logit(eta)).astype(int)
+    return {"N": len(g), "J": 700, "g": g + 1, "x": x, "y": y}
+
+
 def _mixture(rng: Generator) -> Data:
     second = rng.random(1_000) < 0.35
     return {"N": 1_000, "y": np.where(second, 1.6, -0.8) + rng.normal(size=1_000) * 0.8}
@@ -209,5 +218,6 @@ MODELS: dict[str, Model] = {
         _of_many_groups("counts", "murders_states", simulated.negative_binomial, WRITTEN_BY_BRMS),
         _of_many_groups("slopes", "star_slopes", simulated.gaussian_slopes, WRITTEN_BY_BRMS),
         _of_many_groups("crossed", "stops_crossed", _crossed, WRITTEN_BY_BRMS),
+        Model("many_pairs", "hierarchical_noncentred", _pairs, adapt_delta=0.9),
     )
 }

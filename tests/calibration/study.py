@@ -67,6 +67,11 @@ def _levels(names: Sequence[str]) -> np.ndarray:
     return np.array([stems.count(stem) > LEVELS for stem in stems])
 
 
+def _in_turn(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
+    """Groups' effects up and down in turn, so that their average stays."""
+    return lambda _, names: np.where(_levels(names), size * (-1.0) ** np.arange(len(names)), 0.0)
+
+
 def _either_way(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
     """Every group's effect up or down at random, by so many standard deviations."""
     return lambda rng, names: np.where(_levels(names), rng.choice([-size, size], len(names)), 0.0)
@@ -88,10 +93,13 @@ _ONCE = {"max_rounds": 1}
 #: Arms of models of hundreds of groups, most of them made to be wrong.
 OF_MANY: dict[str, Arm] = {
     MANY: Arm({}, ("auto",), (1, 2, 3), sampler={}),
-    "many groups, few rows": Arm(_ONCE, (20, 200), (1,), sampler={}),
+    "many groups, few rows": Arm(_ONCE, (20, 200, 400), (1,), sampler={}),
     "many groups, random rows": Arm({**_ONCE, "method": "uniform"}, (100, 1_000), (1,), sampler={}),
     "many groups, rows chosen all at once": Arm(
         {**_ONCE, "method": "pursuit", "draws": 300}, (300,), (1,), sampler={}
+    ),
+    "many groups, pushed in turn by 0.02": Arm(
+        _ONCE, ("auto",), (1, 2), sampler={}, pushed=_in_turn(0.02)
     ),
     "many groups, each pushed by 0.03": Arm(
         _ONCE, ("auto",), (1,), sampler={}, pushed=_either_way(0.03)
