@@ -12,6 +12,7 @@ from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
 
 import stancoreset as sc
+from stancoreset.model import certify
 from stancoreset.model.certify import Judge
 from stancoreset.model.folder import RunFolder
 from stancoreset.rows import FullData
@@ -162,3 +163,15 @@ def test_few_parameters_have_no_marginals():
         fit = model.fit(data, size=20, seed=reseeded(1), **SHORT)
     assert fit.certificate.marginals is None
     assert dict(fit.certificate.facts())["marginals"] == ""
+
+
+def test_draws_are_as_many_as_their_gradients_fit_in_memory(fitted, uneven, monkeypatch):
+    model, data, fit = fitted
+    every = model.certify(data, *uneven, reference=fit.reference).marginals
+    monkeypatch.setattr(certify, "_GRADIENTS", 100_000)  # of 205 parameters at 500 draws
+    few = model.certify(data, *uneven, reference=fit.reference).marginals
+    assert few.groups == GROUPS
+    assert few.mean_shift == pytest.approx(every.mean_shift, abs=0.03)
+    assert not np.array_equal(few.mean_shift, every.mean_shift)
+    monkeypatch.setattr(certify, "_GRADIENTS", 10_000)
+    assert model.certify(data, *uneven, reference=fit.reference).marginals is None
