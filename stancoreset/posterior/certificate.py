@@ -58,8 +58,8 @@ uneven, and their noise larger than what is asked of a single mean. Where only t
 certificate, marginals are judged in place of the weights by the same rule, from gradients of the
 log weights (`stancoreset.posterior.marginals`). `Certificate.by_marginals` says so, since less is
 promised then: nothing of the joint distribution of many groups, but of the means of averages over
-all of them. The variance that marginals leave out must be at most 1, because terms of second order
-are neglected, and what it still moves at most 0.03.
+all of them. Where gradients do not explain what the weights move, as in funnels of groups of two
+rows, marginals are unknown.
 
 References
 ----------
@@ -124,9 +124,6 @@ _ESS_ALONE = 0.99
 # Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
 _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
-# Largest variance of the log weights that marginals may leave out, beyond which terms of second
-# order matter; and largest root mean square of what is left out of means and standard deviations.
-_LEFT, _UNEXPLAINED = 1.0, 0.03
 # Share of divergent transitions above which NUTS may have missed part of its target: along
 # curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
 # while correct fits have hardly any (3 of 8,000 at most).
@@ -216,7 +213,8 @@ class Certificate:
         of their normal scores, which are the same on every scale. Empty if there are none.
     marginals : Marginals, optional
         What the full data change of each parameter, where there are many, those of groups, and
-        all rows are available; otherwise None. `Marginals.to_frame` has all of them.
+        all rows are available; otherwise None, also if it is unknown. `Marginals.to_frame` has all
+        of them.
     by_marginals : bool
         Whether the verdict is that of the `marginals`, because `weights`, which are those of all
         parameters together, would not certify. ``"certified"`` then means that mean and standard
@@ -686,8 +684,7 @@ def _reasons(
 
 def _hold(marginals: Marginals, heldout: float) -> bool:
     """Whether marginals are right, but for the chains' Monte-Carlo error."""
-    seen = marginals.left <= _LEFT and marginals.unseen <= _UNEXPLAINED
-    return seen and not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
+    return not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
 
 
 def _verdict(reasons: tuple[str, ...], usable: bool, heldout: float) -> Verdict:

@@ -65,6 +65,9 @@ _AT_ONCE = 256
 _SMOOTHED = 0.99
 # Least estimate of E[exp M_h | γ] − 1, which least squares may put below what can be.
 _LEAST = -0.5
+# Largest variance of the log weights that may be left out, beyond which terms of second order
+# matter; and largest root mean square of what is left out of means and standard deviations.
+_LEFT, _UNEXPLAINED = 1.0, 0.03
 # Smallest number of elements of a parameter whose average is judged.
 _MANY = 20
 # A ridge of coordinates that are functions of others, as a share of the number of draws.
@@ -128,11 +131,6 @@ class Marginals:
         return shift, float(np.max(np.abs(self.sd_change)))
 
     @property
-    def unseen(self) -> float:
-        """The larger of what is left out of means and of standard deviations."""
-        return max(self.unseen_shift, self.unseen_change)
-
-    @property
     def ways(self) -> tuple[tuple[float, float], ...]:
         """k̂ and efficiency of the weights of shared coordinates, and of groups."""
         return (self.khat, self.efficiency), (self.largest_khat, self.least_efficiency)
@@ -178,8 +176,9 @@ def marginals_of(
     """The marginals by log weights (S,), and their gradients (S, P), at draws (S, P).
 
     Draws are those of chains, one after the other. None if they are too few for the coordinates
-    that groups share. Coordinates without a variance are judged by their normal scores, as in
-    `moved_by`.
+    that groups share, or if more is left out than can be neglected: gradients of a funnel, where
+    effects and their scale are far from normal, do not tell what moves. Coordinates without a
+    variance are judged by their normal scores, as in `moved_by`.
 
     >>> rng = np.random.default_rng(0)
     >>> theta = rng.standard_normal((1000, 401))
@@ -199,6 +198,11 @@ def marginals_of(
     shared, local = _quadratic(gradients * sd, scaled, blocks)
     total = shared + local.sum(axis=1)
     beyond = log_weights - np.mean(log_weights) - (total - np.mean(total))
+    some = [scaled, scaled[:, blocks.shared]] if wide else [scaled]
+    shift = max(_rms(beyond, x) for x in some)
+    change = max(0.5 * _rms(beyond, x**2 - 1.0) for x in some)
+    if not (np.var(beyond) <= _LEFT and max(shift, change) <= _UNEXPLAINED):
+        return None
     basis = _functions(scaled[:, blocks.shared])
     shared = shared + 0.5 * _fitted(beyond**2, basis)
     theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
@@ -208,7 +212,6 @@ def marginals_of(
         found = weighing.by_group(shared, local, basis)
     else:
         found = weighing.alike(shared + local.sum(axis=1))
-    some = [scaled, scaled[:, blocks.shared]] if wide else [scaled]
     return Marginals(
         mean_shift=found.shift,
         sd_change=found.change,
@@ -219,8 +222,8 @@ def marginals_of(
         least_efficiency=found.least_efficiency,
         largest_khat=found.largest_khat,
         left=float(np.var(beyond)),
-        unseen_shift=max(_rms(beyond, x) for x in some),
-        unseen_change=max(0.5 * _rms(beyond, x**2 - 1.0) for x in some),
+        unseen_shift=shift,
+        unseen_change=change,
         groups=sum(len(block) for block in blocks.members),
     )
 
