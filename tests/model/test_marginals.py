@@ -171,7 +171,8 @@ def test_draws_are_as_many_as_their_gradients_fit_in_memory(fitted, uneven, monk
     monkeypatch.setattr(certify, "_GRADIENTS", 100_000)  # of 205 parameters at 500 draws
     few = model.certify(data, *uneven, reference=fit.reference).marginals
     assert few.groups == GROUPS
-    assert few.mean_shift == pytest.approx(every.mean_shift, abs=0.03)
+    effects = np.array([name.startswith("z_1") for name in few.names])
+    assert few.mean_shift[effects] == pytest.approx(every.mean_shift[effects], abs=0.03)
     assert not np.array_equal(few.mean_shift, every.mean_shift)
     monkeypatch.setattr(certify, "_GRADIENTS", 10_000)
     assert model.certify(data, *uneven, reference=fit.reference).marginals is None
