@@ -20,7 +20,7 @@ from stancoreset.rows import FullData
 pytestmark = pytest.mark.fit
 
 GROUPS, ROWS = 200, 3_000
-SHORT = {"iter_sampling": 1_500, "max_rounds": 1, "show_progress": False}
+SHORT = {"iter_sampling": 1_000, "max_rounds": 1, "show_progress": False}
 
 
 class Fitted(NamedTuple):
@@ -36,7 +36,7 @@ def fitted():
         yield Fitted(model, data, model.fit(data, seed=reseeded(1), **SHORT))
 
 
-def pushed(fitted, size, alike=False):
+def pushed(fitted, size, alike=False, draws=3_000):
     """A quadratic that pushes every group's effect, up and down in turn, or all up."""
     model, data, fit = fitted
     control = fit.coreset.control
@@ -46,7 +46,7 @@ def pushed(fitted, size, alike=False):
     slopes[effects] = size if alike else size * (-1.0) ** np.arange(GROUPS)
     slopes[effects] /= control.scale[effects]
     wrong = replace(fit.coreset, control=replace(control, gradient=control.gradient + slopes))
-    posterior = model.sample(data, wrong, seed=reseeded(2), near=fit.posterior, iter_sampling=3_000)
+    posterior = model.sample(data, wrong, seed=reseeded(2), near=fit.posterior, iter_sampling=draws)
     return wrong, posterior
 
 
@@ -93,7 +93,7 @@ def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven
 
 def test_an_average_that_is_off_is_not_certified(fitted):
     model, data, fit = fitted
-    coreset, posterior = pushed(fitted, 0.03, alike=True)
+    coreset, posterior = pushed(fitted, 0.03, alike=True, draws=500)
     certificate = model.certify(data, coreset, posterior, reference=fit.reference)
     assert certificate.marginals.average_shift > 0.1
     assert certificate.verdict != "certified"
