@@ -319,7 +319,8 @@ def test_a_thousand_by_two_hundred_levels(benchmark):
     off, ratios = (own.mean(axis=0) - mean) / sd, own.std(axis=0) / sd
     print("worth | marginals differ: largest, rms | means: largest, rms | ratios of sds")
     print(
-        f"{1 / np.sum(weights**2):,.0f} | {np.abs(apart).max():.3f}, {np.sqrt(np.mean(apart**2)):.4f} "
+        f"{1 / np.sum(weights**2):,.0f} "
+        f"| {np.abs(apart).max():.3f}, {np.sqrt(np.mean(apart**2)):.4f} "
         f"| {np.abs(off).max():.3f}, {np.sqrt(np.mean(off**2)):.4f} "
         f"| {ratios.min():.3f}–{ratios.max():.3f}"
     )
