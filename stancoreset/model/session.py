@@ -152,6 +152,11 @@ class Session:
         return ""
 
     @property
+    def has_gradients(self) -> bool:
+        """Whether gradients of all rows can be evaluated."""
+        return True
+
+    @property
     def in_process(self) -> bool:
         """Whether rows are evaluated in this process."""
         return self.engine.in_process or self._passes.compiled is not None

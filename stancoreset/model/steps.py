@@ -409,7 +409,10 @@ class Pipeline:
     def _prefers_series(self, session: Session, full: FullData) -> bool:
         """Whether Hermite series take the place of draws that the user did not ask for."""
         plan, asked = self.plan, self.plan.selection
-        if asked.projection or asked.draws or plan.options or is_in_the_loop(plan.method):
+        # A round at own draws asks for more of them, of which groups' series have no need.
+        grouped = self.source is not None and full.n_params >= MANY and full.blocks is not None
+        draws = asked.draws is not None and not grouped
+        if asked.projection or draws or plan.options or is_in_the_loop(plan.method):
             return False
         # Series of all rows along thousands of coordinates fill the memory.
         if full.n_params >= MANY and (full.blocks is None or plan.method not in _BY_GROUP):

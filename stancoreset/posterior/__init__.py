@@ -16,7 +16,6 @@ from stancoreset.posterior.certificate import (
     Verdict,
     certify,
     leaves_no_doubt,
-    percent,
     too_many_divergences,
     too_short,
 )
@@ -27,10 +26,12 @@ from stancoreset.posterior.corrected import (
     systematic_resample,
     taken_draws,
 )
+from stancoreset.posterior.digits import percent
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
+from stancoreset.posterior.marginals import Marginals, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
@@ -42,6 +43,7 @@ __all__ = [
     "Certificate",
     "Evidence",
     "Loo",
+    "Marginals",
     "NamedPosterior",
     "Verdict",
     "card",
@@ -55,6 +57,7 @@ __all__ = [
     "leave_one_out",
     "leaves_no_doubt",
     "loo_compare",
+    "marginals_of",
     "moment_match",
     "moved_by",
     "percent",
