@@ -142,7 +142,13 @@ class Judge:
                 **chains.diagnostics,
             )
 
+        # Their gradients cost three times as much as the densities: where these certify, a fit, which
+        # is `staged`, and rows on disk, which would be read again, do without.
+        only_if_needed = staged or isinstance(self.checked, StoredRows)
+
         def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:
+            if only_if_needed and certificate.verdict == "certified":
+                return certificate
             found = self._marginals(draws[at], certificate, log_p[at])
             return certificate if found is None else judge(at, found)
 
@@ -182,11 +188,9 @@ class Judge:
     def _marginals(self, draws: Float, certificate: Certificate, log_p: Float) -> Marginals | None:
         """Marginals by gradients of the log weights, of many parameters in groups.
 
-        Rows on disk are read again for them only if they may change the verdict. There are none if
-        our evaluation of the gradients is not one of the log weights.
+        There are none if our evaluation of the gradients is not one of the log weights.
         """
-        stored = isinstance(self.checked, StoredRows) and certificate.verdict == "certified"
-        if self.coreset is None or stored or not self.session.has_gradients:
+        if self.coreset is None or not self.session.has_gradients:
             return None
         full = self.session.full_data(self.checked)
         blocks = full.blocks

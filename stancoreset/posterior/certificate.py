@@ -215,7 +215,8 @@ class Certificate:
     marginals : Marginals, optional
         What the full data change of each parameter, where there are many, those of groups, and
         all rows are available; otherwise None, also if it is unknown. `Marginals.to_frame` has all
-        of them.
+        of them. A fit, and `CoresetModel.certify` of rows on disk, evaluate their gradients only
+        where the weights of all parameters do not certify.
     by_marginals : bool
         Whether the verdict is that of the `marginals`, because `weights`, which are those of all
         parameters together, would not certify. ``"certified"`` then means that mean and standard
