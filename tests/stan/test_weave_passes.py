@@ -109,8 +109,16 @@ model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
         SIZES + ROWS + "model { y[I] ~ normal(a + x[I], 1); }",
         "target += times_I[n] * normal_lpdf(y[n] | a + x[n], 1);",
     ),
+    "vectorise": (
+        SIZES + ROWS + "model { for (n in 1:N) { real m = a * x[n]; y[n] ~ normal(m, 1); } }",
+        "model { { vector[N] m = a * x; y ~ normal(m, 1); } }",
+    ),
 }
 
+#: Passes that follow `freeze`, along the count that is chosen.
+LATE = {"spread", "vectorise"}
+
+BEFORE_REACH = weaving.PASSES[: weaving.PASSES.index(weaving.reach)]
 #: Data that a pass adds to those of the user.
 GIVEN = {
     "with_count": {"N": 5},
@@ -127,12 +135,18 @@ def printed(d: Draft) -> str:
     return " ".join(printer.program(d.program).split())
 
 
+def given(name: str, code: str) -> Draft:
+    """What a pass is given."""
+    if name not in LATE:
+        return Draft(parse(code))
+    return through([weaving.freeze] * (name != "spread"), draft(code))
+
+
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_pass_rewrites(name):
     """And the density stays what it was, up to a constant."""
     code, made = REWRITES[name]
-    given = Draft(parse(code), counts=("N",) if name == "spread" else ())
-    found = getattr(weaving, name)(given)
+    found = getattr(weaving, name)(given(name, code))
     assert made in printed(found)
     data = make_data(code)
     rewritten = printer.program(found.program)
@@ -145,8 +159,8 @@ def test_a_pass_rewrites(name):
 @pytest.mark.parametrize("name", [n for n in REWRITES if n != "with_count"])
 def test_a_pass_leaves_other_programs_alone(name):
     plain = "data { int N; vector[N] y; } parameters { real a; } model { y ~ normal(a, 1); }"
-    given = Draft(parse(plain), counts=("N",) if name == "spread" else ())
-    assert printed(getattr(weaving, name)(given)) == printed(given)
+    before = given(name, plain)
+    assert printed(getattr(weaving, name)(before)) == printed(before)
 
 
 CENTRED = """
@@ -164,7 +178,7 @@ model {
 
 def test_freeze_tells_what_is_computed_once():
     """`d` looks at single rows, so it is computed again from those that are left."""
-    found = through(weaving.PASSES[:2], draft(CENTRED))
+    found = through((weaving.spread, weaving.freeze), draft(CENTRED))
     assert [*found.frozen] == ["m", "c"]
     assert [s.name for s in found.transformed_data] == ["k", "d"]
 
@@ -174,11 +188,11 @@ def test_freeze_tells_what_is_computed_once():
     [("a", "free"), ("k", "free"), ("mu", "rowwise"), ("own", "sum"), ("N", "count")],
 )
 def test_separate_tells_how_variables_depend_on_rows(name, kind):
-    assert through(weaving.PASSES[:3], draft(CENTRED)).deps[name].kind == kind
+    assert through(BEFORE_REACH, draft(CENTRED)).deps[name].kind == kind
 
 
 def test_separate_weights_the_likelihood_and_leaves_the_prior():
-    found = through(weaving.PASSES[:3], draft(CENTRED))
+    found = through(BEFORE_REACH, draft(CENTRED))
     assert sorted((e.line, e.role) for e in found.entries.values()) == [
         (8, "likelihood"),
         (9, "prior"),
@@ -189,13 +203,13 @@ def test_separate_weights_the_likelihood_and_leaves_the_prior():
 def test_separate_refuses_with_line_and_reason():
     code = CENTRED.replace("target += own;", "target += square(own);")
     with pytest.raises(WeaveError, match="sums over all observations") as caught:
-        through(weaving.PASSES[:3], draft(code))
+        through(BEFORE_REACH, draft(code))
     assert caught.value.line == 8
 
 
 def test_reach_leaves_out_what_no_row_needs():
     """The sum `own` is in no statement of the weighted program: its terms are weighted."""
-    before = through(weaving.PASSES[:3], draft(CENTRED))
+    before = through(BEFORE_REACH, draft(CENTRED))
     after = through(weaving.PASSES, draft(CENTRED))
     assert [len(d.model) for d in (before, after)] == [3, 2]
     assert after.rows == {"x": 0, "y": 0, "c": 0}

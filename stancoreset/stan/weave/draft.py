@@ -67,6 +67,8 @@ class Draft:
         Transformed data that are computed once from the full data, from `freeze` on.
     aliases : frozenset of str
         Names of the number of rows.
+    vectorised : frozenset of Statement
+        The user's statements in loops over rows for which whole statements stand.
     transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
         Blocks of the weighted program; the last is what fills the pointwise log likelihood.
     names : Names
@@ -100,6 +102,7 @@ class Draft:
     deps: Mapping[str, Dep] = field(default_factory=dict)
     frozen: Mapping[str, n.Decl] = field(default_factory=dict)
     aliases: frozenset[str] = frozenset()
+    vectorised: frozenset[n.Stmt] = frozenset()
     transformed_data: tuple[n.Stmt, ...] = ()
     data: tuple[n.Decl, ...] = ()
     parameters: tuple[n.Decl, ...] = ()

@@ -60,7 +60,6 @@ from stancoreset.stan.weave.slices import without
 from stancoreset.stan.weave.statistics import Statistics
 from stancoreset.stan.weave.switches import Dropped, by_switch, negated
 from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
-from stancoreset.stan.weave.vectorise import lift_loop
 from stancoreset.stan.weave.writes import after_write
 
 __all__ = ["Flow", "NoLikelihoodError", "separate"]
@@ -90,8 +89,6 @@ class Place:
         Variables declared outside that loop.
     carried : frozenset of str
         Variables that a pass of a loop around may hand on to the next.
-    vectorised : bool
-        Whether the statements stand for a loop of the user's.
     switches : tuple of Expr
         The conditions of data alone that lead here.
     """
@@ -104,7 +101,6 @@ class Place:
     repeats: Dep | None = None
     once: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
-    vectorised: bool = False
     switches: tuple[n.Expr, ...] = ()
 
 
@@ -127,6 +123,8 @@ class Flow:
         Whether the statements are those of transformed parameters and the model.
     drops : bool
         Whether branches that the data choose are left out where they cannot be weighted.
+    vectorised : frozenset of Statement
+        The user's statements that stand for loops.
     """
 
     def __init__(
@@ -140,7 +138,9 @@ class Flow:
         density_block: bool = False,
         *,
         drops: bool = False,
+        vectorised: frozenset[n.Stmt] = frozenset(),
     ) -> None:
+        self.vectorised = vectorised
         self.drops = drops
         self.dropped: list[Dropped] = []
         self.program = program
@@ -223,7 +223,7 @@ class Flow:
         if self.calls:
             return
         user = s.as_written
-        if self.place.vectorised:
+        if user in self.vectorised:
             why += f", vectorised over {self.obs}"
         if weighted:
             self.weighted.add(user)
@@ -676,9 +676,6 @@ class Flow:
     def loop_for(self, s: n.For) -> Both:
         low, high = self.rows.of(s.lower), self.rows.of(s.upper)
         if text(bare(s.lower)) == "1" and high.kind == "count":
-            lifted = self.lifted(s)
-            if lifted is not None:
-                return lifted
             with self.scope(s.name):
                 m, p = self.loop_rows(s)
         else:
@@ -688,19 +685,6 @@ class Flow:
             hoist = self.statistics.hoist
             s = replace(s, lower=hoist(s.lower), upper=hoist(s.upper))
         return _around(s, m) if m else [], _around(s, p) if p else []
-
-    def lifted(self, s: n.For) -> Both | None:
-        """Vectorised statements in place of a loop over rows; None where it stays a loop."""
-        if self.place.loop or not self.density_block:
-            return None
-        body = lift_loop(s, self.rows, self.statistics.count)
-        if body is None:
-            return None
-        with self.within(vectorised=True):
-            m, p = self.scoped(body)
-        if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
-            return m, p
-        return _as_block(m, s), _as_block(p, s)
 
     def loop_other(self, s: n.For, low: Dep, high: Dep) -> Both:
         """A loop that does not pass over the observations."""
@@ -922,7 +906,7 @@ def separate(draft: Draft) -> Draft:
     growing = dict(_growing(draft))
     flow = Flow(
         program, draft.obs, env, set(env), Names(program), density_block=True,
-        drops=draft.switches,
+        drops=draft.switches, vectorised=draft.vectorised,
     )  # fmt: skip
     flow.dropped += growing.values()
     flow.rows.frozen = {name for name in draft.frozen if env[name].kind == "free"}

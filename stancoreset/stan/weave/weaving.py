@@ -45,6 +45,7 @@ from stancoreset.stan.weave.separate import separate
 from stancoreset.stan.weave.slices import without_unread
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
+from stancoreset.stan.weave.vectorise import vectorise
 
 __all__ = ["PASSES", "PLAIN", "READINGS", "Entry", "Woven", "weave"]
 
@@ -85,7 +86,7 @@ READINGS: tuple[Pass, ...] = (
     _with_switches,
 )
 #: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
-PASSES: tuple[Pass, ...] = (spread, freeze, separate, reach)
+PASSES: tuple[Pass, ...] = (spread, freeze, vectorise, separate, reach)
 
 
 def weave(
