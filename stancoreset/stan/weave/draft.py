@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
+from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
 __all__ = ["Draft", "Entry", "Pass", "through"]
@@ -71,6 +73,10 @@ class Draft:
         The user's statements in loops over rows for which whole statements stand.
     transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
         Blocks of the weighted program; the last is what fills the pointwise log likelihood.
+    proven_parameters, proven_model : tuple of Proven
+        Transformed parameters and model with what is known of each statement, from `separate` on.
+    rules : Rows or None
+        The dependences of expressions, from `separate` on.
     names : Names
         From `separate` on, as all that follows.
     computed, constants : tuple of Decl
@@ -103,6 +109,9 @@ class Draft:
     frozen: Mapping[str, n.Decl] = field(default_factory=dict)
     aliases: frozenset[str] = frozenset()
     vectorised: frozenset[n.Stmt] = frozenset()
+    proven_parameters: tuple[Proven, ...] = ()
+    proven_model: tuple[Proven, ...] = ()
+    rules: Rows | None = None
     transformed_data: tuple[n.Stmt, ...] = ()
     data: tuple[n.Decl, ...] = ()
     parameters: tuple[n.Decl, ...] = ()

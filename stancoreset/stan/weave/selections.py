@@ -33,9 +33,9 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
+from stancoreset.stan.weave.pieces import refuse
 from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
-from stancoreset.stan.weave.terms import refuse
 
 __all__ = ["spread"]
 

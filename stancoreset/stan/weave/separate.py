@@ -1,7 +1,7 @@
 """The proof that a log density is a sum over rows, by a walk through the program's statements.
 
-Statements are visited in order with the dependence of every variable in scope. Each gives
-two lists: what the weighted program runs (*model*), and what fills ``log_lik`` (*point*).
+Statements are visited in order with the dependence of every variable in scope. What is found of
+each is left beside it, and nothing is rewritten: `one_row` does that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
 from stancoreset.stan.weave.advice import GROUP_BY_GROUP, IN_A_LOOP, LONG_FORM
 from stancoreset.stan.weave.counts import growing_parameters, optional
@@ -44,27 +43,21 @@ from stancoreset.stan.weave.domain import (
     join,
     row,
 )
-from stancoreset.stan.weave.draft import Draft, Entry
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
-from stancoreset.stan.weave.sampling import (
-    density_call,
-    increment,
-    is_unnormalised,
-    normalised,
-)
+from stancoreset.stan.weave.pieces import Pieces, because, refuse
+from stancoreset.stan.weave.proven import Piece, Proven
+from stancoreset.stan.weave.sampling import density_call, increment, is_unnormalised
 from stancoreset.stan.weave.scratch import found_by_rows
-from stancoreset.stan.weave.slices import without
-from stancoreset.stan.weave.statistics import Statistics
-from stancoreset.stan.weave.switches import Dropped, by_switch, negated
-from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
+from stancoreset.stan.weave.switches import Dropped, by_switch
 from stancoreset.stan.weave.writes import after_write
 
 __all__ = ["Flow", "NoLikelihoodError", "separate"]
 
-Both = tuple[Statements, Statements]
+Parts = tuple[Proven, ...]
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,6 @@ class Place:
         Variables declared outside that loop.
     carried : frozenset of str
         Variables that a pass of a loop around may hand on to the next.
-    switches : tuple of Expr
-        The conditions of data alone that lead here.
     """
 
     branches: Dep = UNSET
@@ -101,7 +92,6 @@ class Place:
     repeats: Dep | None = None
     once: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
-    switches: tuple[n.Expr, ...] = ()
 
 
 class Flow:
@@ -123,8 +113,6 @@ class Flow:
         Whether the statements are those of transformed parameters and the model.
     drops : bool
         Whether branches that the data choose are left out where they cannot be weighted.
-    vectorised : frozenset of Statement
-        The user's statements that stand for loops.
     """
 
     def __init__(
@@ -138,11 +126,8 @@ class Flow:
         density_block: bool = False,
         *,
         drops: bool = False,
-        vectorised: frozenset[n.Stmt] = frozenset(),
     ) -> None:
-        self.vectorised = vectorised
         self.drops = drops
-        self.dropped: list[Dropped] = []
         self.program = program
         self.obs = obs
         self.env = env
@@ -154,13 +139,10 @@ class Flow:
         self.rows = Rows(
             env, data, self.call_user, pure_sums=bool(calls), optional=optional(program)
         )
-        self.statistics = Statistics(self.rows, obs, names)
-        self.terms = Terms(self.rows, self.functions, self.statistics, names)
+        self.pieces = Pieces(self.rows, self.functions, n.integer(obs))
         self.place = Place()
         self.left = UNSET  # of the conditions on which a pass of the loop was left before
         self.accumulators: set[str] = set()  # variables that add up rows
-        self.weighted: set[n.Stmt] = set()  # the user's statements
-        self.entries: dict[n.Stmt, Entry] = {}  # by the user's statement
         self.returned: list[Dep] = []
 
     # ---- where the walk is --------------------------------------------------------------
@@ -180,7 +162,7 @@ class Flow:
         finally:
             self.place = before
 
-    def under(self, dep: Dep, s: n.Stmt) -> Both:
+    def under(self, dep: Dep, s: n.Stmt) -> Proven:
         """A statement that is reached on a condition."""
         with self.within(branches=join(self.place.branches, dep)):
             return self.statement(s)
@@ -218,38 +200,23 @@ class Flow:
             )
         return join(a, b)
 
-    def log(self, s: n.Stmt, role: str, why: str, *, weighted: bool = False) -> None:
-        """Note what became of a statement."""
-        if self.calls:
-            return
-        user = s.as_written
-        if user in self.vectorised:
-            why += f", vectorised over {self.obs}"
-        if weighted:
-            self.weighted.add(user)
-        before = self.entries.get(user)
-        if s.origin is not None and before is not None and before.role != role:
-            role, why = "mixed", f"{before.why}; {why}"
-        self.entries[user] = Entry(user.line, statement_text(user), role, why)
-
     # ---- blocks and statements ----------------------------------------------------------
 
-    def block(self, body: Iterable[n.Stmt]) -> Both:
-        model: Statements = []
-        point: Statements = []
-        for s in body:
-            m, p = self.statement(s)
-            model += m
-            point += p
-        return model, point
+    def block(self, body: Iterable[n.Stmt]) -> Parts:
+        return tuple(self.statement(s) for s in body)
 
-    def scoped(self, body: Iterable[n.Stmt]) -> Both:
+    def scoped(self, body: Iterable[n.Stmt]) -> Parts:
         """A block whose declarations end with it."""
         body = tuple(body)
         with self.scope(*(s.name for s in body if isinstance(s, n.Decl))):
             return self.block(body)
 
-    def statement(self, s: n.Stmt) -> Both:
+    def statement(self, s: n.Stmt) -> Proven:
+        before = dict(self.env)
+        return replace(self.found(s), env=before)
+
+    def found(self, s: n.Stmt) -> Proven:
+        """What is found of a statement."""
         match s:
             case n.Decl():
                 return self.declaration(s)
@@ -259,12 +226,8 @@ class Flow:
                 return self.increment(s)
             case n.JacobianAdd():
                 return self.jacobian(s)
-            case n.Block(body=body):
-                m, p = self.scoped(body)
-                return _as_block(m, s), _as_block(p, s)
-            case n.Profile(body=body):
-                m, p = self.scoped(body)
-                return ([replace(s, body=tuple(m))] if m else []), _as_block(p, s)
+            case n.Block(body=body) | n.Profile(body=body):
+                return Proven(s, parts=self.scoped(body))
             case n.If():
                 return self.branch(s)
             case n.For():
@@ -278,12 +241,12 @@ class Flow:
             case n.VoidCall():
                 return self.void_call(s)
             case n.Message():
-                return self.message(s)
+                return Proven(s, "other" if self.is_heard(s) else "silent")
             case n.Return():
                 self.returned.append(self.returns(s))
-        return [s], [s]
+        return Proven(s)
 
-    def branch(self, s: n.If) -> Both:
+    def branch(self, s: n.If) -> Proven:
         dep = self.rows.value(s.condition)
         if dep.kind == "rowwise":
             dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
@@ -292,16 +255,17 @@ class Flow:
         constants = self.place.constants
         if self.left_out(s.yes) != self.left_out(s.no) and self.of_parameters(s.condition):
             constants = text(s.condition)
-        condition = self.statistics.hoist(s.condition)
         by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
         if self.drops and by_data:
-            return self.switch(s, condition, dep)
+            return self.switch(s, dep)
+        found: list[Proven] = []
         with self.within(by_parameters=by_parameters, constants=constants):
-            m1, p1 = self.under(dep, s.yes)
+            found.append(self.under(dep, s.yes))
             after_yes = self.back_to(start)
-            m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
+            if s.no is not None:
+                found.append(self.under(dep, s.no))
         self.either(after_yes)
-        return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
+        return Proven(s, parts=tuple(found))
 
     def of_parameters(self, e: n.Expr) -> bool:
         """Whether the value of `e` depends on parameters, those of other variables included."""
@@ -343,53 +307,42 @@ class Flow:
 
     # ---- branches that the data choose ----------------------------------------------------
 
-    def switch(self, s: n.If, condition: n.Expr, dep: Dep) -> Both:
+    def switch(self, s: n.If, dep: Dep) -> Proven:
         """A condition of data alone; a branch that cannot be weighted is left out."""
-        start, before = dict(self.env), len(self.dropped)
-        yes = self.choice(dep, s.yes, condition)
+        start = dict(self.env)
+        yes = self.choice(dep, s.yes)
         after_yes = self.back_to(start)
-        no = self.choice(dep, s.no, negated(condition))
-        if isinstance(no, WeaveError):
-            if isinstance(yes, WeaveError):
-                del self.dropped[before:]
-                raise yes
+        no = None if s.no is None else self.choice(dep, s.no)
+        if no is not None and no.error:
+            if yes.error:
+                raise yes.error
             self.back_to(after_yes)
-            return _branches(s, condition, yes[0], []), _branches(s, condition, yes[1], [])
-        if isinstance(yes, WeaveError):
-            return _branches(s, condition, [], no[0]), _branches(s, condition, [], no[1])
-        self.either(after_yes)
-        return _branches(s, condition, yes[0], no[0]), _branches(s, condition, yes[1], no[1])
+        elif not yes.error:
+            self.either(after_yes)
+        return Proven(s, parts=(yes,) if no is None else (yes, no))
 
-    def choice(self, dep: Dep, body: n.Stmt | None, condition: n.Expr) -> Both | WeaveError:
-        """A branch that the data choose, or why it cannot be weighted."""
-        if body is None:
-            return [], []
-        start, place = dict(self.env), (*self.place.switches, condition)
-        left, entries, weighted = self.left, dict(self.entries), set(self.weighted)
+    def choice(self, dep: Dep, body: n.Stmt) -> Proven:
+        """A branch that the data choose, which may be one that cannot be weighted."""
+        start, left = dict(self.env), self.left
         adding, data = set(self.accumulators), set(self.data)
-        constants = dict(self.terms.locals.constants)
         try:
-            with self.within(switches=place):
-                result = self.under(dep, body)
+            result = self.under(dep, body)
             error = _new_coupling(start, self.env, body)
             if error is None:
                 return result
         except WeaveError as refusal:
             error = refusal
-        self.left, self.entries, self.weighted, self.accumulators = left, entries, weighted, adding
-        self.terms.locals.constants = constants
+        self.left, self.accumulators = left, adding
         self.data |= data
-        self.dropped.append(Dropped(place, error, body))
-        return error
+        return Proven(body, "dropped", error=error)
 
-    def jacobian(self, s: n.JacobianAdd) -> Both:
+    def jacobian(self, s: n.JacobianAdd) -> Proven:
         dep = join(self.context, self.rows.value(s.value))
         if dep.looks_at_rows or dep.stat == BY_DATA:
             refuse(s, because("the Jacobian term depends on rows", dep.why), dep.advice)
-        self.log(s, "jacobian", "a change of variables, the same for every row")
-        return [s], []
+        return Proven(s, "jacobian", why="a change of variables, the same for every row")
 
-    def void_call(self, s: n.VoidCall) -> Both:
+    def void_call(self, s: n.VoidCall) -> Proven:
         dep = join(self.context, *(self.rows.of(a) for a in s.args))
         if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
             refuse(
@@ -398,10 +351,10 @@ class Flow:
                 "the model block",
                 advice="",
             )
-        self.log(s, "prior", "a function of parameters and constants only")
-        return [s], []
+        return Proven(s, "prior", why="a function of parameters and constants only")
 
-    def message(self, s: n.Message) -> Both:
+    def is_heard(self, s: n.Message) -> bool:
+        """Whether a message stays; refuses a rejection by all rows."""
         deps = [self.rows.of(i) for i in s.items if isinstance(i, n.Expression)]
         whole = join(self.context, *(d for d in deps if d.kind != "sum"), FREE)
         rejects = s.kind != "print" and self.place.by_parameters
@@ -413,11 +366,9 @@ class Flow:
                     "parameters are rejected by a condition on all observations",
                     "write the condition as a bound of the parameter",
                 )
-            return [s], [s]
-        if s.kind == "print" or whole.looks_at_rows or whole.stat:
-            # Messages about rows would tell of the coreset; checks ran on the full data.
-            return [], []
-        return [s], []
+            return True
+        # Messages about rows would tell of the coreset; checks ran on the full data.
+        return not (s.kind == "print" or whole.looks_at_rows or whole.stat)
 
     def returns(self, s: n.Return) -> Dep:
         """Dependence of what a user's function returns here."""
@@ -435,38 +386,19 @@ class Flow:
 
     # ---- declarations and assignments ---------------------------------------------------
 
-    def declaration(self, s: n.Decl) -> Both:
-        s = self.sized(s) if self.density_block else s
+    def declaration(self, s: n.Decl) -> Proven:
         if s.value is None:
             counted = [k for k, e in enumerate(s.size.dims) if self.rows.of(e).kind == "count"]
             self.env[s.name] = replace(UNSET, axis=counted[0]) if counted else UNSET
-            return [s], [s]
+            return Proven(s)
         dep = self.guarded(self.rows.of(s.value), s.value)
         if dep.kind == "free" and _is_zero(s.value):
             dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
         self.env[s.name] = self.kept_count(dep, s.value, s.type)
         self.define(s.name, s.value, self.env[s.name])
-        done = replace(s, value=self.evaluated(s.value, s.type))
-        return [done], [done]
+        return Proven(s)
 
-    def sized(self, d: n.Decl) -> n.Decl:
-        """The declaration with sizes that are computed from rows frozen, ``vector[max(g)]``."""
-
-        def hoisted(sizes: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
-            by_rows = [self.rows.value(e).stat == BY_DATA for e in sizes]
-            pairs = zip(sizes, by_rows, strict=True)
-            return tuple(self.statistics.hoist(e) if stat else e for e, stat in pairs)
-
-        def change(size: n.Node) -> n.Node | None:
-            if not isinstance(size, n.SizedType):
-                return None
-            items = tuple(n.transform(i, change) for i in size.items)
-            array, sizes = hoisted(size.array), hoisted(size.sizes)
-            return replace(size, array=array, sizes=sizes, items=items)
-
-        return replace(d, size=n.transform(d.size, change))
-
-    def assignment(self, s: n.Assign) -> Both:
+    def assignment(self, s: n.Assign) -> Proven:
         if isinstance(s.target, n.TupleLit):
             dep = self.guarded(self.rows.value(s.value), s.value)
             if dep.kind == "rowwise":
@@ -474,7 +406,7 @@ class Flow:
             for v in target_vars(s.target):
                 self.env[v.name] = dep
                 self.forget(v.name)
-            return [s], [s]
+            return Proven(s)
         name = target_vars(s.target)[0].name
         if self.accumulates(s, name):
             return self.accumulate(s, name)
@@ -492,8 +424,7 @@ class Flow:
             self.define(name, s.value, self.env[name])
         else:
             self.forget(name)
-        done = replace(s, value=self.evaluated(s.value, s.target.type))
-        return [done], [done]
+        return Proven(s)
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
         """Dependence of an assigned value, the branches it stands in included."""
@@ -508,13 +439,9 @@ class Flow:
         count = dep.kind == "count" and kind.base != "int"
         return self.rows.as_value(dep, value) if count else dep
 
-    def evaluated(self, value: n.Expr, kind: n.Type) -> n.Expr:
-        """An assigned value with frozen statistics and the constants of its densities."""
-        return normalised(self.statistics.hoist(value, kind.base == "int"))
-
     def forget(self, name: str) -> None:
         """Forget the expressions of sums that variable `name` was or went into."""
-        known = self.terms.definitions
+        known = self.pieces.definitions
         for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
             del known[other]
 
@@ -524,7 +451,7 @@ class Flow:
         always = not (self.place.loop or self.calls or name in self.place.carried)
         always = always and self.context.kind == "unset"
         if always and dep.kind == "sum" and name not in names_in(value):
-            self.terms.definitions[name] = value
+            self.pieces.definitions[name] = value
 
     # ---- variables that add up rows -----------------------------------------------------
 
@@ -538,22 +465,17 @@ class Flow:
         known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
         return known or name in self.accumulators
 
-    def accumulate(self, s: n.Assign, name: str) -> Both:
+    def accumulate(self, s: n.Assign, name: str) -> Proven:
         value = added(s)
         assert value is not None
         dep = self.accumulated(s, name, value)
         if dep.kind == "coupled":
             self.env[name] = dep
-            return [s], [s]
+            return Proven(s)
         self.accumulators.add(name)
         self.env[name] = Dep("sum", stat=dep.stat)
-        term = normalised(self.statistics.hoist(value))
-        model = replace(s, op="+=", value=self.weighted_term(term))
-        self.log(s, "likelihood", f"adds the term of one observation to `{name}`", weighted=True)
-        use = None if self.calls else only_use(name, self.program)
-        if use is not None and use.coefficient is not None:
-            term = n.times(use.coefficient, term)
-        return [model], [self.log_lik(term, s)]
+        why = f"adds the term of one observation to `{name}`"
+        return Proven(s, "adds", pieces=(Piece(value),), loop=self.place.loop, why=why)
 
     def accumulated(self, s: n.Assign, name: str, value: n.Expr) -> Dep:
         """Dependence of what a row adds to variable `name`; coupled where it cannot be weighted."""
@@ -591,7 +513,7 @@ class Flow:
 
     # ---- increments of the target -------------------------------------------------------
 
-    def increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.place.loop else None
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
@@ -608,37 +530,34 @@ class Flow:
             return self.accumulator_increment(s)
         return self.whole_increment(s)
 
-    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         """An increment outside the loops over rows."""
-        prior, terms = self.terms.split(s)
-        if not terms:
-            self.log(s, "prior", "no data rows enter")
-            return prior, []
+        pieces = self.pieces.of(s)
+        if not any(p.by_row for p in pieces):
+            return Proven(s, "prior", why="no data rows enter")
         self.require_constants(s)
-        why = "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
-        self.log(s, "mixed" if prior else "likelihood", why, weighted=True)
-        model, point = self.terms.emit(terms, s)
-        return [*prior, *_scope(model, s)], _scope(point, s)
+        return Proven(s, "rows", pieces=pieces)
 
-    def accumulator_increment(self, s: n.TargetAdd) -> Both:
+    def accumulator_increment(self, s: n.TargetAdd) -> Proven:
         """An increment with variables that add up rows, whose terms are weighted already."""
         sums, others = parts(s, self.accumulators)
         if sums is None:
             return self.whole_increment(s)
-        kept = replace(s, value=sums)
         self.check_uses(s, names_in(sums) & self.accumulators)
-        self.log(s, "likelihood", "adds up the weighted terms of all observations")
-        if others is None:
-            return [kept], []
-        model, point = self.increment(replace(s, value=others, origin=s.as_written))
-        return [kept, *model], point
+        rest = replace(s, value=others, origin=s.as_written) if others is not None else None
+        return Proven(
+            replace(s, value=sums, origin=s.as_written),
+            "added",
+            parts=() if rest is None else (self.statement(rest),),
+            why="adds up the weighted terms of all observations",
+        )
 
-    def alternatives(self, s: n.Stmt, e: n.Ternary) -> Both:
+    def alternatives(self, s: n.Stmt, e: n.Ternary) -> Proven:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
         yes, no = (n.TargetAdd(v, line=s.line, origin=s.as_written) for v in (e.yes, e.no))
         return self.branch(n.If(e.condition, yes, no, line=s.line))
 
-    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         """An increment in the loop over rows."""
         if isinstance(s, n.Tilde):
             value = increment(s, self.functions, self.rows)
@@ -657,37 +576,20 @@ class Flow:
             if dep.loop != self.place.loop:
                 refuse(s, "it is the term of an observation other than the loop's")
             looks = "the term of one observation"
-        self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}", weighted=True)
-        value = normalised(self.statistics.hoist(value))
-        model = n.TargetAdd(self.weighted_term(value), line=s.line)
-        return [model], [self.log_lik(value, s)]
-
-    def weighted_term(self, value: n.Expr) -> n.Expr:
-        """The row's weight times the term of the row."""
-        return n.times(n.entry(n.Var(self.names.weights), n.integer(self.place.loop)), value)
-
-    def log_lik(self, value: n.Expr, s: n.Stmt) -> n.Stmt:
-        """``log_lik[n] += value;`` in the loop over rows."""
-        target = n.entry(n.Var(self.names.log_lik), n.integer(self.place.loop))
-        return n.Assign(target, "+=", value, line=s.line)
+        why = f"in the loop over {self.obs}: {looks}"
+        return Proven(s, "row", pieces=(Piece(value),), loop=self.place.loop, why=why)
 
     # ---- loops --------------------------------------------------------------------------
 
-    def loop_for(self, s: n.For) -> Both:
+    def loop_for(self, s: n.For) -> Proven:
         low, high = self.rows.of(s.lower), self.rows.of(s.upper)
-        if text(bare(s.lower)) == "1" and high.kind == "count":
-            with self.scope(s.name):
-                m, p = self.loop_rows(s)
-        else:
-            with self.scope(s.name):
-                m, p = self.loop_other(s, low, high)
-        if self.density_block:
-            hoist = self.statistics.hoist
-            s = replace(s, lower=hoist(s.lower), upper=hoist(s.upper))
-        return _around(s, m) if m else [], _around(s, p) if p else []
+        with self.scope(s.name):
+            if text(bare(s.lower)) == "1" and high.kind == "count":
+                return Proven(s, parts=(self.loop_rows(s),))
+            return Proven(s, parts=(self.loop_other(s, low, high),))
 
-    def loop_other(self, s: n.For, low: Dep, high: Dep) -> Both:
-        """A loop that does not pass over the observations."""
+    def loop_other(self, s: n.For, low: Dep, high: Dep) -> Proven:
+        """The body of a loop that does not pass over the observations."""
         bounds = self.bounds(s, low, high)
         self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
         by_row = bounds.kind == "row"
@@ -725,15 +627,15 @@ class Flow:
             "computed from the number of rows",
         )
 
-    def loop_while(self, s: n.While) -> Both:
+    def loop_while(self, s: n.While) -> Proven:
         dep = join(self.context, self.rows.value(s.condition))
         if dep.kind in ("rowwise", "coupled", "sum"):
             refuse(s, dep.why or "a while loop runs over observations", dep.advice)
         often = coupled("the number of passes of the while loop is computed from the observations")
-        m, p = self.repeated(dep, often if dep.stat else None, s.body, sure=dep.kind != "row")
-        return _around(s, m), _around(s, p)
+        repeats = often if dep.stat else None
+        return Proven(s, parts=(self.repeated(dep, repeats, s.body, sure=dep.kind != "row"),))
 
-    def loop_each(self, s: n.ForEach) -> Both:
+    def loop_each(self, s: n.ForEach) -> Proven:
         dep = self.rows.of(s.sequence)
         if dep.kind == "rowwise" and dep.axis == 0 and s.sequence.type.rank == 1:
             return self.loop_for(self.counted(s))
@@ -744,8 +646,7 @@ class Flow:
                 self.env[s.name] = coupled(why, dep.advice)
             else:
                 self.env[s.name] = dep
-            m, p = self.steady(s.body, dep.kind != "row")
-        return _around(s, m), _around(s, p)
+            return Proven(s, parts=(self.steady(s.body, dep.kind != "row"),))
 
     def counted(self, s: n.ForEach) -> n.For:
         """The loop over the entries of a container of rows as a loop over the rows' numbers."""
@@ -756,7 +657,7 @@ class Flow:
         )
         return n.For(i.name, n.ONE, n.integer(self.obs), body, line=s.line)
 
-    def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Both:
+    def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Proven:
         """The body of a loop, under a condition of dependence `dep`.
 
         `repeats` is given where the number of passes changes with the rows, and says why: then
@@ -769,7 +670,7 @@ class Flow:
         with self.within(**changes):
             return self.steady(body, sure)
 
-    def steady(self, body: n.Stmt, sure: bool = True) -> Both:
+    def steady(self, body: n.Stmt, sure: bool = True) -> Proven:
         """The body of a loop, walked until no dependence changes.
 
         From pass to pass (`next`), a dependence only climbs, and not far: from unset through
@@ -800,8 +701,8 @@ class Flow:
             return after
         return self.one_of(before, after)
 
-    def loop_rows(self, s: n.For) -> Both:
-        """``for (n in 1:N)``: every increment inside belongs to row n."""
+    def loop_rows(self, s: n.For) -> Proven:
+        """The body of ``for (n in 1:N)``: every increment inside belongs to row n."""
         self.env[s.name] = replace(row(s.name), number=True)
         if self.place.loop:
             pairs = coupled(
@@ -812,10 +713,10 @@ class Flow:
             with self.within(loop=s.name):
                 return self.repeated(UNSET, pairs, s.body)
         before, left = dict(self.env), self.left
-        found = found_by_rows(s.body, self.env, self.program)
-        self.env.update(found.env)
-        with self.within(loop=s.name, adding=found.adding):
-            m, p = self.statement(s.body)
+        at_first = found_by_rows(s.body, self.env, self.program)
+        self.env.update(at_first.env)
+        with self.within(loop=s.name, adding=at_first.adding):
+            found = self.statement(s.body)
         self.left = left
         self.early_exit(s)
         for name, dep in self.env.items():
@@ -828,7 +729,7 @@ class Flow:
                     f"`{name}` holds what the last pass of the loop over observations left in it",
                     "use it inside the loop, for each row",
                 )
-        return m, p
+        return found
 
     def early_exit(self, s: n.For) -> None:
         """Refuse, or couple, what a loop over observations that ends early writes."""
@@ -901,43 +802,33 @@ class NoLikelihoodError(WeaveError):
 
 
 def separate(draft: Draft) -> Draft:
-    """The statements of the weighted program and of ``log_lik``; refuses with line and reason."""
+    """Each statement with what is known of it; refuses with line and reason."""
     program, env = draft.program, dict(draft.deps)
-    growing = dict(_growing(draft))
-    flow = Flow(
-        program, draft.obs, env, set(env), Names(program), density_block=True,
-        drops=draft.switches, vectorised=draft.vectorised,
-    )  # fmt: skip
-    flow.dropped += growing.values()
+    names = Names(program)
+    flow = Flow(program, draft.obs, env, set(env), names, density_block=True, drops=draft.switches)
     flow.rows.frozen = {name for name in draft.frozen if env[name].kind == "free"}
-    parameters = tuple(_parameter(d, growing.get(d.name), flow) for d in program.parameters)
-    transformed, before = flow.block(program.transformed_parameters)
-    model, point = flow.block(program.model)
+    dropped = dict(_growing(draft))
+    for d in program.parameters:
+        env[d.name] = _parameter(d, dropped.get(d.name), flow.rows)
+    parameters = flow.block(program.transformed_parameters)
+    model = flow.block(program.model)
     _check_accumulators(program, flow.accumulators)
-    if not flow.weighted:
+    if not any(p.weighted for p in (*parameters, *model)):
         raise NoLikelihoodError(
             0,
             f"no term of the log density is a sum over observations: nothing in the model block "
             f"depends on data sized by `{draft.obs}`",
             advice=IN_A_LOOP,
         )
-    sized = [flow.sized(d) for d in draft.frozen.values()]  # which may need more statistics
-    outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
     return replace(
         draft,
         deps=env,
-        data=tuple(d if d.name == draft.obs else _relaxed(d, flow.rows) for d in program.data),
-        parameters=parameters,
-        transformed_parameters=tuple(transformed),
-        model=tuple(model),
-        log_lik=(*without(before, outer), *point),
-        names=flow.names,
-        computed=(*flow.statistics.numbers.values(), *sized),
-        constants=tuple(flow.terms.locals.constants.values()),
-        entries=flow.entries,
-        weighted=frozenset(flow.weighted),
-        sums=frozenset(flow.terms.definitions),
-        dropped=tuple(flow.dropped),
+        rules=flow.rows,
+        proven_parameters=parameters,
+        proven_model=model,
+        names=names,
+        sums=frozenset(flow.pieces.definitions),
+        dropped=tuple(dropped.values()),
     )
 
 
@@ -950,41 +841,19 @@ def _growing(draft: Draft) -> Iterator[tuple[str, Dropped]]:
         yield d.name, Dropped((condition,), error)
 
 
-def _parameter(d: n.Decl, growing: Dropped | None, flow: Flow) -> n.Decl:
-    """The declaration with statistics in its sizes and bounds frozen."""
+def _parameter(d: n.Decl, growing: Dropped | None, rows: Rows) -> Dep:
+    """Dependence of a parameter; refuses one whose size or bounds depend on rows."""
     if growing is not None:  # there is none in data that are not rejected
-        flow.env[d.name] = coupled(growing.error.why, growing.error.advice)
-        return d
-    flow.env[d.name] = FREE
-    if any(flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
+        return coupled(growing.error.why, growing.error.advice)
+    if any(rows.value(size).stat == BY_COUNT for size in d.size.dims):
         why = f"the size of `{d.name}` grows with the number of observations"
         raise WeaveError(d.line, why, d.name, advice=IN_A_LOOP)
-    d = flow.sized(d)
-    changed: dict[str, Any] = {}
-    for key in ("lower", "upper", "offset", "multiplier"):
-        e = getattr(d.constraint, key)
-        if e is None:
-            continue
-        dep = flow.rows.value(e)
+    for key, e in d.constraint.given.items():
+        dep = rows.value(e)
         if dep.looks_at_rows:
             what = f"the {key} of `{d.name}` depends on rows"
             raise WeaveError(d.line, because(what, dep.why), d.name, advice=dep.advice)
-        changed[key] = flow.statistics.hoist(e)
-    return replace(d, constraint=replace(d.constraint, **changed)) if changed else d
-
-
-def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
-    """The declaration without bounds that are computed from rows or their number."""
-    changed: dict[str, Any] = {}
-    for key in ("lower", "upper"):
-        e = getattr(d.constraint, key)
-        dep = UNSET if e is None else rows.of(e)
-        if dep.kind in ("count", "sum", "coupled") or dep.stat:
-            changed[key] = None
-    bounds = replace(d.constraint, **changed)
-    if changed and bounds.lower is None and bounds.upper is None:
-        bounds = n.Constraint()
-    return replace(d, constraint=bounds)
+    return FREE
 
 
 def _check_accumulators(program: n.Program, names: Iterable[str]) -> None:
@@ -1034,36 +903,6 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
                 found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
     return min(found, default=(False, ""))[1]
-
-
-def _as_block(body: Statements, like: n.Stmt) -> Statements:
-    return [n.Block(tuple(body), line=like.line)] if body else []
-
-
-def _as_body(body: Statements, like: n.Stmt) -> n.Block:
-    """A list as the body of a loop."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        return body[0]
-    return n.Block(tuple(body), line=like.line)
-
-
-def _around(s: n.For | n.ForEach | n.While, body: Statements) -> Statements:
-    """The loop with another body."""
-    return [replace(s, body=_as_body(body, s.body))]
-
-
-def _scope(body: Statements, like: n.Stmt) -> Statements:
-    """Braces around statements that declare variables."""
-    return _as_block(body, like) if any(isinstance(b, n.Decl) for b in body) else body
-
-
-def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> Statements:
-    if not yes and not no:
-        return []
-    other: n.Stmt | None = None
-    if no:
-        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
-    return [replace(s, condition=condition, yes=_as_body(yes, s), no=other)]
 
 
 def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:

@@ -34,6 +34,7 @@ from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.numbers import with_numbers_as_data
+from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.positions import with_positions_found
@@ -86,7 +87,7 @@ READINGS: tuple[Pass, ...] = (
     _with_switches,
 )
 #: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
-PASSES: tuple[Pass, ...] = (spread, freeze, vectorise, separate, reach)
+PASSES: tuple[Pass, ...] = (spread, freeze, vectorise, separate, one_row, reach)
 
 
 def weave(
