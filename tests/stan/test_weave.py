@@ -226,10 +226,7 @@ model {
 
 def test_explanation_of_increments_that_were_taken_apart():
     found = {e.line: (e.role, e.why) for e in weave(read("accumulator_scaled")).explanation}
-    assert found[12] == (
-        "mixed",
-        "adds up the weighted terms of all observations; no data rows enter",
-    )
+    assert found[12] == ("mixed", "adds up the weighted terms of all observations")
     assert found[7][0] == "likelihood"
     found = {e.line: (e.role, e.text) for e in weave(read("selected_by_data_indices")).explanation}
     assert found[21] == ("likelihood", "t[ii_obs] ~ weibull(shape, exp(-eta[ii_obs] / shape));")
@@ -622,7 +619,7 @@ def test_observations_have_a_name():
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
         ("refuse_same_vec", r"pick the row's by data, `theta\[g\[n\]\]`$"),
         ("refuse_state_space", "make each series one row$"),
-        ("refuse_sum_that_a_pass_changes", "in which row n reads only its own data$"),
+        ("refuse_count_in_function", "in which row n reads only its own data$"),
     ],
 )
 def test_refusals_end_with_what_to_write(name, advice):

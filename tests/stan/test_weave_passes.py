@@ -15,7 +15,7 @@ from weave_checks import model, points
 from weave_data import make_data
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import parse, printer
+from stancoreset.stan.syntax import declarations, parse, printer
 from stancoreset.stan.weave import weaving
 from stancoreset.stan.weave.draft import Draft, through
 
@@ -49,6 +49,13 @@ model { if (!flag) { vector[2] r = 2 * z; y ~ normal(r[1], 1); } }""",
 data { int N; int M; matrix[M, 2] A; array[N] int J; vector[N] y; } parameters { vector[2] r; }
 model { vector[M] f = A * r; y ~ normal(f[J], 1); }""",
         "y ~ normal(A[J] * r, 1);",
+    ),
+    "with_entries_summed": (
+        """// data: {"N": 6, "J": 2, "g": [1, 2, 2, 1, 1, 2]}
+data { int N; int J; array[N] int g; vector[N] y; } parameters { real a; }
+model { vector[J] l = rep_vector(a, J); for (n in 1:N) l[g[n]] += -square(y[n]);
+for (j in 1:J) target += -2 * l[j]; }""",
+        "target += -2 * sum(l);",
     ),
     "with_count": (
         "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
@@ -171,7 +178,7 @@ transformed parameters { vector[N] mu = a + b * c; real s = exp(k * a); }
 model {
   real own = normal_lpdf(y | mu, s);
   target += own;
-  a ~ normal(0, 1);
+  real shift = 2 * k; a ~ normal(shift, 1);
 }
 """
 
@@ -208,10 +215,12 @@ def test_separate_refuses_with_line_and_reason():
 
 
 def test_reach_leaves_out_what_no_row_needs():
-    """The sum `own` is in no statement of the weighted program: its terms are weighted."""
+    """What is for the prior alone; the rows of the sum `own` stay."""
     before = through(BEFORE_REACH, draft(CENTRED))
     after = through(weaving.PASSES, draft(CENTRED))
-    assert [len(d.model) for d in (before, after)] == [3, 2]
+    declared = [{s.name for s in declarations(d.log_lik)} for d in (before, after)]
+    assert declared[0] - declared[1] == {"shift"}
+    assert "own_by_row" in declared[1]
     assert after.rows == {"x": 0, "y": 0, "c": 0}
 
 

@@ -32,6 +32,14 @@ WOVEN = {
     "acc_entries": BODY
     % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += lp[j];""",
+    "acc_twice": BODY
+    % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
+    "acc_factor_later": BODY
+    % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
+  target += k * lp;""",
+    "acc_entries_scaled": BODY
+    % """array[J] real lp = rep_array(1, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  for (j in 1:J) target += -(s * lp[j] / -2);""",
     "student_nu": BODY % """y ~ student_t(exp(u[g]), a, s);""",
     "rng_pow": BODY % """target += -0.5 * sum(pow(y - a, 2)); s ~ exponential(1);""",
     "post": BODY % """y ~ normal(diag_post_multiply(X, b) * rep_vector(1, K), s);""",
@@ -99,21 +107,23 @@ REFUSED = {
 in 1:2) target += lp[j];""",
         r"adds up the observations of each group",
     ),
-    "acc_twice": (
-        BODY % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
-        r"exactly once",
-    ),
-    "acc_factor_later": (
+    "acc_entries_unlike": (
         BODY
-        % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
-  target += k * lp;""",
-        r"exactly once",
+        % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  for (j in 1:J) target += j * lp[j];""",
+        r"adds up the observations of each group",
+    ),
+    "acc_entry_set": (
+        BODY
+        % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  lp[1] = 0; target += sum(lp);""",
+        r"adds up the observations of each group",
     ),
     "acc_squared_too": (
         BODY
         % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);
 target += lp + square(lp);""",
-        r"exactly once",
+        r"must be added to the target, alone or times a number",
     ),
     "acc_int": (
         BODY % """int k = 0; for (n in 1:N) k += c[n]; target += k * a;""",

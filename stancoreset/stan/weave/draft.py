@@ -85,8 +85,6 @@ class Draft:
         What became of the user's statements.
     weighted : frozenset of Statement
         The user's statements that are likelihood.
-    sums : frozenset of str
-        Local variables that were sums over rows, and are not read any more.
     dropped : tuple of Dropped
     rows : mapping of str to int
         Variables with one entry per row, and the axis.
@@ -123,7 +121,6 @@ class Draft:
     constants: tuple[n.Decl, ...] = ()
     entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)
     weighted: frozenset[n.Stmt] = frozenset()
-    sums: frozenset[str] = frozenset()
     dropped: tuple[Dropped, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
 

@@ -192,6 +192,8 @@ class Rows:
         if dep.kind == "sum" and self.count_times(e) is not None and not self.pure_sums:
             return FREE.with_stat(BY_COUNT)  # a number, with N of the full data
         if dep.kind == "sum":
+            if dep.why:
+                return coupled(dep.why, advice="")
             return coupled(
                 f"`{short(e)}` sums over all observations and is not simply added to the log "
                 "density: it is a joint term of the whole outcome",
@@ -246,18 +248,19 @@ class Rows:
     def linear(self, e: n.Binary, a: Dep, b: Dep) -> Dep | None:
         """Sums stay sums under addition and under scaling with what is the same for all rows."""
         additive = ("sum", "count")
+        whole = next((d for d in (a, b) if d.kind == "sum"), SUM)
         if e.op == "/" and e.left.type.base == e.right.type.base == "int":
             return None  # drops the remainder: not linear
         if e.op in ("+", "-") and a.kind in additive and b.kind in additive:
-            return SUM.with_stat(max(a.stat, b.stat)) if "sum" in (a.kind, b.kind) else None
+            return whole.with_stat(max(a.stat, b.stat)) if "sum" in (a.kind, b.kind) else None
         if e.op == "*" and b.kind in additive and a.kind == "free" and a.stat == NONE:
-            return SUM if not self.constant(e) or b.kind == "sum" else None
+            return whole if not self.constant(e) or b.kind == "sum" else None
         if e.op in ("*", "/") and a.kind in additive and b.kind == "free" and b.stat == NONE:
-            return SUM if not self.constant(e) or a.kind == "sum" else None
+            return whole if not self.constant(e) or a.kind == "sum" else None
         if e.op in ("+", "-") and "sum" in (a.kind, b.kind) and not self.pure_sums:
             other = b if a.kind == "sum" else a
             # A sum plus what is free: still additive, split when it is added to the target.
-            return SUM.with_stat(other.stat) if other.kind == "free" else None
+            return whole.with_stat(other.stat) if other.kind == "free" else None
         return None
 
     def count_times(self, e: n.Expr) -> n.Expr | None:
@@ -501,6 +504,8 @@ class Rows:
 
     def builtin(self, e: n.Call, deps: list[Dep]) -> Dep:
         """Dependence of a function of Stan's whose arguments depend on rows."""
+        if e.name == "sum" and deps[0].kind == "sum":
+            return deps[0]
         values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
         for dep in values:
             if dep.kind == "coupled":

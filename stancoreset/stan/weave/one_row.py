@@ -8,17 +8,18 @@ once from the full data.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
-from stancoreset.stan.syntax import Names, target_vars
+from stancoreset.stan.syntax import Names, names_in
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.accumulators import only_use
 from stancoreset.stan.weave.domain import BY_DATA, UNSET
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.pieces import scaled
-from stancoreset.stan.weave.proven import Proven, Statements, around, as_block
+from stancoreset.stan.weave.proven import Piece, Proven, Statements, around, as_block
 from stancoreset.stan.weave.sampling import normalised
 from stancoreset.stan.weave.slices import without
 from stancoreset.stan.weave.statistics import Statistics
@@ -30,7 +31,7 @@ __all__ = ["one_row"]
 Both = tuple[Statements, Statements]
 _ROLES = {
     "prior": "prior", "jacobian": "jacobian", "rows": "likelihood", "row": "likelihood",
-    "adds": "likelihood", "added": "likelihood",
+    "adds": "likelihood",
 }  # fmt: skip
 
 
@@ -71,6 +72,14 @@ class _Weights:
         self.statistics = Statistics(rows, draft.obs, names)
         self.hoist = self.statistics.hoist
         self.terms = Terms(rows, functions, self.statistics, names)
+        self.log_lik = n.Var(names.log_lik, type=n.VECTOR)
+        proven = [p for x in (*draft.proven_parameters, *draft.proven_model) for p in x.all]
+        holding = set().union(*(p.sets for p in proven))
+        self.adding = set().union(*(p.sets for p in proven if p.kind == "adds"))
+        #: The rows of what each variable that adds them up has added.
+        self.by_row = {
+            name: n.Var(names.fresh(f"{name}_by_row"), type=n.VECTOR) for name in sorted(holding)
+        }
         self.entries: dict[n.Stmt, Entry] = {}  # by the user's statement
         self.weighted: set[n.Stmt] = set()  # the user's statements
         self.dropped: list[Dropped] = []
@@ -97,22 +106,25 @@ class _Weights:
             case "row":
                 self.note(p, p.why)
                 value = normalised(self.hoist(p.pieces[0].value))
-                return [n.TargetAdd(self.weight(value, p), line=s.line)], [self.log_lik(value, p)]
+                return [n.TargetAdd(self.weight(value, p), line=s.line)], [
+                    self.of_row(self.log_lik, value, p)
+                ]
             case "adds":
-                return self.accumulation(p)
-            case "added":
-                self.note(p, p.why)
-                model, point = self.statements(p.parts)
-                return [s, *model], point
+                return self.addition(p)
+            case "holds":
+                return self.held(p)
             case "prior" | "jacobian":
                 self.note(p, p.why)
                 return [self.shared(s)], []
         match s:
             case n.Decl():
-                own = None if s.value is None else self.evaluated(s.value, s.type)
-                s = replace(self.sized(s), value=own)
-            case n.Assign(target=target, value=value) if not isinstance(target, n.TupleLit):
-                s = replace(s, value=self.evaluated(value, target.type))
+                given = None if s.value is None else self.evaluated(s.value, s.type)
+                done: n.Stmt = replace(self.sized(s), value=given)
+                return [done], [done, *self.rows_of(s.name, declared=True)]
+            case n.Assign(target=target) if not isinstance(target, n.TupleLit):
+                done = replace(s, value=self.evaluated(s.value, target.type))
+                set_anew = isinstance(target, n.Var) and s.op == "="
+                return [done], [done, *(self.rows_of(text(target)) if set_anew else [])]
             case n.If():
                 return self.branches(s, p.parts)
             case n.For():
@@ -128,7 +140,7 @@ class _Weights:
         role = role or _ROLES[p.kind]
         if user in self.draft.vectorised:
             why += f", vectorised over {self.draft.obs}"
-        if p.kind in ("rows", "row", "adds"):
+        if p.kind in ("row", "adds") or _rows(p) or p.held - self.adding:
             self.weighted.add(user)
         before = self.entries.get(user)
         if s.origin is not None and before is not None and before.role != role:
@@ -152,38 +164,76 @@ class _Weights:
     def sums(self, p: Proven) -> Both:
         """An increment with sums over rows."""
         s = p.statement
-        free = [self.hoist(scaled(x.scale, x.value)) for x in p.pieces if not x.by_row]
-        model, point, whys = self.terms.weighted((x for x in p.pieces if x.by_row), s)
+        prior, rows = self.at_once(p)
+        model, point, whys = self.terms.weighted(_rows(p), s, None, self.log_lik)
+        if rows is not None:
+            point.append(n.Assign(self.log_lik, "+=", rows, line=s.line))
+            whys.append("adds up the weighted terms of all observations")
+        free = any(x.kind == "free" for x in p.pieces)
         why = "; ".join(dict.fromkeys(filter(None, whys))) or "a sum of rows"
         self.note(p, why, "mixed" if free else "likelihood")
-        prior: Statements = []
-        if free:
-            total = free[0]
-            for e in free[1:]:
-                total = n.plus(total, e)
+        first: Statements = []
+        if prior is not None:
             assert isinstance(s, n.TargetAdd)
-            prior = [replace(s, value=total)]
-        return [*prior, *_scope(model, s)], _scope(point, s)
+            first = [replace(s, value=prior)]
+        return [*first, *_scope(model, s)], _scope(point, s)
 
-    def accumulation(self, p: Proven) -> Both:
+    def at_once(self, p: Proven) -> tuple[n.Expr | None, n.Expr | None]:
+        """All pieces but sums over rows that are to be taken apart: weighted, and row by row."""
+        whole: list[n.Expr] = []
+        rows: list[n.Expr] = []
+        for x in p.pieces:
+            if x.kind == "free":
+                whole.append(self.hoist(scaled(x.scale, x.value)))
+            elif x.kind == "held":
+                scale = None if x.scale is None else self.hoist(x.scale)
+                whole.append(scaled(scale, x.value))
+                rows += [scaled(scale, self.by_row[name]) for name in names_in(x.value)]
+        return (reduce(n.plus, whole) if whole else None), (reduce(n.plus, rows) if rows else None)
+
+    def held(self, p: Proven) -> Both:
+        """A variable that is given sums over rows, and the vector of its rows."""
+        s, (name,) = p.statement, p.sets
+        assert isinstance(s, n.Decl | n.Assign)
+        value, rows = self.at_once(p)
+        value = n.literal("0.0") if value is None else normalised(value)
+        model, point, _ = self.terms.weighted(_rows(p), s, n.Var(name), self.by_row[name])
+        own = self.rows_of(name, rows, declared=isinstance(s, n.Decl))
+        start = replace(s, value=value)
+        if isinstance(start, n.Assign):
+            start = replace(start, op="=")
+        return [start, *_scope(model, s)], [*own, *_scope(point, s)]
+
+    def addition(self, p: Proven) -> Both:
         """A row's term that is added to a variable."""
-        s = p.statement
+        s, (name,) = p.statement, p.sets
         assert isinstance(s, n.Assign)
         self.note(p, p.why)
         term = normalised(self.hoist(p.pieces[0].value))
         model = replace(s, op="+=", value=self.weight(term, p))
-        use = only_use(target_vars(s.target)[0].name, self.draft.program)
-        if use is not None and use.coefficient is not None:
-            term = n.times(use.coefficient, term)
-        return [model], [self.log_lik(term, p)]
+        return [model], [self.of_row(self.by_row[name], term, p)]
+
+    def rows_of(
+        self, name: str, rows: n.Expr | None = None, *, declared: bool = False
+    ) -> Statements:
+        """A value for the vector of the rows that a variable has added up, by default none."""
+        if name not in self.by_row:
+            return []
+        own, value = self.by_row[name], rows
+        if value is None:
+            value = n.call("rep_vector", n.ZERO, self.statistics.count, kind=n.VECTOR)
+        if not declared:
+            return [n.Assign(own, "=", value)]
+        size = n.SizedType("vector", sizes=(self.statistics.count,))
+        return [n.Decl(own.name, size, value=value)]
 
     def weight(self, value: n.Expr, p: Proven) -> n.Expr:
         """The row's weight times the term of the row."""
         return n.times(n.entry(n.Var(self.names.weights), n.integer(p.loop)), value)
 
-    def log_lik(self, value: n.Expr, p: Proven) -> n.Stmt:
-        """``log_lik[n] += value;`` in the loop over rows."""
-        target = n.entry(n.Var(self.names.log_lik), n.integer(p.loop))
+    def of_row(self, total: n.Var, value: n.Expr, p: Proven) -> n.Stmt:
+        """``total[n] += value;`` in the loop over rows."""
+        target = n.entry(total, n.integer(p.loop))
         return n.Assign(target, "+=", value, line=p.statement.line)
 
     # ---- what both blocks have ----------------------------------------------------------------
@@ -248,6 +298,10 @@ def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
     if changed and bounds.lower is None and bounds.upper is None:
         bounds = n.Constraint()
     return replace(d, constraint=bounds)
+
+
+def _rows(p: Proven) -> list[Piece]:
+    return [x for x in p.pieces if x.kind == "rows"]
 
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:

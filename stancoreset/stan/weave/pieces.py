@@ -49,14 +49,13 @@ class Pieces:
         self.rows = rows
         self.functions = functions
         self.count = count
-        self.definitions: dict[str, n.Expr] = {}  # local scalars that are sums over rows
 
     def of(self, s: n.Tilde | n.TargetAdd) -> tuple[Piece, ...]:
         """The terms of an increment; refuses what is neither free of rows nor a sum over them."""
         if isinstance(s, n.Tilde):
             return (self.of_tilde(s),)
         found = tuple(self.collect(s.value, None, s))
-        if not any(p.by_row for p in found) and self.rows.of(s.value).stat == BY_DATA:
+        if all(p.kind == "free" for p in found) and self.rows.of(s.value).stat == BY_DATA:
             refuse_statistic(s)
         return found
 
@@ -74,7 +73,7 @@ class Pieces:
             if stat == BY_DATA or self.rows.value(s.arg).stat:
                 refuse_statistic(s)
             self.refuse_frozen_outcome(s, e)
-            return Piece(e, by_row=False)
+            return Piece(e, kind="free")
         if dep.kind != "sum":
             refuse(s, "it is not a sum over observations")
         return Piece(e)
@@ -112,11 +111,13 @@ class Pieces:
             if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
                 refuse_statistic(s)
             self.refuse_frozen_outcome(s, e)
-            yield Piece(e, scale, by_row=False)
-        elif dep.kind == "count" or isinstance(e, n.Call | n.Binary):
-            yield Piece(e, scale)
+            yield Piece(e, scale, "free")
+        elif isinstance(e, n.Index):
+            refuse(s, self.rows.as_value(dep, e).why, advice="")
+        elif isinstance(held := _summed(e), n.Var) and self.rows.of(held).kind == "sum":
+            yield Piece(e, scale, "held")
         else:
-            refuse(s, f"`{text(e)}` is a sum over observations that cannot be split into rows")
+            yield Piece(e, scale)
 
     def addends(self, e: n.Expr, scale: n.Expr | None) -> list[tuple[n.Expr, n.Expr | None]]:
         """Expressions and their factors that add up to ``scale * e``; empty if it stays whole."""
@@ -142,10 +143,10 @@ class Pieces:
                     if self.rows.of(factor).kind == "free" and additive:
                         return [(rest, scaled(scale, factor))]
             case n.Binary(left=left, op="/", right=right) if not right.type.rank:
-                one = scale if scale is not None else n.literal("1.0")
+                one = n.literal("1.0") if scale is None else scale
+                if one.type == n.INT:  # of two integers, the quotient drops its remainder
+                    one = n.Binary(n.literal("1.0"), "*", one, type=n.REAL)
                 return [(left, n.Binary(one, "/", right, type=n.REAL))]
-            case n.Var(name=name) if name in self.definitions:
-                return [(self.definitions[name], scale)]
         return []
 
 
@@ -160,15 +161,23 @@ def refuse_statistic(s: n.Stmt) -> NoReturn:
     )
 
 
+def _summed(e: n.Expr) -> n.Expr:
+    """v of ``sum(v)``, for a container v; itself for all else."""
+    match e:
+        case n.Call(name="sum", args=(v,)):
+            return bare(v)
+    return e
+
+
 def _has_density(e: n.Expr) -> bool:
     return any(isinstance(x, n.Call) and suffix(x.name)[1] for x in n.walk(e))
 
 
 def _negative(scale: n.Expr | None) -> n.Expr | None:
     if scale is None:
-        return n.Unary("-", n.ONE, type=n.INT)
+        return n.Unary("-", n.literal("1.0"), type=n.REAL)
     if isinstance(scale, n.Unary):
-        return None if text(scale.arg) == "1" else scale.arg
+        return None if text(scale.arg) == "1.0" else scale.arg
     return n.Unary("-", scale, type=scale.type)
 
 

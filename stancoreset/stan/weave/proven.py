@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stancoreset.errors import WeaveError
+from stancoreset.stan.syntax import assigned_names, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
 
 __all__ = ["Kind", "Piece", "Proven", "Statements", "around", "as_block", "kept"]
 
 Statements = list[n.Stmt]
-Kind = Literal["other", "prior", "jacobian", "rows", "row", "adds", "added", "silent", "dropped"]
+Kind = Literal["other", "prior", "jacobian", "rows", "row", "holds", "adds", "silent", "dropped"]
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,14 @@ class Piece:
     value : Expr
     scale : Expr or None
         Factor that all rows share; None for one.
-    by_row : bool
-        Whether it is a sum over rows, or the term of a row.
+    kind : str
+        ``rows`` for a sum over rows, or the term of one; ``held`` for a variable that holds such
+        a sum; ``free`` for what does not look at rows.
     """
 
     value: n.Expr
     scale: n.Expr | None = None
-    by_row: bool = True
+    kind: Literal["rows", "held", "free"] = "rows"
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Proven:
     jacobian  the same, for a change of variables
     rows      adds sums over rows, in `pieces` with what else it adds
     row       adds the term of a row, in the loop over them
-    adds      adds that to a variable
-    added     adds such variables to the target, and what its one part adds
+    holds     gives a variable the sum of such pieces
+    adds      adds the term of a row to a variable
     silent    a message that is about rows, and is left out
     dropped   a branch that the data may choose and that cannot be weighted, as `error` says
     other     something else
@@ -78,9 +80,34 @@ class Proven:
     error: WeaveError | None = None
 
     @property
+    def all(self) -> Iterator[Proven]:
+        """This statement and those in it."""
+        yield self
+        for p in self.parts:
+            yield from p.all
+
+    @property
+    def held(self) -> set[str]:
+        """The variables in its pieces that hold sums over rows."""
+        return set().union(*(names_in(p.value) for p in self.pieces if p.kind == "held"))
+
+    @property
+    def declares(self) -> str:
+        """The variable that it declares, if any."""
+        return self.statement.name if isinstance(self.statement, n.Decl) else ""
+
+    @property
+    def sets(self) -> set[str]:
+        """The variable that it gives sums over rows, if any."""
+        if self.kind not in ("holds", "adds"):
+            return set()
+        s = self.statement
+        return {s.name} if isinstance(s, n.Decl) else assigned_names(s)
+
+    @property
     def weighted(self) -> bool:
         """Whether the statement, or one in it, adds rows."""
-        return self.kind in ("rows", "row", "adds") or any(p.weighted for p in self.parts)
+        return any(p.kind in ("rows", "row", "adds") for p in self.all)
 
 
 def kept(proven: Iterable[Proven]) -> Statements:

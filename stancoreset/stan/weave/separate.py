@@ -19,7 +19,6 @@ from stancoreset.stan.syntax import (
     assignments,
     bare,
     body_of,
-    declarations,
     has_own_break,
     increments,
     names_in,
@@ -29,14 +28,13 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
+from stancoreset.stan.weave.accumulators import added, must_be_added, must_be_summed
 from stancoreset.stan.weave.advice import GROUP_BY_GROUP, IN_A_LOOP, LONG_FORM
 from stancoreset.stan.weave.counts import growing_parameters, optional
 from stancoreset.stan.weave.domain import (
     BY_COUNT,
     BY_DATA,
     FREE,
-    SUM,
     UNSET,
     Dep,
     coupled,
@@ -80,8 +78,6 @@ class Place:
         Coupled, where the number of passes of a loop around changes with the rows.
     once : frozenset of str
         Variables declared outside that loop.
-    carried : frozenset of str
-        Variables that a pass of a loop around may hand on to the next.
     """
 
     branches: Dep = UNSET
@@ -91,7 +87,6 @@ class Place:
     adding: frozenset[str] = frozenset()
     repeats: Dep | None = None
     once: frozenset[str] = frozenset()
-    carried: frozenset[str] = frozenset()
 
 
 class Flow:
@@ -142,7 +137,6 @@ class Flow:
         self.pieces = Pieces(self.rows, self.functions, n.integer(obs))
         self.place = Place()
         self.left = UNSET  # of the conditions on which a pass of the loop was left before
-        self.accumulators: set[str] = set()  # variables that add up rows
         self.returned: list[Dep] = []
 
     # ---- where the walk is --------------------------------------------------------------
@@ -193,7 +187,7 @@ class Flow:
         if "sum" in (a.kind, b.kind):
             kinds = {a.kind, b.kind} - {"sum"}
             if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.calls):
-                return SUM.with_stat(max(a.stat, b.stat))
+                return (a if a.kind == "sum" else b).with_stat(max(a.stat, b.stat))
             return coupled(
                 "it is a sum over observations in one case, another number in another",
                 "write the cases as statements of their own, in the model block",
@@ -324,7 +318,7 @@ class Flow:
     def choice(self, dep: Dep, body: n.Stmt) -> Proven:
         """A branch that the data choose, which may be one that cannot be weighted."""
         start, left = dict(self.env), self.left
-        adding, data = set(self.accumulators), set(self.data)
+        data = set(self.data)
         try:
             result = self.under(dep, body)
             error = _new_coupling(start, self.env, body)
@@ -332,7 +326,7 @@ class Flow:
                 return result
         except WeaveError as refusal:
             error = refusal
-        self.left, self.accumulators = left, adding
+        self.left = left
         self.data |= data
         return Proven(body, "dropped", error=error)
 
@@ -395,8 +389,7 @@ class Flow:
         if dep.kind == "free" and _is_zero(s.value):
             dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
         self.env[s.name] = self.kept_count(dep, s.value, s.type)
-        self.define(s.name, s.value, self.env[s.name])
-        return Proven(s)
+        return self.holding(s, s.name, s.value)
 
     def assignment(self, s: n.Assign) -> Proven:
         if isinstance(s.target, n.TupleLit):
@@ -405,7 +398,6 @@ class Flow:
                 dep = coupled("rows inside a tuple are not supported")
             for v in target_vars(s.target):
                 self.env[v.name] = dep
-                self.forget(v.name)
             return Proven(s)
         name = target_vars(s.target)[0].name
         if self.accumulates(s, name):
@@ -420,11 +412,7 @@ class Flow:
         old = self.env.get(name, UNSET)
         whole = replace(s, value=written)
         self.env[name] = after_write(self.rows, self.place.loop, whole, old, value)
-        if s.op == "=" and isinstance(s.target, n.Var):
-            self.define(name, s.value, self.env[name])
-        else:
-            self.forget(name)
-        return Proven(s)
+        return self.holding(s, name, written)
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
         """Dependence of an assigned value, the branches it stands in included."""
@@ -439,31 +427,24 @@ class Flow:
         count = dep.kind == "count" and kind.base != "int"
         return self.rows.as_value(dep, value) if count else dep
 
-    def forget(self, name: str) -> None:
-        """Forget the expressions of sums that variable `name` was or went into."""
-        known = self.pieces.definitions
-        for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
-            del known[other]
-
-    def define(self, name: str, value: n.Expr, dep: Dep) -> None:
-        """Remember a scalar that is a sum over rows by its expression, while that holds."""
-        self.forget(name)
-        always = not (self.place.loop or self.calls or name in self.place.carried)
-        always = always and self.context.kind == "unset"
-        if always and dep.kind == "sum" and name not in names_in(value):
-            self.pieces.definitions[name] = value
-
     # ---- variables that add up rows -----------------------------------------------------
+
+    def holding(self, s: n.Decl | n.Assign, name: str, value: n.Expr) -> Proven:
+        """A variable that may hold a sum over rows, whose terms are then known."""
+        if self.env[name].kind != "sum" or self.place.loop or not self.density_block:
+            return Proven(s)
+        try:
+            pieces = self.pieces.of(n.TargetAdd(value, line=s.line))
+        except WeaveError as error:
+            self.env[name] = coupled(error.why, error.advice)
+            return Proven(s)
+        return Proven(s, "holds", pieces=pieces)
 
     def accumulates(self, s: n.Assign, name: str) -> bool:
         """Whether the statement adds a row's term to a variable declared outside the loop."""
-        if not self.place.loop or name not in self.place.adding:
-            return False
-        value = added(s)
-        if value is None or name in names_in(value):
-            return False
+        value = added(s) if name in self.place.adding else None
         known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
-        return known or name in self.accumulators
+        return value is not None and name not in names_in(value) and known
 
     def accumulate(self, s: n.Assign, name: str) -> Proven:
         value = added(s)
@@ -472,8 +453,8 @@ class Flow:
         if dep.kind == "coupled":
             self.env[name] = dep
             return Proven(s)
-        self.accumulators.add(name)
-        self.env[name] = Dep("sum", stat=dep.stat)
+        only = must_be_summed(name) if isinstance(s.target, n.Index) else must_be_added(name)
+        self.env[name] = Dep("sum", stat=dep.stat, why=only)
         why = f"adds the term of one observation to `{name}`"
         return Proven(s, "adds", pieces=(Piece(value),), loop=self.place.loop, why=why)
 
@@ -493,23 +474,9 @@ class Flow:
             )
         if self.calls and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
-        if isinstance(s.target, n.Index) and (self.calls or only_use(name, self.program) is None):
-            dep = coupled(
-                f"`{name}` adds up the observations of each group and is not simply added to the "
-                f"target, `target += sum({name});`: if it enters nonlinearly, the units are the "
-                "groups, so make each group one row",
-                advice="",
-            )
+        if isinstance(s.target, n.Index) and self.calls:
+            dep = coupled(must_be_summed(name), advice="")
         return dep
-
-    def check_uses(self, s: n.TargetAdd, names: Iterable[str]) -> None:
-        """Refuse an increment into which accumulators do not enter once and linearly."""
-        for name in sorted(names):
-            use = only_use(name, self.program)
-            factor = None if use is None else use.coefficient
-            dep = FREE if factor is None else self.rows.value(factor)
-            if use is None or dep.kind not in ("free", "unset") or dep.stat:
-                refuse(s, must_be_added(name), advice="")
 
     # ---- increments of the target -------------------------------------------------------
 
@@ -526,31 +493,15 @@ class Flow:
             refuse(s, self.place.repeats.why, self.place.repeats.advice)
         if self.context.kind == "row":
             refuse(s, "whether it is reached depends on single observations")
-        if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
-            return self.accumulator_increment(s)
         return self.whole_increment(s)
 
     def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         """An increment outside the loops over rows."""
         pieces = self.pieces.of(s)
-        if not any(p.by_row for p in pieces):
+        if all(p.kind == "free" for p in pieces):
             return Proven(s, "prior", why="no data rows enter")
         self.require_constants(s)
         return Proven(s, "rows", pieces=pieces)
-
-    def accumulator_increment(self, s: n.TargetAdd) -> Proven:
-        """An increment with variables that add up rows, whose terms are weighted already."""
-        sums, others = parts(s, self.accumulators)
-        if sums is None:
-            return self.whole_increment(s)
-        self.check_uses(s, names_in(sums) & self.accumulators)
-        rest = replace(s, value=others, origin=s.as_written) if others is not None else None
-        return Proven(
-            replace(s, value=sums, origin=s.as_written),
-            "added",
-            parts=() if rest is None else (self.statement(rest),),
-            why="adds up the weighted terms of all observations",
-        )
 
     def alternatives(self, s: n.Stmt, e: n.Ternary) -> Proven:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
@@ -678,22 +629,18 @@ class Flow:
         coupled, where the first reason stays. So the passes end. Unless all rows are `sure` to
         run the same passes, a row may read what an earlier row's passes have left.
         """
-        carried = self.place.carried | (assigned_names(body) & self.env.keys())
-        for name in carried:
-            self.forget(name)
         sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
         left, own_break = self.left, has_own_break(body)
-        with self.within(carried=carried):
-            while True:
-                before = dict(self.env)
-                self.left = was_left = self.left if own_break else left
-                result = self.statement(body)
-                passed = {k: self.env.get(k, UNSET) for k in before}
-                after = {k: self.next(dep, passed[k], sure) for k, dep in before.items()}
-                self.env.update(after)  # which has names of ours, too, that every pass makes anew
-                if after == before and (self.left == was_left or not own_break):
-                    self.left = left
-                    return result
+        while True:
+            before = dict(self.env)
+            self.left = was_left = self.left if own_break else left
+            result = self.statement(body)
+            passed = {k: self.env.get(k, UNSET) for k in before}
+            after = {k: self.next(dep, passed[k], sure) for k, dep in before.items()}
+            self.env.update(after)  # which has names of ours, too, that every pass makes anew
+            if after == before and (self.left == was_left or not own_break):
+                self.left = left
+                return result
 
     def next(self, before: Dep, after: Dep, sure: bool) -> Dep:
         """Dependence of a variable at the head of a loop: as it entered, or as a pass left it."""
@@ -812,7 +759,7 @@ def separate(draft: Draft) -> Draft:
         env[d.name] = _parameter(d, dropped.get(d.name), flow.rows)
     parameters = flow.block(program.transformed_parameters)
     model = flow.block(program.model)
-    _check_accumulators(program, flow.accumulators)
+    _check_read((*parameters, *model))
     if not any(p.weighted for p in (*parameters, *model)):
         raise NoLikelihoodError(
             0,
@@ -827,7 +774,6 @@ def separate(draft: Draft) -> Draft:
         proven_parameters=parameters,
         proven_model=model,
         names=names,
-        sums=frozenset(flow.pieces.definitions),
         dropped=tuple(dropped.values()),
     )
 
@@ -856,22 +802,21 @@ def _parameter(d: n.Decl, growing: Dropped | None, rows: Rows) -> Dep:
     return FREE
 
 
-def _check_accumulators(program: n.Program, names: Iterable[str]) -> None:
-    """Refuse a variable that adds up rows but does not reach the target once and linearly."""
-    for name in sorted(names):
-        everywhere = (*program.transformed_parameters, *program.model)
-        uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
-        use = only_use(name, program)
-        if not uses:
-            where = next(d for d in declarations(everywhere) if d.name == name)
+def _check_read(proven: Sequence[Proven]) -> None:
+    """Refuse a variable that adds up rows and does not reach the target."""
+    found = [p for x in proven for p in x.all]
+    reach = set().union(*(p.held for p in found if p.kind == "rows"))
+    while more := set().union(*(p.held for p in found if p.sets & reach)) - reach:
+        reach |= more
+    for p in found:
+        for name in p.sets - reach if p.kind == "adds" else ():
+            declared = next(x.statement for x in found if x.declares == name)
             raise WeaveError(
-                where.line,
+                declared.line,
                 f"`{name}` adds up observations, and no term of the log density reads it",
                 name,
                 advice="compute it in generated quantities",
             )
-        if use is None or len(uses) != 1 or uses[0] is not use.statement:
-            raise WeaveError(uses[0].line, must_be_added(name))
 
 
 def _new_coupling(
@@ -903,27 +848,3 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
                 found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
     return min(found, default=(False, ""))[1]
-
-
-def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
-    """All simple statements below, each once."""
-    return [
-        s
-        for b in body
-        for s in n.walk(b)
-        if isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile)
-    ]
-
-
-def _reads(s: n.Stmt, name: str) -> set[str]:
-    """Names that a statement reads, its own accumulation of `name` aside."""
-    match s:
-        case n.Assign(target=target) if name in {v.name for v in target_vars(target)}:
-            return set() if added(s) is not None or name not in names_in(s.value) else {name}
-        case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
-            return names_in(e)
-        case n.For():
-            return names_in(s.lower) | names_in(s.upper)
-        case n.Decl():
-            return names_in(s.value)
-    return names_in(s)

@@ -41,8 +41,6 @@ class Term:
         All rows as a sum of vectors, where there is a closed form.
     row : callable or None
         The expression of row ``n``, given the loop variable, where there is none.
-    scale : Expr or None
-        Factor that all rows share.
     cells : Expr or None
         A matrix whose cells the vectors have as entries, where they have more than one a row.
     """
@@ -50,7 +48,6 @@ class Term:
     why: str
     parts: tuple[Part, ...] = ()
     row: Callable[[n.Expr], n.Expr] | None = None
-    scale: n.Expr | None = None
     cells: n.Expr | None = None
 
 
@@ -334,31 +331,41 @@ class Terms:
     # ---- statements ---------------------------------------------------------------------
 
     def weighted(
-        self, pieces: Iterable[Piece], s: n.Stmt
+        self, pieces: Iterable[Piece], s: n.Stmt, total: n.Var | None, by_row: n.Var
     ) -> tuple[Statements, Statements, list[str]]:
-        """The statements of the model block and of ``log_lik``, and what each piece is."""
+        """Statements that add sums over rows, weighted and row by row, and what each piece is.
+
+        Parameters
+        ----------
+        pieces : iterable of Piece
+        s : Stmt
+            The user's.
+        total : Var or None
+            What weighted sums are added to; None for the target.
+        by_row : Var
+            The vector to which rows are added.
+        """
         self.locals.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)
-        log_lik = n.Var(self.names.log_lik, type=n.VECTOR)
         model: Statements = []
         point: Statements = []
         whys: list[str] = []
         for piece in pieces:
             scale = None if piece.scale is None else self.hoist(piece.scale)
-            term = replace(self.of(piece.value, s), scale=scale)
+            term = self.of(piece.value, s)
             whys.append(term.why)
             if term.row is None:
-                total, rows = self.closed(term, weights)
-                model.append(n.TargetAdd(scaled(term.scale, total), line=s.line))
-                point.append(n.Assign(log_lik, "+=", scaled(term.scale, rows), line=s.line))
+                weighted, rows = self.closed(term, weights)
+                model.append(_add(total, scaled(scale, weighted), s))
+                point.append(_add(by_row, scaled(scale, rows), s))
                 continue
             i = n.integer(self.names.loop())
             ll = n.Var(self.names.fresh("ll"), type=n.VECTOR)
-            value = scaled(term.scale, term.row(i))
+            value = scaled(scale, term.row(i))
             model.append(n.Decl(ll.name, n.SizedType("vector", (), (self.count,)), line=s.line))
             model.append(self.row_loop(i, ll, "=", value, s.line))
-            model.append(n.TargetAdd(n.call("dot_product", weights, ll), line=s.line))
-            point.append(self.row_loop(i, log_lik, "+=", value, s.line))
+            model.append(_add(total, n.call("dot_product", weights, ll), s))
+            point.append(self.row_loop(i, by_row, "+=", value, s.line))
         before = self.locals.declared
         return [*before, *model], [*before, *point], whys
 
@@ -400,6 +407,13 @@ class Terms:
         elif not every.type.rank:
             every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
         return total, every
+
+
+def _add(total: n.Var | None, e: n.Expr, s: n.Stmt) -> n.Stmt:
+    """``total += e;``, of the target where there is no variable."""
+    if total is None:
+        return n.TargetAdd(e, line=s.line)
+    return n.Assign(total, "+=", e, line=s.line)
 
 
 def _vectors_first(parts: Iterable[Part]) -> list[Part]:

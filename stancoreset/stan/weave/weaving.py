@@ -23,6 +23,7 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import expression, parse
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.accumulators import with_entries_summed
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
@@ -75,6 +76,7 @@ PLAIN: tuple[Pass, ...] = (
     without_unread,
     with_values_hoisted,
     with_products_by_row,
+    with_entries_summed,
     with_count,
 )
 #: Other readings of a program whose densities are written out, in the order they are tried.
