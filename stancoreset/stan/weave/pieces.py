@@ -11,8 +11,8 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import ALL_ROWS, IN_A_LOOP, lagged
-from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
-from stancoreset.stan.weave.expressions import Rows, distributed
+from stancoreset.stan.weave.domain import BY_DATA
+from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.proven import Piece
 from stancoreset.stan.weave.sampling import density_call, is_literal
@@ -100,11 +100,14 @@ class Pieces:
         if e.type.rank and self.rows.of(e).kind == "rowwise":
             e = n.call("sum", e)  # target += a container adds its entries
         dep = self.rows.of(e)
-        share = self.rows.count_times(e)
-        if share is None and dep.kind == "coupled":
+        by_count = self.rows.by_count(e) if e.type == n.REAL else None
+        if by_count and by_count[0] is not None:
+            yield Piece(self.count, scaled(scale, by_count[0]))
+            if by_count[1] is not None:
+                yield from self.collect(by_count[1], scale, s)
+        elif dep.kind == "coupled":
             refuse(s, dep.why, dep.advice)
-        inner = self.addends(e, scale) if share is None else [(self.count, scaled(scale, share))]
-        if inner:
+        elif inner := self.addends(e, scale):
             for one, factor in inner:
                 yield from self.collect(one, factor, s)
         elif dep.kind in ("free", "unset"):
@@ -121,17 +124,8 @@ class Pieces:
 
     def addends(self, e: n.Expr, scale: n.Expr | None) -> list[tuple[n.Expr, n.Expr | None]]:
         """Expressions and their factors that add up to ``scale * e``; empty if it stays whole."""
-        dep = self.rows.of(e)
-        if dep.kind in ("free", "unset"):
-            if dep.kind == "unset" or dep.stat != BY_COUNT or _has_density(e):
-                return []
-            apart = distributed(e)
-            if isinstance(e, n.Binary) and e.op in ("+", "-"):
-                apart = (e.left, e.op, e.right)
-            if apart is None:
-                return []
-            one, op, other = apart  # -(N + 1) * log(s)
-            return [(one, scale), (other, scale if op == "+" else _negative(scale))]
+        if self.rows.of(e).kind in ("free", "unset"):
+            return []
         match e:
             case n.Binary(left=left, op="+" | "-" as op, right=right):
                 return [(left, scale), (right, scale if op == "+" else _negative(scale))]
