@@ -16,6 +16,7 @@ from weave_data import make_data
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import declarations, parse, printer
+from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import weaving
 from stancoreset.stan.weave.draft import Draft, through
 
@@ -37,6 +38,12 @@ functions {
 } data { int N; array[N] real y; } parameters { real a; }
 model { target += reduce_sum(f, y, 1, a); }""",
         "model { target += normal_lpdf(y | a, 1); }",
+    ),
+    "without_unread": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { real r = sum(y); for (n in 1:N) r += y[n] - a; print(r); y ~ normal(a, 1); }""",
+        "model { y ~ normal(a, 1); }",
     ),
     "with_values_hoisted": (
         """// data: {"N": 6, "flag": 0}
@@ -125,7 +132,9 @@ model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
 #: Passes that follow `freeze`, along the count that is chosen.
 LATE = {"spread", "vectorise"}
 
-BEFORE_REACH = weaving.PASSES[: weaving.PASSES.index(weaving.reach)]
+#: The passes of a program that is woven as it stands.
+PASSES = [p for p in weaving.PASSES if p not in weaving.READINGS]
+BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
     "with_count": {"N": 5},
@@ -214,10 +223,21 @@ def test_separate_refuses_with_line_and_reason():
     assert caught.value.line == 8
 
 
+def test_one_row_weights_in_the_model_and_adds_up_row_by_row_in_log_lik():
+    found = through(BEFORE_REACH, draft(CENTRED))
+    blocks = (n.Program(model=found.model), n.Program(model=found.log_lik))
+    model, log_lik = (" ".join(printer.program(b).split()) for b in blocks)
+    assert "real own = 0.0; own += -0.5 / square(s) * dot_product(weights, square(y - mu))" in model
+    assert "target += own; real shift = 2 * k; a ~ normal(shift, 1);" in model
+    assert "own_by_row += -0.5 / square(s) * square(y - mu)" in log_lik
+    assert "log_lik += own_by_row;" in log_lik
+    assert "a ~" not in log_lik
+
+
 def test_reach_leaves_out_what_no_row_needs():
     """What is for the prior alone; the rows of the sum `own` stay."""
     before = through(BEFORE_REACH, draft(CENTRED))
-    after = through(weaving.PASSES, draft(CENTRED))
+    after = through(PASSES, draft(CENTRED))
     declared = [{s.name for s in declarations(d.log_lik)} for d in (before, after)]
     assert declared[0] - declared[1] == {"shift"}
     assert "own_by_row" in declared[1]
@@ -226,5 +246,17 @@ def test_reach_leaves_out_what_no_row_needs():
 
 def test_the_passes_are_those_of_the_woven_program():
     woven = weaving.weave(CENTRED, "N")
-    found = through((*weaving.PLAIN, *weaving.PASSES), draft(CENTRED))
+    found = through(PASSES, draft(CENTRED))
     assert woven.tree.model == found.model
+
+
+def test_every_pass_has_a_fixture():
+    parts = {
+        "with_rows_numbered": {"without_segments", "without_left_selections"},
+        "with_own_states": {"with_positions_found", "with_own_scratch"},
+        "with_two_counts": {"with_counts_of_their_own"},
+        "with_switches": {"without_sparse_products"},
+    }
+    proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
+    for name in (p.__name__ for p in weaving.PASSES):
+        assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name

@@ -8,9 +8,9 @@ weights as ``vector[N] log_lik`` in generated quantities:
 
 Everything else stays as it is, and what cannot be taken apart into rows is refused.
 
-A program goes through three chains of passes, each from draft to draft: `PLAIN`, once; one of
-`READINGS`, where it cannot be woven as it stands; and `PASSES`, along each data integer that may
-count its rows.
+A program goes through `PASSES`, each from draft to draft: those that write in one way what can be
+written in several; at most one of the `READINGS`, where it cannot be woven as it stands; and, along
+each data integer that may count its rows, those that prove it to be a sum over rows and weight it.
 """
 
 from __future__ import annotations
@@ -49,28 +49,32 @@ from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["PASSES", "PLAIN", "READINGS", "Entry", "Woven", "weave"]
+__all__ = ["PASSES", "READINGS", "Entry", "Woven", "weave"]
 
 
-def _with_rows_numbered(draft: Draft) -> Draft:
+def with_rows_numbered(draft: Draft) -> Draft:
+    """Rows in segments, and rows that are selected on the left, have numbers of their own."""
     return without_left_selections(without_segments(draft))
 
 
-def _with_own_states(draft: Draft) -> Draft:
+def with_own_states(draft: Draft) -> Draft:
+    """Rows begin with positions and scratch containers of their own."""
     return with_own_scratch(with_positions_found(draft))
 
 
-def _with_switches(draft: Draft) -> Draft:
+def with_switches(draft: Draft) -> Draft:
+    """Branches that the data choose may be left out; sparse designs become dense."""
     return replace(without_sparse_products(draft), switches=True)
 
 
-def _with_counts_of_their_own(draft: Draft) -> Draft:
+def with_two_counts(draft: Draft) -> Draft:
+    """The two elements of an array count rows, as in rstanarm's programs."""
     own = with_counts_of_their_own(draft)
-    return draft if own is draft else _with_switches(own)
+    return draft if own is draft else with_switches(own)
 
 
-#: What is written in several ways, in one way; and a written number of rows as data.
-PLAIN: tuple[Pass, ...] = (
+#: Every pass, in order.
+PASSES: tuple[Pass, ...] = (
     in_one_spelling,
     without_partial_sums,
     without_unread,
@@ -78,18 +82,24 @@ PLAIN: tuple[Pass, ...] = (
     with_products_by_row,
     with_entries_summed,
     with_count,
-)
-#: Other readings of a program whose densities are written out, in the order they are tried.
-READINGS: tuple[Pass, ...] = (
-    _with_rows_numbered,
+    with_rows_numbered,
     in_long_form,
-    _with_own_states,
+    with_own_states,
     with_numbers_as_data,
-    _with_counts_of_their_own,
-    _with_switches,
+    with_two_counts,
+    with_switches,
+    spread,
+    freeze,
+    vectorise,
+    separate,
+    one_row,
+    reach,
 )
-#: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
-PASSES: tuple[Pass, ...] = (spread, freeze, vectorise, separate, one_row, reach)
+_READ, _ROWS = PASSES.index(with_rows_numbered), PASSES.index(spread)
+#: Those that read a refused program in another way: one at most is taken, in the order tried.
+READINGS = PASSES[_READ:_ROWS]
+#: Those that weave along one count.
+_ALONG_ONE_COUNT = PASSES[_ROWS:]
 
 
 def weave(
@@ -139,7 +149,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = through(PLAIN, Draft(program))
+    draft = through(PASSES[:_READ], Draft(program))
     draft = _named(draft, obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
@@ -214,7 +224,7 @@ def _readings(draft: Draft) -> Iterator[Draft]:
 def _woven(draft: Draft) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return in_one_table(draft, lambda one: woven(through(PASSES, one)))
+        return in_one_table(draft, lambda one: woven(through(_ALONG_ONE_COUNT, one)))
     try:
         return woven(_proven(draft))
     except WeaveError as error:
@@ -223,7 +233,7 @@ def _woven(draft: Draft) -> Woven:
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(PASSES, merged(draft, count, others)))
+                return woven(through(_ALONG_ONE_COUNT, merged(draft, count, others)))
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
@@ -240,7 +250,7 @@ def _proven(draft: Draft) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(PASSES, draft)
+        return through(_ALONG_ONE_COUNT, draft)
     possible = candidates(program)
     if not possible:
         raise WeaveError(
@@ -252,7 +262,7 @@ def _proven(draft: Draft) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(PASSES, replace(draft, counts=(name,)))
+            found[name] = through(_ALONG_ONE_COUNT, replace(draft, counts=(name,)))
         except WeaveError as error:
             refused[name] = error
     return choose(program, found, refused)
