@@ -23,6 +23,7 @@ from weave_repeated import REPEATED, repeated
 
 from stancoreset import CoresetModel, Table
 from stancoreset.errors import DataError, StancoresetError, WeaveError
+from stancoreset.stan.weave import weaving
 from stancoreset.stan.weave.weaving import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
@@ -51,6 +52,28 @@ def test_identities(name):
     # with an ODE solver in between, values with and without derivatives differ by its tolerance
     assert woven.uses_solver == (name == "ode_row")
     assert max(errors.values()) < (1e-5 if woven.uses_solver else 1e-9), errors
+
+
+#: Programs with loops that become whole statements.
+VECTORISED = (
+    "aliased_size", "intercept_matrix", "linear_loop", "loop_lifted",
+    "loop_over_rows_of_matrices", "lp_function_prior_and_rows", "reduce_sum_names",
+    "reduce_sum_twice", "rows_in_columns", "segments", "segments_by_start_and_stop",
+    "segments_counted_in_a_loop", "segments_textbook", "trend_by_row_number", "unread_sums",
+    "wide_growth",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", some(VECTORISED, 5))
+def test_loops_that_stay_have_the_density_of_whole_statements(name, monkeypatch):
+    """`vectorise` is for speed alone: the identities hold without it, too."""
+    code = read(name)
+    passes = tuple(p for p in weaving.ALONG_ONE_COUNT if p is not weaving.vectorise)
+    monkeypatch.setattr(weaving, "ALONG_ONE_COUNT", passes)
+    woven = weave(code, obs_of(code))
+    assert not any("vectorised" in e.why for e in woven.explanation)
+    errors = identities(code, make_data(code), woven=woven, count=1)
+    assert max(errors.values()) < 1e-9, errors
 
 
 def test_a_loop_may_read_what_it_has_written_of_its_row():

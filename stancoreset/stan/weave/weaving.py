@@ -49,7 +49,7 @@ from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["PASSES", "READINGS", "Entry", "Woven", "weave"]
+__all__ = ["ALONG_ONE_COUNT", "PASSES", "READINGS", "Entry", "Woven", "weave"]
 
 
 def with_rows_numbered(draft: Draft) -> Draft:
@@ -99,7 +99,7 @@ _READ, _ROWS = PASSES.index(with_rows_numbered), PASSES.index(spread)
 #: Those that read a refused program in another way: one at most is taken, in the order tried.
 READINGS = PASSES[_READ:_ROWS]
 #: Those that weave along one count.
-_ALONG_ONE_COUNT = PASSES[_ROWS:]
+ALONG_ONE_COUNT = PASSES[_ROWS:]
 
 
 def weave(
@@ -224,7 +224,7 @@ def _readings(draft: Draft) -> Iterator[Draft]:
 def _woven(draft: Draft) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return in_one_table(draft, lambda one: woven(through(_ALONG_ONE_COUNT, one)))
+        return in_one_table(draft, lambda one: woven(through(ALONG_ONE_COUNT, one)))
     try:
         return woven(_proven(draft))
     except WeaveError as error:
@@ -233,7 +233,7 @@ def _woven(draft: Draft) -> Woven:
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(_ALONG_ONE_COUNT, merged(draft, count, others)))
+                return woven(through(ALONG_ONE_COUNT, merged(draft, count, others)))
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
@@ -250,7 +250,7 @@ def _proven(draft: Draft) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(_ALONG_ONE_COUNT, draft)
+        return through(ALONG_ONE_COUNT, draft)
     possible = candidates(program)
     if not possible:
         raise WeaveError(
@@ -262,7 +262,7 @@ def _proven(draft: Draft) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(_ALONG_ONE_COUNT, replace(draft, counts=(name,)))
+            found[name] = through(ALONG_ONE_COUNT, replace(draft, counts=(name,)))
         except WeaveError as error:
             refused[name] = error
     return choose(program, found, refused)
