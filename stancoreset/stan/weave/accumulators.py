@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare, body_of, declarations, names_in, target_vars
+from stancoreset.stan.syntax import (
+    bare,
+    body_of,
+    declarations,
+    names_in,
+    target_vars,
+    with_statements,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
@@ -87,10 +94,7 @@ def with_entries_summed(draft: Draft) -> Draft:
                 return replace(body[0], value=value, origin=body[0].as_written)
         return None
 
-    if not adding:
-        return draft
-    model = tuple(n.transform(s, change) for s in program.model)
-    return replace(draft, program=replace(program, model=model))
+    return replace(draft, program=with_statements(program, change)) if adding else draft
 
 
 def _type(s: n.Stmt, name: str) -> n.Type:

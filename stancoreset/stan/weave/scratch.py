@@ -15,7 +15,14 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from stancoreset.stan.data import Scope, evaluate_int
-from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in, target_vars
+from stancoreset.stan.syntax import (
+    assigned_names,
+    declarations,
+    name_of,
+    names_in,
+    single,
+    target_vars,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
@@ -82,8 +89,7 @@ def _mentions(node: n.Node, name: str) -> int:
 def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
     """Which index of ``mu[k, n] = …`` is the row; None if none is."""
     for axis, i in enumerate(getattr(s.target, "indices", ())):
-        inner = bare(i.index) if isinstance(i, n.Single) else None
-        if isinstance(inner, n.Var) and env.get(inner.name, UNSET).number:
+        if env.get(name_of(single(i)), UNSET).number:
             return axis
     return None
 

@@ -21,7 +21,6 @@ from stancoreset.stan.syntax import (
     Names,
     assigned_names,
     assignments,
-    bare,
     counted_to,
     declarations,
     increments,
@@ -29,6 +28,7 @@ from stancoreset.stan.syntax import (
     sources,
 )
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
 from stancoreset.stan.weave.integers import sum_of
@@ -86,14 +86,9 @@ class _RowData:
     """Data by rows, and slices of them."""
 
     def __init__(self, program: n.Program) -> None:
-        counts = program.integers
         self.known = {d.name for d in program.known}
-        self.counts = {
-            d.name: size.name
-            for d in program.data
-            if d.size.dims and isinstance(size := bare(d.size.dims[0]), n.Var)
-            if size.name in counts
-        }
+        sizes = first_sizes(program)
+        self.counts = {d.name: sizes[d.name] for d in program.data if d.name in sizes}
 
     def slice(self, e: n.Node) -> _Slice | None:
         match e:

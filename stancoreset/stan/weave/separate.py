@@ -23,6 +23,7 @@ from stancoreset.stan.syntax import (
     increments,
     names_in,
     rewritten,
+    single,
     sources,
     target_vars,
 )
@@ -250,16 +251,35 @@ class Flow:
         if self.left_out(s.yes) != self.left_out(s.no) and self.of_parameters(s.condition):
             constants = text(s.condition)
         by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
-        if self.drops and by_data:
-            return self.switch(s, dep)
-        found: list[Proven] = []
+        drops, no = self.drops and by_data, None
         with self.within(by_parameters=by_parameters, constants=constants):
-            found.append(self.under(dep, s.yes))
+            yes = self.choice(dep, s.yes, drops)
             after_yes = self.back_to(start)
             if s.no is not None:
-                found.append(self.under(dep, s.no))
-        self.either(after_yes)
-        return Proven(s, parts=tuple(found))
+                no = self.choice(dep, s.no, drops)
+        if no is not None and no.error:
+            if yes.error:
+                raise yes.error
+            self.back_to(after_yes)
+        elif not yes.error:
+            self.either(after_yes)
+        return Proven(s, parts=(yes,) if no is None else (yes, no))
+
+    def choice(self, dep: Dep, body: n.Stmt, drops: bool) -> Proven:
+        """A branch; with `drops`, the data may choose it, and it may be one that is left out."""
+        if not drops:
+            return self.under(dep, body)
+        start, left, data = dict(self.env), self.left, set(self.data)
+        try:
+            result = self.under(dep, body)
+            error = _new_coupling(start, self.env, body)
+            if error is None:
+                return result
+        except WeaveError as refusal:
+            error = refusal
+        self.left = left
+        self.data |= data
+        return Proven(body, "dropped", error=error)
 
     def of_parameters(self, e: n.Expr) -> bool:
         """Whether the value of `e` depends on parameters, those of other variables included."""
@@ -298,37 +318,6 @@ class Flow:
             mine = self.env.get(name, UNSET)
             if mine != dep:
                 self.env[name] = self.one_of(mine, dep)
-
-    # ---- branches that the data choose ----------------------------------------------------
-
-    def switch(self, s: n.If, dep: Dep) -> Proven:
-        """A condition of data alone; a branch that cannot be weighted is left out."""
-        start = dict(self.env)
-        yes = self.choice(dep, s.yes)
-        after_yes = self.back_to(start)
-        no = None if s.no is None else self.choice(dep, s.no)
-        if no is not None and no.error:
-            if yes.error:
-                raise yes.error
-            self.back_to(after_yes)
-        elif not yes.error:
-            self.either(after_yes)
-        return Proven(s, parts=(yes,) if no is None else (yes, no))
-
-    def choice(self, dep: Dep, body: n.Stmt) -> Proven:
-        """A branch that the data choose, which may be one that cannot be weighted."""
-        start, left = dict(self.env), self.left
-        data = set(self.data)
-        try:
-            result = self.under(dep, body)
-            error = _new_coupling(start, self.env, body)
-            if error is None:
-                return result
-        except WeaveError as refusal:
-            error = refusal
-        self.left = left
-        self.data |= data
-        return Proven(body, "dropped", error=error)
 
     def jacobian(self, s: n.JacobianAdd) -> Proven:
         dep = join(self.context, self.rows.value(s.value))
@@ -844,7 +833,7 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
     found: list[tuple[bool, str]] = []
     for e in n.walk(body):
         for index in e.indices if isinstance(e, n.Index) else ():
-            inner = bare(index.index) if isinstance(index, n.Single) else None
+            inner = single(index)
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
                 found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
     return min(found, default=(False, ""))[1]
