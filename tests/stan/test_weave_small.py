@@ -37,6 +37,13 @@ WOVEN = {
     "acc_factor_later": BODY
     % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
   target += k * lp;""",
+    "acc_of_all_from_zero": BODY
+    % """real lp = 0; lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; target += lp;""",
+    "acc_in_a_function": """// data: {"N": 8}
+functions { real f_lpdf(vector y, vector x, real a, real s) { real lp = 0;
+lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; for (n in 1:rows(x)) lp += x[n] * a;
+return lp; } } data { int N; vector[N] y; vector[N] x; } parameters { real a; real<lower=0>
+s; } model { y ~ f(x, a, s); target += 2 * f_lpdf(y | x, a, 1); }""",
     "acc_entries_scaled": BODY
     % """array[J] real lp = rep_array(1, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += -(s * lp[j] / -2);""",

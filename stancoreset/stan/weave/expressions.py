@@ -254,10 +254,13 @@ class Rows:
             return whole if not self.constant(e) or b.kind == "sum" else None
         if e.op in ("*", "/") and a.kind in additive and b.kind == "free" and b.stat == NONE:
             return whole if not self.constant(e) or a.kind == "sum" else None
-        if e.op in ("+", "-") and "sum" in (a.kind, b.kind) and not self.pure_sums:
+        if e.op in ("+", "-") and "sum" in (a.kind, b.kind):
             other = b if a.kind == "sum" else a
+            if other.kind == "unset":  # zero
+                return whole
             # A sum plus what is free: still additive, split when it is added to the target.
-            return whole.with_stat(other.stat) if other.kind == "free" else None
+            apart = other.kind == "free" and not self.pure_sums
+            return whole.with_stat(other.stat) if apart else None
         return None
 
     def count_times(self, e: n.Expr) -> bool:
@@ -276,9 +279,9 @@ class Rows:
             case n.Unary(op="-", arg=arg):
                 parts = self.by_count(arg)
                 return parts and (_minus(parts[0]), _minus(parts[1]))
-            case n.Binary(left=left, op="+" | "-" | "*" | "/" as op, right=right):
-                if op == "/" and left.type.base == right.type.base == "int":
-                    return None
+            case n.Binary(left=left, op="+" | "-" | "*" | "/" as op, right=right) if not (
+                op == "/" and left.type.base == right.type.base == "int"
+            ):
                 one, other = self.by_count(left), self.by_count(right)
                 return _combined(one, op, other) if one and other else None
         dep = self.of(e)
