@@ -23,7 +23,7 @@ from weave_repeated import REPEATED, repeated
 
 from stancoreset import CoresetModel, Table
 from stancoreset.errors import DataError, StancoresetError, WeaveError
-from stancoreset.stan.weave import weaving
+from stancoreset.stan.weave import terms, weaving
 from stancoreset.stan.weave.weaving import weave
 
 FOLDER = Path(__file__).parent / "weave_programs"
@@ -74,6 +74,19 @@ def test_loops_that_stay_have_the_density_of_whole_statements(name, monkeypatch)
     assert not any("vectorised" in e.why for e in woven.explanation)
     errors = identities(code, make_data(code), woven=woven, count=1)
     assert max(errors.values()) < 1e-9, errors
+
+
+@pytest.mark.parametrize("name", some(PROGRAMS, 12, first=5))
+def test_loops_over_rows_have_the_density_of_closed_forms(name, monkeypatch):
+    """Closed forms are for speed alone: the identities hold without them, too."""
+    code = read(name)
+    closed = weave(code, obs_of(code)).code
+    monkeypatch.setattr(terms.Terms, "parts", lambda *args: ())
+    woven = weave(code, obs_of(code))
+    if woven.code == closed:
+        pytest.skip("no density has a closed form")
+    errors = identities(code, make_data(code), woven=woven, count=1)
+    assert max(errors.values()) < (1e-5 if woven.uses_solver else 1e-9), errors
 
 
 def test_a_loop_may_read_what_it_has_written_of_its_row():

@@ -287,7 +287,7 @@ class Terms:
             a if m is None else n.call("to_vector", a, kind=n.VECTOR)
             for a, (_, m) in zip(args, whole, strict=True)
         )  # fmt: skip
-        parts = closed_form(suffix(name)[0], tuple(flat))
+        parts = self.parts(suffix(name)[0], tuple(flat))
         table = next(a for a, (_, m) in zip(args, whole, strict=True) if m is not None)
         if parts:
             return Term(why, parts, cells=table)
