@@ -39,6 +39,9 @@ WOVEN = {
   target += k * lp;""",
     "acc_of_all_from_zero": BODY
     % """real lp = 0; lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; target += lp;""",
+    "acc_of_integers": BODY
+    % """int k = sum(c); int m; m = N - k; y ~ normal(a, 1);
+  target += k * log(s) + m * log1p(s);""",
     "acc_in_a_function": """// data: {"N": 8}
 functions { real f_lpdf(vector y, vector x, real a, real s) { real lp = 0;
 lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; for (n in 1:rows(x)) lp += x[n] * a;

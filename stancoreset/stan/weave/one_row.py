@@ -119,7 +119,7 @@ class _Weights:
         match s:
             case n.Decl():
                 given = None if s.value is None else self.evaluated(s.value, s.type)
-                done: n.Stmt = replace(self.sized(s), value=given)
+                done: n.Stmt = self.as_real(replace(self.sized(s), value=given))
                 return [done], [done, *self.rows_of(s.name, declared=True)]
             case n.Assign(target=target) if not isinstance(target, n.TupleLit):
                 done = replace(s, value=self.evaluated(s.value, target.type))
@@ -199,10 +199,18 @@ class _Weights:
         value = n.literal("0.0") if value is None else normalised(value)
         model, point, _ = self.terms.weighted(_rows(p), s, n.Var(name), self.by_row[name])
         own = self.rows_of(name, rows, declared=isinstance(s, n.Decl))
-        start = replace(s, value=value)
-        if isinstance(start, n.Assign):
-            start = replace(start, op="=")
+        start: n.Stmt
+        if isinstance(s, n.Decl):
+            start = self.as_real(replace(s, value=value))
+        else:
+            start = replace(s, op="=", value=value)
         return [start, *_scope(model, s)], [*own, *_scope(point, s)]
+
+    def as_real(self, d: n.Decl) -> n.Decl:
+        """A declaration that is real where weights make an integer so."""
+        if d.name not in self.by_row or d.type != n.INT:
+            return d
+        return replace(d, size=n.SizedType("real"), constraint=n.Constraint())
 
     def addition(self, p: Proven) -> Both:
         """A row's term that is added to a variable."""
