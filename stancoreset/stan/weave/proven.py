@@ -92,11 +92,6 @@ class Proven:
         return set().union(*(names_in(p.value) for p in self.pieces if p.kind == "held"))
 
     @property
-    def declares(self) -> str:
-        """The variable that it declares, if any."""
-        return self.statement.name if isinstance(self.statement, n.Decl) else ""
-
-    @property
     def sets(self) -> set[str]:
         """The variable that it gives sums over rows, if any."""
         if self.kind not in ("holds", "adds"):

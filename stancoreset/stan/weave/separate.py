@@ -166,10 +166,7 @@ class Flow:
     def scope(self, *names: str) -> Iterator[None]:
         """Walk statements after which variables of these names are what they were before."""
         before = {name: self.env.get(name) for name in names}
-        shadowed = self.data & before.keys()
-        self.data -= shadowed
         yield
-        self.data |= shadowed
         for name, dep in before.items():
             if dep is None:
                 self.env.pop(name, None)
@@ -269,7 +266,7 @@ class Flow:
         """A branch; with `drops`, the data may choose it, and it may be one that is left out."""
         if not drops:
             return self.under(dep, body)
-        start, left, data = dict(self.env), self.left, set(self.data)
+        start, left = dict(self.env), self.left
         try:
             result = self.under(dep, body)
             error = _new_coupling(start, self.env, body)
@@ -278,7 +275,6 @@ class Flow:
         except WeaveError as refusal:
             error = refusal
         self.left = left
-        self.data |= data
         return Proven(body, "dropped", error=error)
 
     def of_parameters(self, e: n.Expr) -> bool:
@@ -649,9 +645,9 @@ class Flow:
             with self.within(loop=s.name):
                 return self.repeated(UNSET, pairs, s.body)
         before, left = dict(self.env), self.left
-        at_first = found_by_rows(s.body, self.env, self.program)
-        self.env.update(at_first.env)
-        with self.within(loop=s.name, adding=at_first.adding):
+        at_first, adding = found_by_rows(s.body, self.env, self.program)
+        self.env.update(at_first)
+        with self.within(loop=s.name, adding=adding):
             found = self.statement(s.body)
         self.left = left
         self.early_exit(s)
@@ -799,9 +795,9 @@ def _check_read(proven: Sequence[Proven]) -> None:
         reach |= more
     for p in found:
         for name in p.sets - reach if p.kind == "adds" else ():
-            declared = next(x.statement for x in found if x.declares == name)
+            declared = (x.statement for x in found if isinstance(x.statement, n.Decl))
             raise WeaveError(
-                declared.line,
+                next(d.line for d in declared if d.name == name),
                 f"`{name}` adds up observations, and no term of the log density reads it",
                 name,
                 advice="compute it in generated quantities",
