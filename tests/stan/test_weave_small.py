@@ -129,6 +129,12 @@ in 1:2) target += lp[j];""",
   lp[1] = 0; target += sum(lp);""",
         r"adds up the observations of each group",
     ),
+    "acc_of_half_the_rows": (  # whose own reason is told, not that of the sum beside it
+        BODY
+        % """real l = (N / 2) * a + sum(square(y - a));
+  target += normal_lpdf(y | a, s) - l;""",
+        r"a term that is not a sum over observations, is computed from data rows",
+    ),
     "acc_squared_too": (
         BODY
         % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);

@@ -227,11 +227,11 @@ class Rows:
             if linear is not None:
                 return linear
         left, right = self.as_value(first, e.left), self.as_value(second, e.right)
-        for dep in (left, right):
-            if dep.kind == "coupled":
-                if e.type.rank == 0 and self.constant(e):
-                    return FREE.with_stat(BY_DATA)
-                return dep
+        pairs = ((first, left), (second, right))
+        told = [(raw.kind != "coupled", dep) for raw, dep in pairs if dep.kind == "coupled"]
+        if told:
+            constant = e.type.rank == 0 and self.constant(e)
+            return FREE.with_stat(BY_DATA) if constant else min(told, key=lambda x: x[0])[1]
         if "rowwise" not in (left.kind, right.kind):
             return join(left, right)
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
